@@ -1,0 +1,237 @@
+"""A bundle as a whole: written in one go, verified in one go.
+
+`open_bundle` gives an object only after all of these hold, in this order, before a byte of data is parsed:
+
+1. the archive is one that `archive.write_archive` makes, byte for byte outside the members' content;
+2. its first member is a signed envelope of bounded size, in its one serialised form;
+3. the signer is one whom the reader trusts;
+4. the signature is the signer's;
+5. the statement is a release of a known format version that does not contradict itself;
+6. the other members are the statement's subjects: all of them, no others, in their order;
+7. every member's SHA-256 is the signed one;
+8. no newer release of the dataset by this signer has been seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.archive import Member, MemberReader, scan_archive, write_archive
+from dp_bundle.descriptors import DESCRIPTORS, DataMember
+from dp_bundle.errors import BundleFormatError, DigestMismatchError
+from dp_bundle.manifest import Release, Statement, Subject
+from dp_bundle.signing import Envelope, PublicKey, sign_envelope, verify_envelope
+from dp_bundle.trust import TrustedKey, TrustStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "MANIFEST_NAME",
+    "Bundle",
+    "TrustPolicy",
+    "UnsafeTrustAnyone",
+    "open_bundle",
+    "verify_manifest",
+    "write_bundle",
+]
+
+MANIFEST_NAME = "manifest.dsse.json"
+_MAX_MANIFEST_SIZE = 64 * 2**20
+
+
+class TrustPolicy(Protocol):
+    """Decides about signers; `TrustStore` is the one that people use."""
+
+    def require(self, key: PublicKey) -> TrustedKey:
+        """Return the trusted key, or raise UntrustedKeyError."""
+
+    def require_newest(self, key: PublicKey, dataset: str, release: int) -> None:
+        """Raise OlderReleaseError if a newer release has been seen."""
+
+    def remember(self, key: PublicKey, dataset: str, release: int) -> None:
+        """Note a verified release as seen."""
+
+
+class UnsafeTrustAnyone:
+    """Accepts every signer: for showing what a file claims, never for using what it holds."""
+
+    def require(self, key: PublicKey) -> TrustedKey:
+        """Return the key as if it were trusted, without a name."""
+        return TrustedKey(key, "")
+
+    def require_newest(self, key: PublicKey, dataset: str, release: int) -> None:
+        """Accept any release."""
+
+    def remember(self, key: PublicKey, dataset: str, release: int) -> None:
+        """Note nothing."""
+
+
+class Bundle:
+    """A verified bundle, open for reading; a context manager.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    release : Release
+        What its manifest says.
+    signer : TrustedKey
+        Who signed it.
+    manifest_sha256 : str
+        The digest of its manifest member, by which a later release refers to it.
+    members : dict of str to Member
+        All members, in order.
+    """
+
+    def __init__(
+        self, path: Path, descriptor: int, release: Release, signer: TrustedKey, digest: str, members: list[Member]
+    ) -> None:
+        self.path = path
+        self.release = release
+        self.signer = signer
+        self.manifest_sha256 = digest
+        self.members = {member.name: member for member in members}
+        self._descriptor = descriptor
+
+    def open(self, name: str) -> BinaryIO:
+        """Return a seekable window on a member."""
+        return cast(BinaryIO, io.BufferedReader(MemberReader(self._descriptor, self.members[name]), 2**20))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the published rows as record batches of bounded size, straight from the archive."""
+        from dp_bundle.parts import read_parts  # only readers of data need pyarrow
+
+        parts = ((name, self.open(name)) for name in self.members if name.startswith("data/"))
+        return read_parts(parts, self.release.columns, self.release.n_rows)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Bundle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_bundle(path: str | Path, trust: TrustPolicy | None = None, *, allow_older: bool = False) -> Bundle:
+    """Verify a bundle whole and return it open for reading.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    trust : TrustPolicy, optional
+        Whom to trust; the user's own store by default.
+    allow_older : bool
+        Whether to accept a release older than one already seen.
+
+    Returns
+    -------
+    Bundle
+        Open; close it, or use it in a `with` statement.
+
+    Raises
+    ------
+    BundleError
+        The file, its signer or its content is not to be trusted; nothing of it was parsed as data or written to disk.
+    """
+    path = Path(path)
+    trust = trust if trust is not None else TrustStore()
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise BundleFormatError(f"{path} cannot be opened: {error.strerror}") from error
+    try:
+        return _verify(path, descriptor, trust, allow_older=allow_older)
+    except OSError as error:
+        os.close(descriptor)
+        raise BundleFormatError(f"{path} cannot be read: {error.strerror}") from error
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, TrustedKey]:
+    """Verify the bytes of a manifest member: form, signer, signature, statement.
+
+    Raises
+    ------
+    BundleError
+        One of them does not hold.
+    """
+    envelope = Envelope.from_bytes(content)
+    signer = trust.require(envelope.signer)
+    return Statement.from_bytes(verify_envelope(envelope)), signer
+
+
+def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: Ed25519PrivateKey) -> str:
+    """Write a signed bundle: the inverse of `open_bundle`.
+
+    Parameters
+    ----------
+    file : binary file
+        Where the archive goes, from its current position on.
+    release : Release
+        The manifest's predicate.
+    parts : list of binary files
+        The data members' content, seekable.
+    key : Ed25519PrivateKey
+        The publisher's key.
+
+    Returns
+    -------
+    str
+        The SHA-256 of the manifest member.
+    """
+    data = {f"data/part-{index:05d}.parquet": part for index, part in enumerate(parts)}
+    described = [DataMember(name, part.seek(0, os.SEEK_END), _digest(_chunks(part))) for name, part in data.items()]
+    documents = {name: io.BytesIO(make(release, described)) for name, make in DESCRIPTORS.items()}
+    subjects = [Subject(name=name, digest={"sha256": _digest(_chunks(file))}) for name, file in documents.items()]
+    subjects += [Subject(name=member.name, digest={"sha256": member.sha256}) for member in described]
+    manifest = sign_envelope(Statement(subject=tuple(subjects), predicate=release).to_bytes(), key).to_bytes()
+    write_archive(file, [(MANIFEST_NAME, io.BytesIO(manifest)), *documents.items(), *data.items()])
+    return hashlib.sha256(manifest).hexdigest()
+
+
+def _verify(path: Path, descriptor: int, trust: TrustPolicy, *, allow_older: bool) -> Bundle:
+    members = scan_archive(descriptor)
+    if not members or members[0].name != MANIFEST_NAME or members[0].size > _MAX_MANIFEST_SIZE:
+        raise BundleFormatError(f"{path} is not a bundle: it does not begin with a manifest of sensible size")
+    content = b"".join(MemberReader(descriptor, members[0]).chunks())
+    statement, signer = verify_manifest(content, trust)
+    if [member.name for member in members[1:]] != [subject.name for subject in statement.subject]:
+        raise BundleFormatError("the bundle has members that were not signed, or lacks some that were: it was altered")
+    for member, subject in zip(members[1:], statement.subject, strict=True):
+        if _digest(MemberReader(descriptor, member).chunks()) != subject.digest["sha256"]:
+            raise DigestMismatchError(member.name)
+    release = statement.predicate
+    if not allow_older:
+        trust.require_newest(signer.key, release.dataset.name, release.lineage.number)
+    trust.remember(signer.key, release.dataset.name, release.lineage.number)
+    return Bundle(path, descriptor, release, signer, hashlib.sha256(content).hexdigest(), members)
+
+
+def _digest(chunks: Iterator[bytes]) -> str:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    file.seek(0)
+    return iter(partial(file.read, 2**20), b"")

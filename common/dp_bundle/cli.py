@@ -1,0 +1,192 @@
+"""dp-bundle: inspect and verify bundles, keep keys, decide whom to trust."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
+from dp_bundle.console import answer, json_option, quiet_option, run, version_option
+from dp_bundle.descriptors import describe_guarantee, describe_noise, round_up
+from dp_bundle.errors import ParameterError
+from dp_bundle.keys import (
+    DEFAULT_KEY,
+    key_names,
+    load_public_key,
+    new_key_pair,
+    private_key_path,
+    public_key_path,
+)
+from dp_bundle.manifest import Statement
+from dp_bundle.signing import PublicKey
+from dp_bundle.trust import TrustStore
+
+BUNDLE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@version_option
+def cli() -> None:
+    """Look at bundles of noisy data, verify them, and decide whom to trust.
+
+    \b
+    Example:
+      dp-bundle verify wine.bundle.tar
+    """
+
+
+@cli.command()
+@click.argument("file", type=BUNDLE)
+@click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
+@json_option
+@quiet_option
+def verify(file: Path, allow_older: bool, as_json: bool, quiet: bool) -> None:
+    """Verify signer, signature and every byte of a bundle; exit 3 if any of it cannot be trusted.
+
+    \b
+    Example:
+      dp-bundle verify wine.bundle.tar
+    """
+    with open_bundle(file, allow_older=allow_older) as bundle:
+        release = bundle.release
+        text = f"{file}: release {release.lineage.number} of {release.dataset.name}, signed by {bundle.signer.name}"
+        text += f" ({bundle.signer.key.fingerprint}); every byte is as it was signed"
+        answer(text, {"verified": True, **_facts(bundle)}, as_json=as_json, quiet=quiet)
+
+
+@cli.command()
+@click.argument("file", type=BUNDLE)
+@json_option
+def inspect(file: Path, as_json: bool) -> None:
+    """Show what a bundle holds and promises, whoever signed it; its bytes must be as they were signed.
+
+    \b
+    Example:
+      dp-bundle inspect wine.bundle.tar
+    """
+    with open_bundle(file, UnsafeTrustAnyone()) as bundle:
+        entries = TrustStore().keys()
+        trusted = {entry.key: entry.name for entry in entries}
+        name = trusted.get(bundle.signer.key)
+        document = {"trusted": name is not None, **_facts(bundle), "release": bundle.release.model_dump(mode="json")}
+        answer(_describe(bundle, name), document, as_json=as_json)
+
+
+@cli.group()
+def keys() -> None:
+    """Make and list this user's signing keys."""
+
+
+@keys.command("new")
+@click.argument("name", default=DEFAULT_KEY)
+@click.option("--passphrase", is_flag=True, help="Ask for a passphrase that protects the key.")
+@json_option
+@quiet_option
+def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
+    """Make a key pair NAME (by default: publisher), readable by you alone.
+
+    \b
+    Example:
+      dp-bundle keys new --passphrase
+    """
+    private_key_path(name)  # refuse a bad name before asking for a passphrase
+    secret = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else None
+    public = new_key_pair(name, secret)
+    text = f"made {private_key_path(name)}\nhand researchers {public_key_path(name)}, or announce its fingerprint:\n"
+    document = {"fingerprint": public.fingerprint, "public_key": str(public_key_path(name))}
+    answer(text + f"  {public.fingerprint}", document, as_json=as_json, quiet=quiet)
+
+
+@keys.command("list")
+@json_option
+def keys_list(as_json: bool) -> None:
+    """List this user's key pairs and their fingerprints."""
+    pairs = [(name, load_public_key(name).fingerprint) for name in key_names()]
+    text = "\n".join(f"{name}  {fingerprint}" for name, fingerprint in pairs) or "no keys yet: dp-bundle keys new"
+    answer(text, [{"name": name, "fingerprint": fingerprint} for name, fingerprint in pairs], as_json=as_json)
+
+
+@cli.command()
+@click.argument("key", required=False)
+@click.option("--name", help="How you call this publisher; the key file's name by default.")
+@click.option("--remove", is_flag=True, help="Stop trusting the key.")
+@json_option
+@quiet_option
+def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet: bool) -> None:
+    """Trust KEY, a publisher's .pub file or fingerprint, from now on; without KEY, list whom you trust.
+
+    \b
+    Example:
+      dp-bundle trust publisher.pub --name "Statistics office"
+    """
+    store = TrustStore()
+    if key is None:
+        entries = store.keys()
+        text = "\n".join(f"{entry.key.fingerprint}  {entry.name}" for entry in entries) or "no publisher is trusted yet"
+        answer(text, [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries], as_json=as_json)
+        return
+    public = _read_key(key)
+    document = {"fingerprint": public.fingerprint, "trusted": not remove}
+    if remove:
+        text = "no longer trusted" if store.remove(public) else "was not trusted"
+    else:
+        store.add(public, name or (key if key == public.fingerprint else Path(key).stem))
+        text = "is trusted from now on"
+    answer(f"{public.fingerprint} {text}", document, as_json=as_json, quiet=quiet)
+
+
+@cli.command()
+def schema() -> None:
+    """Print the JSON Schema of the signed manifest, for portals."""
+    click.echo(json.dumps(Statement.model_json_schema(by_alias=True), indent=1))
+
+
+def _read_key(key: str) -> PublicKey:
+    if key.startswith("ed25519:"):
+        return PublicKey.from_fingerprint(key)
+    path = Path(key)
+    if not path.is_file() or path.stat().st_size > 10_000:
+        raise ParameterError("KEY", "a publisher's .pub file, or a fingerprint that begins with ed25519:", key)
+    return PublicKey.from_pem(path.read_bytes())
+
+
+def _facts(bundle: Bundle) -> dict[str, Any]:
+    release = bundle.release
+    return {
+        "dataset": release.dataset.name,
+        "release_number": release.lineage.number,
+        "signer": bundle.signer.key.fingerprint,
+        "signer_name": bundle.signer.name,
+        "manifest_sha256": bundle.manifest_sha256,
+        "members": [member.name for member in bundle.members.values()],
+    }
+
+
+def _describe(bundle: Bundle, name: str | None) -> str:
+    release = bundle.release
+    known = f"trusted here as {name}" if name is not None else "NOT trusted here"
+    lines = [
+        f"{release.dataset.title or release.dataset.name}: release {release.lineage.number}, {release.lineage.created}",
+        f"  signer     {bundle.signer.key.fingerprint} ({known})",
+        f"  size       {release.n_rows} rows, {len(release.columns)} columns",
+    ]
+    lines += [f"  licence    {release.dataset.license}"] if release.dataset.license else []
+    for index, sentence in enumerate(describe_guarantee(release)):
+        lines.append(f"  {'guarantee' if index == 0 else '':<10} {sentence}")
+    total = release.cumulative
+    spent = f"rho = {round_up(total.rho)}" if total.rho is not None else "no total guarantee"
+    lines.append(f"  so far     {total.releases} release(s) of this dataset, {spent} in all")
+    lines.append("  columns")
+    width = max(len(column.name) for column in release.columns)
+    for column in release.columns:
+        bounds = "not clipped" if column.bounds is None else f"{column.bounds[0]:g} to {column.bounds[1]:g}"
+        lines.append(f"    {column.name:<{width}}  {bounds} {column.unit}".rstrip() + f": {describe_noise(column)}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run dp-bundle."""
+    run(cli)

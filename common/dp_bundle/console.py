@@ -1,0 +1,73 @@
+"""What the three commands share: one error translation, one way to answer a person or a machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from dp_bundle.errors import DpGraphError
+
+__all__ = ["answer", "json_option", "quiet_option", "run", "tell", "version_option"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+version_option = click.version_option(package_name="dpgraph", prog_name="dpgraph")
+
+
+def json_option(command: F) -> F:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")(command)
+
+
+def quiet_option(command: F) -> F:
+    """Add `--quiet`."""
+    return click.option("--quiet", is_flag=True, help="Print nothing but errors.")(command)
+
+
+def answer(text: str, document: Any, *, as_json: bool, quiet: bool = False) -> None:
+    """Print a result on stdout: the text for a person, or the document for a machine."""
+    if as_json:
+        click.echo(json.dumps(document, indent=1, ensure_ascii=False))
+    elif not quiet:
+        click.echo(text)
+
+
+def tell(message: str, *, quiet: bool = False) -> None:
+    """Say something that is not the result, on stderr."""
+    if not quiet:
+        click.echo(message, err=True)
+
+
+def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and leave with its exit code; an error becomes one sentence on stderr."""
+    try:
+        code = command.main(arguments, standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except click.Abort:
+        _leave("interrupted: nothing was completed", 1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except DpGraphError as error:
+        _leave(str(error), error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:  # a fault of ours: a sentence for the user, the trace for whoever asks
+        if os.environ.get("DPGRAPH_DEBUG"):
+            raise
+        _leave(
+            f"dpgraph has a fault ({type(error).__name__}: {error}): set DPGRAPH_DEBUG=1 for details and report it", 1
+        )
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    click.echo(f"error: {message}", err=True)
+    sys.exit(code)

@@ -1,0 +1,197 @@
+"""Every error this project raises on purpose.
+
+Names end in Error; each leaf carries what a caller needs to react, and its message is one sentence that says what is
+wrong and what to do.
+
+    DpGraphError
+      ParameterError (also ValueError)   an argument, option or policy entry that is not allowed
+        PolicyError                      the policy file as a whole, or what it leaves open
+      DataError                          the table cannot be used as it is
+        SchemaError                      its columns or types
+        MissingValuesError               cells without a value
+      PrivacyError                       a bound, sensitivity or guarantee that cannot be honoured
+        BudgetExceededError              the dataset's privacy budget does not allow this release
+      KeyStoreError                      a private key that is missing, locked or unreadable
+      BundleError                        do not trust this file: the one catch for everything untrusted
+        BundleFormatError                not a bundle, damaged, or contradicting itself
+        UnsupportedVersionError          a format version this software does not know
+        DigestMismatchError              a member's bytes are not the signed ones
+        BadSignatureError                the signature does not belong to the manifest
+        UntrustedKeyError                signed by a key that the reader does not trust
+        OlderReleaseError                a newer release of the same dataset has been seen already
+      EstimationError                    the numbers do not allow an answer
+        NoSolutionError                  the penalised problem is unbounded at this alpha
+        NotConvergedError                a solver stopped before its tolerance
+        DrownedColumnError               too few columns whose debiased variance is positive
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class DpGraphError(Exception):
+    """The root of the tree; `exit_code` is what a command returns when it meets the error."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class ParameterError(DpGraphError, ValueError):
+    """An argument that is not allowed.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name.
+    allowed : str
+        What is allowed, in words or as an interval.
+    received : object
+        What came.
+    """
+
+    exit_code = 2
+
+    def __init__(self, name: str, allowed: str, received: object) -> None:
+        self.name = name
+        self.allowed = allowed
+        self.received = received
+        super().__init__(f"{name} must be {allowed}, not {received!r}")
+
+
+class PolicyError(ParameterError):
+    """A policy that is unreadable, incomplete or contradicts itself; the message is a full sentence."""
+
+    def __init__(self, message: str) -> None:
+        self.name = "policy"
+        self.allowed = message
+        self.received = None
+        Exception.__init__(self, message)
+
+
+class DataError(DpGraphError):
+    """A table that cannot be used as it is."""
+
+
+class SchemaError(DataError):
+    """Columns or types that the policy and the table disagree on."""
+
+
+class MissingValuesError(DataError):
+    """Cells without a value in a column whose policy refuses them."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        super().__init__(
+            f'column {column!r} has missing values: set missing = "midpoint" or missing = "drop" for it in the '
+            "policy, or fill them before publishing"
+        )
+
+
+class PrivacyError(DpGraphError):
+    """A bound, sensitivity or guarantee that cannot be honoured."""
+
+
+class BudgetExceededError(PrivacyError):
+    """The dataset's privacy budget does not allow this release."""
+
+    exit_code = 5
+
+    def __init__(self, dataset: str, spent_mu: float, requested_mu: float, budget_mu: float) -> None:
+        self.dataset = dataset
+        self.spent_mu = spent_mu
+        self.requested_mu = requested_mu
+        self.budget_mu = budget_mu
+        super().__init__(
+            f"dataset {dataset!r} has spent mu = {spent_mu:.6g} of its budget of {budget_mu:.6g}, which leaves no room "
+            f"for a release at mu = {requested_mu:.6g}: publish with less, or raise budget_mu knowingly"
+        )
+
+
+class KeyStoreError(DpGraphError):
+    """A private key that is missing, locked or unreadable."""
+
+
+class BundleError(DpGraphError):
+    """Do not trust this file: the one catch for everything untrusted."""
+
+    exit_code = 3
+
+
+class BundleFormatError(BundleError):
+    """Not a bundle, damaged, possibly tampered with, or contradicting itself."""
+
+
+class UnsupportedVersionError(BundleError):
+    """A format version this software does not know."""
+
+    def __init__(self, version: str, supported: str) -> None:
+        self.version = version
+        self.supported = supported
+        super().__init__(f"the bundle has format version {version}, this software reads {supported}: update dpgraph")
+
+
+class DigestMismatchError(BundleError):
+    """A member's bytes are not the ones that were signed."""
+
+    def __init__(self, member: str) -> None:
+        self.member = member
+        super().__init__(f"{member} is not the file that was signed: the bundle was changed or damaged, fetch it again")
+
+
+class BadSignatureError(BundleError):
+    """The signature does not belong to the manifest."""
+
+
+class UntrustedKeyError(BundleError):
+    """Signed by a key that the reader does not trust."""
+
+    def __init__(self, fingerprint: str, message: str) -> None:
+        self.fingerprint = fingerprint
+        super().__init__(message)
+
+
+class OlderReleaseError(BundleError):
+    """A newer release of the same dataset by the same signer has been seen already."""
+
+    def __init__(self, dataset: str, release: int, newest: int) -> None:
+        self.dataset = dataset
+        self.release = release
+        self.newest = newest
+        super().__init__(
+            f"this is release {release} of {dataset!r}, and release {newest} has been seen here: fetch the newer one, "
+            "or pass --allow-older"
+        )
+
+
+class EstimationError(DpGraphError):
+    """The numbers do not allow an answer."""
+
+    exit_code = 4
+
+
+class NoSolutionError(EstimationError):
+    """The penalised problem is unbounded at this alpha."""
+
+    def __init__(self, alpha: float, smallest_alpha: float) -> None:
+        self.alpha = alpha
+        self.smallest_alpha = smallest_alpha
+        super().__init__(
+            f"the graphical lasso has no solution at alpha = {alpha:.6g} because the debiased covariance is too "
+            f"indefinite: the smallest alpha that has one is {smallest_alpha:.6g}"
+        )
+
+
+class NotConvergedError(EstimationError):
+    """A solver stopped before its tolerance; `solution` holds what it reached."""
+
+    def __init__(self, message: str, solution: Any) -> None:
+        self.solution = solution
+        super().__init__(message)
+
+
+class DrownedColumnError(EstimationError):
+    """Fewer than two columns have a positive debiased variance."""
+
+    def __init__(self, columns: list[str], message: str) -> None:
+        self.columns = columns
+        super().__init__(message)

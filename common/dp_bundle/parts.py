@@ -1,0 +1,163 @@
+"""The data members: noisy values as Parquet that any tool reads.
+
+Values are written as values: float64 multiples of each column's granularity, or int64. A column whose noise spreads
+over few grid steps is dictionary-encoded, which comes near its entropy; one that spreads over many is split into byte
+streams and compressed. Row groups have the same number of rows whatever the source's batches were: those follow the
+raw file's layout, in a CSV even the lengths of raw values. Writing needs memory for one row group, reading for one
+batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.manifest import Column
+
+__all__ = ["PartWriter", "batch_rows", "part_schema", "read_parts"]
+
+_CELLS_PER_BATCH = 2**20
+_LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
+_MAX_GROUP_BYTES = 2**31  # what a reader accepts for one row group, uncompressed
+_MAX_PART_BYTES = 2**32
+_PAGE_BUFFER = 2**18  # bytes read ahead per column
+_MAX_DICTIONARY = 100_000
+_TAIL_SIGMAS = 6.0
+
+
+def part_schema(columns: Iterable[Column]) -> pa.Schema:
+    """Return the Arrow schema of the data members."""
+    types = {"continuous": pa.float64(), "integer": pa.int64()}
+    return pa.schema([pa.field(column.name, types[column.kind], nullable=False) for column in columns])
+
+
+def batch_rows(n_columns: int) -> int:
+    """Return how many rows make a batch, and a row group: about a million cells, but enough rows to encode well."""
+    return min(_MOST_ROWS, max(_LEAST_ROWS, _CELLS_PER_BATCH // n_columns))
+
+
+class PartWriter:
+    """Writes record batches into Parquet parts, each in a file of its own.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        What is written; decides the schema and each column's encoding.
+    new_file : callable
+        Returns a new, empty binary file for the next part.
+    """
+
+    def __init__(self, columns: tuple[Column, ...], new_file: Callable[[], BinaryIO]) -> None:
+        self.parts: list[BinaryIO] = []
+        self.n_rows = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._n_waiting = 0
+        self._group_rows = batch_rows(len(columns))
+        self._schema = part_schema(columns)
+        self._new_file = new_file
+        self._settings = _parquet_settings(columns)
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append one batch."""
+        self._waiting.append(batch)
+        self._n_waiting += batch.num_rows
+        self.n_rows += batch.num_rows
+        while self._n_waiting >= self._group_rows:
+            self._write_group(self._group_rows)
+
+    def close(self) -> None:
+        """Write what is left and finish the last part."""
+        if self._n_waiting:
+            self._write_group(self._n_waiting)
+        self._close_part()
+
+    def _write_group(self, rows: int) -> None:
+        waiting = pa.Table.from_batches(self._waiting, self._schema)
+        if self._writer is None:
+            self.parts.append(self._new_file())
+            self._writer = pq.ParquetWriter(self.parts[-1], self._schema, **self._settings)
+        self._writer.write_table(waiting.slice(0, rows).combine_chunks(), row_group_size=rows)
+        self._waiting = waiting.slice(rows).to_batches()
+        self._n_waiting -= rows
+        if self.parts[-1].tell() > _MAX_PART_BYTES:
+            self._close_part()
+
+    def _close_part(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def read_parts(
+    parts: Iterable[tuple[str, BinaryIO]], columns: tuple[Column, ...], n_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of all parts in order, after checking them against the manifest.
+
+    Parameters
+    ----------
+    parts : iterable of (name, file)
+        Verified data members, seekable.
+    columns : tuple of Column
+        What the manifest says of them.
+    n_rows : int
+        How many rows it promises in all.
+
+    Raises
+    ------
+    BundleFormatError
+        A part is not Parquet, or its schema, values or row count are not the promised ones.
+    """
+    schema = part_schema(columns)
+    seen = 0
+    for name, file in parts:
+        try:
+            parquet = pq.ParquetFile(file, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+            _check_part(name, parquet, schema)
+            for batch in parquet.iter_batches(batch_rows(len(columns)), use_threads=False):
+                if any(column.null_count for column in batch.columns):
+                    raise BundleFormatError(f"{name} has empty cells, which no release has")
+                seen += batch.num_rows
+                yield batch
+        except (pa.ArrowException, OSError) as error:
+            raise BundleFormatError(
+                f"{name} is not readable as Parquet: ask the publisher for a sound bundle"
+            ) from error
+    if seen != n_rows:
+        raise BundleFormatError(f"the bundle holds {seen} rows where its manifest promises {n_rows}")
+
+
+def _check_part(name: str, parquet: pq.ParquetFile, schema: pa.Schema) -> None:
+    found = parquet.schema_arrow
+    same = found.names == schema.names and found.types == schema.types
+    if not same:
+        raise BundleFormatError(f"{name} does not have the columns that its manifest describes")
+    metadata = parquet.metadata
+    sizes = (metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+    if any(size > _MAX_GROUP_BYTES for size in sizes):
+        raise BundleFormatError(f"{name} has a row group of more than {_MAX_GROUP_BYTES} bytes")
+
+
+def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
+    dictionary = [column.name for column in columns if _spread_in_steps(column) <= _MAX_DICTIONARY]
+    others = [column for column in columns if column.name not in set(dictionary)]
+    codecs = dict.fromkeys(dictionary, "SNAPPY") | {column.name: "ZSTD" for column in others}
+    return {
+        "use_dictionary": dictionary or False,
+        "column_encoding": {column.name: "BYTE_STREAM_SPLIT" for column in others} or None,
+        "compression": codecs,
+        "dictionary_pagesize_limit": 2**20,
+        "store_schema": False,
+        "version": "2.6",
+    }
+
+
+def _spread_in_steps(column: Column) -> float:
+    noise = column.noise
+    if column.bounds is None:
+        return float("inf")
+    return (column.bounds[1] - column.bounds[0] + 2 * _TAIL_SIGMAS * noise.sigma) / noise.granularity
