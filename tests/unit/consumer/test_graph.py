@@ -1,0 +1,66 @@
+"""The estimate as edges, files and a picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+from dp_learn.graph import GraphEstimate, partial_correlations, write_estimate
+from dp_learn.report import draw_graph
+
+PRECISION = np.array([[2.0, -0.6, 0.0], [-0.6, 1.0, 0.3], [0.0, 0.3, 1.5]])
+
+
+@pytest.fixture
+def estimate() -> GraphEstimate:
+    """Return a graph of three columns and two edges."""
+    return GraphEstimate(("a", "b, c", "d"), PRECISION, np.linalg.inv(PRECISION))
+
+
+def test_partial_correlations_are_those_of_the_residuals() -> None:
+    """They equal the correlation of two columns' residuals given the others, computed by regression."""
+    covariance = np.linalg.inv(PRECISION)
+    rest = [2]
+    slope = covariance[np.ix_([0, 1], rest)] / covariance[2, 2]
+    residual = covariance[:2, :2] - slope @ covariance[np.ix_(rest, [0, 1])]
+    expected = residual[0, 1] / np.sqrt(residual[0, 0] * residual[1, 1])
+
+    assert partial_correlations(PRECISION)[0, 1] == pytest.approx(expected, rel=1e-12)
+
+
+def test_edges_are_the_nonzero_entries_strongest_first(estimate: GraphEstimate) -> None:
+    """Every non-zero entry above the diagonal is one edge, and the strongest comes first."""
+    edges = estimate.edges()
+
+    assert list(zip(edges["source"], edges["target"], strict=True)) == [("a", "b, c"), ("b, c", "d")]
+    np.testing.assert_allclose(edges["partial_correlation"], [0.6 / np.sqrt(2), -0.3 / np.sqrt(1.5)])
+
+
+def test_files_read_back_as_they_were(estimate: GraphEstimate, tmp_path: Path) -> None:
+    """Labelled matrices, edges, GraphML and summary survive a round trip through other tools."""
+    write_estimate(estimate, {"alpha": 0.1}, tmp_path)
+    precision = pd.read_csv(tmp_path / "precision.csv", index_col=0)
+    covariance = pd.read_csv(tmp_path / "covariance.csv", index_col=0)
+    graph = nx.read_graphml(tmp_path / "graph.graphml")
+
+    np.testing.assert_allclose(precision, PRECISION, rtol=1e-15)
+    np.testing.assert_allclose(covariance, estimate.covariance, rtol=1e-15)
+    assert list(precision.index) == ["a", "b, c", "d"]
+    assert graph["b, c"]["d"]["partial_correlation"] == pytest.approx(-0.3 / np.sqrt(1.5))
+    assert json.loads((tmp_path / "summary.json").read_text()) == {"alpha": 0.1}
+    assert len(pd.read_csv(tmp_path / "edges.csv")) == 2
+
+
+@pytest.mark.parametrize("n_columns", [2, 70])
+def test_picture_is_drawn_for_few_and_many(n_columns: int, tmp_path: Path) -> None:
+    """A picture is made of an empty graph, and of one with more edges than are drawn."""
+    precision = np.eye(n_columns) if n_columns == 2 else np.eye(n_columns) + 0.001
+    names = tuple(f"column $x_{index}" for index in range(n_columns))
+    draw_graph(GraphEstimate(names, precision, precision), tmp_path / "graph.png", "A $title with a dollar")
+
+    assert (tmp_path / "graph.png").read_bytes().startswith(b"\x89PNG")
