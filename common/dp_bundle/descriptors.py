@@ -34,7 +34,8 @@ class DataMember:
 
 def round_up(value: float, digits: int = 6) -> str:
     """Return a privacy parameter for a person to read, with so many significant digits and never a smaller one."""
-    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * _MARGIN)):.{digits}g}"
+    shown = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * _MARGIN))
+    return f"{float(shown):.{digits}g}"
 
 
 def describe_noise(column: Column) -> str:

@@ -27,6 +27,7 @@ wrong and what to do.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 
@@ -175,9 +176,14 @@ class NoSolutionError(EstimationError):
     def __init__(self, alpha: float, smallest_alpha: float) -> None:
         self.alpha = alpha
         self.smallest_alpha = smallest_alpha
+        remedy = (
+            "not even an infinite alpha has one, as the unpenalised entries alone are indefinite: penalise more of them"
+            if math.isinf(smallest_alpha)
+            else f"the smallest alpha that has one is {smallest_alpha:.6g}"
+        )
         super().__init__(
             f"the graphical lasso has no solution at alpha = {alpha:.6g} because the debiased covariance is too "
-            f"indefinite: the smallest alpha that has one is {smallest_alpha:.6g}"
+            f"indefinite: {remedy}"
         )
 
 

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = ["whole_file", "write_whole"]
+__all__ = ["make_private_folder", "whole_file", "write_whole"]
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder and whatever it lacks above it, all for the user alone; what exists stays as it is."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o644, replace: bool = True) -> None:
@@ -20,7 +28,7 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o644, replace: bool 
     FileExistsError
         There is a file at `path` and `replace` is false.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     if not replace:
         with whole_file(path, mode=mode) as file:
             file.write(content)

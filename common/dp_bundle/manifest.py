@@ -263,18 +263,19 @@ def _check_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
     continuous = all(column.kind == "continuous" for column in columns)
     if (guarantee.mu is not None) != continuous:
         raise ValueError("mu is stated exactly where all columns are continuous")
-    if guarantee.accountant != ("gaussian-dp" if continuous else "zero-concentrated-dp"):
+    if (guarantee.accountant == "gaussian-dp") != continuous:
         raise ValueError("the accountant is not the one for these columns")
     if guarantee.mu is not None and guarantee.mu < mu * (1 - _SLACK):
         raise ValueError("the stated mu is smaller than the bounds and the noise allow")
     if guarantee.rho < 0.5 * mu * mu * (1 - _SLACK):
         raise ValueError("the stated rho is smaller than the bounds and the noise allow")
-    if any(point.delta < _gaussian_delta(mu, point.epsilon) * (1 - _CURVE_SLACK) for point in guarantee.epsilon_delta):
+    points = guarantee.epsilon_delta if continuous else ()
+    if any(point.delta < _gaussian_delta(mu, point.epsilon) * (1 - _CURVE_SLACK) for point in points):
         raise ValueError("a stated epsilon is smaller than the bounds and the noise allow")
 
 
 def _gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the delta of mu-GDP (Balle & Wang 2018, theorem 8), which no accountant of Gaussian noise can undercut."""
+    """Return the delta of mu-GDP (Balle & Wang 2018, theorem 8), which continuous noise attains."""
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     return float(special.ndtr(-a) - 0.5 * math.exp(-0.5 * a * a) * special.erfcx(b * math.sqrt(0.5)))
 

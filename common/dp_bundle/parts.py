@@ -10,6 +10,7 @@ batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -41,7 +42,9 @@ def batch_rows(n_columns: int) -> int:
 
 
 class PartWriter:
-    """Writes record batches into Parquet parts, each in a file of its own.
+    """Writes record batches into Parquet parts, each in a file of its own; a context manager.
+
+    Leaving the block finishes the last part, or, on an error, lets go of it without another word.
 
     Parameters
     ----------
@@ -75,6 +78,20 @@ class PartWriter:
         if self._n_waiting:
             self._write_group(self._n_waiting)
         self._close_part()
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            if self._writer is not None:
+                self._writer.is_open = False  # or it would try again, and complain, when it is collected
+                self._writer = None
 
     def _write_group(self, rows: int) -> None:
         waiting = pa.Table.from_batches(self._waiting, self._schema)

@@ -1,0 +1,101 @@
+"""What every test may use: a state folder of its own, a key, small tables, and the commands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.cli import cli as dp_bundle
+from dp_bundle.console import run
+from dp_bundle.keys import new_key_pair, private_key_path
+from dp_bundle.signing import load_private_key
+from dp_learn.cli import cli as dp_learn
+from dp_publish import Policy, Receipt, publish
+from dp_publish.cli import cli as dp_publish
+
+COMMANDS = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give every test a state folder of its own."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("DPGRAPH_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def key(home: Path) -> Ed25519PrivateKey:
+    """Make this test's publisher key, trusted in its state folder."""
+    new_key_pair()
+    return load_private_key(private_key_path())
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    """Return a small mixed table: two continuous columns, one of counts, one of text."""
+    rng = np.random.default_rng(7)
+    height = rng.normal(170, 10, 400)
+    return pd.DataFrame(
+        {
+            "height": height,
+            "weight": 0.9 * height - 90 + rng.normal(0, 6, 400),
+            "visits": rng.poisson(4, 400),
+            "name": [f"person {index}" for index in range(400)],
+        }
+    )
+
+
+@pytest.fixture
+def policy() -> Policy:
+    """Return a policy for that table: row level, mu = 20."""
+    return make_policy({"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}, mu=20.0, unit="row")
+
+
+def make_policy(bounds: dict[str, list[float]], *, name: str = "people", **privacy: object) -> Policy:
+    """Return a policy with these bounds and this privacy section."""
+    columns = {column: {"bounds": limits} for column, limits in bounds.items()}
+    return Policy.model_validate({"dataset": {"name": name}, "privacy": privacy, "columns": columns})
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, table: pd.DataFrame, policy: Policy, key: Ed25519PrivateKey) -> Receipt:
+    """Publish that table under that policy and return the receipt."""
+    return publish(table, policy, out=tmp_path / "people.bundle.tar", key=key)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs one of the commands as a user does: a process of its own, in the test's folder."""
+
+    def start(name: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+        words = [str(Path(sys.executable).with_name(name)), *map(str, arguments)]
+        settings = {"cwd": tmp_path, "env": os.environ.copy(), "capture_output": True, "text": True, "timeout": 300}
+        return subprocess.run(words, check=False, **{**settings, **options})  # type: ignore[call-overload,no-any-return]
+
+    return start
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs one of the commands in this process, in the test's folder, to save its start."""
+    monkeypatch.chdir(tmp_path)
+
+    def start(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as leaving:
+            run(COMMANDS[name], [str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess([name, *arguments], int(leaving.value.code or 0), printed.out, printed.err)
+
+    return start

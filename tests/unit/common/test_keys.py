@@ -1,0 +1,66 @@
+"""Key pairs by name, in the state folder."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from dp_bundle.errors import KeyStoreError, ParameterError
+from dp_bundle.home import home_folder
+from dp_bundle.keys import key_names, load_public_key, new_key_pair, private_key_path, public_key_path
+from dp_bundle.signing import load_private_key, public_key_of
+from dp_bundle.trust import TrustStore
+
+
+def test_new_pair_is_kept_trusted_and_private(home: Path) -> None:
+    """Both halves are kept and belong together, the private one for its owner alone, and its own machine trusts it."""
+    public = new_key_pair("office", "secret")
+
+    assert public_key_of(load_private_key(private_key_path("office"), "secret")) == public == load_public_key("office")
+    assert stat.S_IMODE(private_key_path("office").stat().st_mode) == 0o600
+    assert stat.S_IMODE((home / "keys").stat().st_mode) == 0o700
+    assert TrustStore().require(public).name == "office (own key)"
+    assert key_names() == ["office"]
+
+
+def test_second_pair_of_a_name_is_refused(home: Path) -> None:
+    """Neither half of an existing pair is touched."""
+    new_key_pair()
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    with pytest.raises(KeyStoreError, match="never replaced"):
+        new_key_pair()
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", ".hidden", "x" * 65, "a b", "a\n", "é"])
+def test_names_that_are_no_file_names_are_refused(name: str) -> None:
+    """A key's name cannot lead out of the folder."""
+    with pytest.raises(ParameterError, match="key name"):
+        private_key_path(name)
+
+
+def test_dotted_names_do_not_collide(home: Path) -> None:
+    """Names that share a beginning are different pairs."""
+    assert new_key_pair("a") != new_key_pair("a.b")
+    assert key_names() == ["a", "a.b"]
+    assert {public_key_path("a").name, public_key_path("a.b").name} == {"a.pub", "a.b.pub"}
+
+
+def test_missing_public_half_is_named(home: Path) -> None:
+    """A public key that is gone is reported as such."""
+    with pytest.raises(KeyStoreError, match=r"publisher\.pub cannot be read"):
+        load_public_key()
+
+
+def test_home_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """DPGRAPH_HOME wins, then XDG_CONFIG_HOME, then the home folder; an empty variable is none."""
+    monkeypatch.setenv("DPGRAPH_HOME", str(tmp_path / "a"))
+    assert home_folder() == tmp_path / "a"
+    monkeypatch.setenv("DPGRAPH_HOME", "")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "b"))
+    assert home_folder() == tmp_path / "b" / "dpgraph"
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "c"))
+    assert home_folder() == tmp_path / "c" / ".config" / "dpgraph"

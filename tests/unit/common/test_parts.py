@@ -1,0 +1,200 @@
+"""The data members: any tool reads what was written, and their layout tells nothing of the source."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_bundle import parts
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.manifest import Column, Noise
+from dp_bundle.parts import PartWriter, batch_rows, part_schema, read_parts
+
+FINE = Noise.rounded_gaussian(1.0, 2**-8)
+
+
+def column(name: str, kind: str = "continuous", high: float = 10.0, noise: Noise | None = None) -> Column:
+    """Return a column from 0 to `high`."""
+    noise = noise or (Noise.discrete_gaussian(2.0) if kind == "integer" else FINE)
+    return Column.model_validate(
+        {"name": name, "kind": kind, "bounds": (0.0, high), "bounds_obtained": "declared", "noise": noise}
+    )
+
+
+# the first is dictionary-encoded, the second too wide for that, the third has no bounds at all
+COLUMNS = (
+    column("narrow"),
+    column("wide", high=1e6),
+    Column(name="free.form", kind="continuous", bounds=None, bounds_obtained="none", noise=FINE),
+    column("counts", "integer"),
+    column("large", "integer", high=2.0**50),
+)
+
+
+def values(rows: int, seed: int = 1) -> pa.RecordBatch:
+    """Return noisy values for those columns."""
+    rng = np.random.default_rng(seed)
+    arrays = [
+        rng.integers(-500, 3000, rows) * 2.0**-8,
+        rng.integers(0, 2**30, rows) * 2.0**-8,
+        rng.normal(0, 1e12, rows),
+        rng.integers(-9, 20, rows),
+        rng.integers(-(2**50), 2**50, rows),
+    ]
+    return pa.RecordBatch.from_arrays([pa.array(array) for array in arrays], schema=part_schema(COLUMNS))
+
+
+def write(batches: Iterable[pa.RecordBatch], columns: tuple[Column, ...] = COLUMNS) -> list[io.BytesIO]:
+    """Write batches into parts in memory."""
+    writer = PartWriter(columns, io.BytesIO)
+    for batch in batches:
+        writer.write(batch)
+    writer.close()
+    return writer.parts  # type: ignore[return-value]
+
+
+def load(files: list[io.BytesIO], n_rows: int, columns: tuple[Column, ...] = COLUMNS) -> list[pa.RecordBatch]:
+    """Read parts back."""
+    return list(read_parts([(f"part {index}", file) for index, file in enumerate(files)], columns, n_rows))
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make row groups of 100 rows."""
+    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
+
+
+def test_plain_tools_read_what_was_written() -> None:
+    """Pandas, pyarrow and our reader see the very values, bit by bit, with their types."""
+    batch = values(5000)
+    (file,) = write([batch])
+
+    assert pa.Table.from_batches(load([file], 5000)).equals(pa.Table.from_batches([batch]))
+    assert pq.read_table(file).equals(pa.Table.from_batches([batch]))
+    pd.testing.assert_frame_equal(pd.read_parquet(file), batch.to_pandas())
+
+
+@pytest.mark.usefixtures("_small")
+def test_layout_does_not_depend_on_the_batches() -> None:
+    """However the rows arrive, the same values make the same bytes."""
+    whole = values(730)
+    expected = write([whole])[0].getvalue()
+    for cuts in ([1, 2, 3], [99, 100, 101], [250], [0, 0, 700], list(range(0, 730, 7))):
+        edges = [0, *cuts, 730]
+        pieces = [whole.slice(start, end - start) for start, end in pairwise(edges)]
+        assert write(pieces)[0].getvalue() == expected
+    metadata = pq.read_metadata(io.BytesIO(expected))
+    assert [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)] == [100] * 7 + [30]
+
+
+@pytest.mark.usefixtures("_small")
+def test_nothing_rides_along_with_the_values() -> None:
+    """Metadata of a batch's schema or fields does not get into the file."""
+    batch = values(10)
+    noisy = [field.with_metadata({"secret": "s3cr3t"}) for field in batch.schema]
+    marked = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(noisy, metadata={"pandas": "s3cr3t"}))
+    (file,) = write([pa.RecordBatch.from_arrays(marked.columns, schema=part_schema(COLUMNS))])
+
+    assert pq.read_metadata(file).metadata is None
+    assert b"s3cr3t" not in file.getvalue()
+    assert pq.read_schema(file).equals(part_schema(COLUMNS), check_metadata=True)
+
+
+def test_encoding_follows_the_declared_spread() -> None:
+    """A column whose bounds and noise span few steps has a dictionary, others do not, whatever the values are."""
+    for seed in (1, 2):
+        metadata = pq.read_metadata(write([values(500, seed)])[0]).row_group(0)
+        encodings = [set(metadata.column(index).encodings) for index in range(5)]
+        assert ["RLE_DICTIONARY" in found for found in encodings] == [True, False, False, True, False]
+        assert ["BYTE_STREAM_SPLIT" in found for found in encodings] == [False, True, True, False, True]
+
+
+def test_noisy_values_are_small() -> None:
+    """At 20 dB a noisy cell takes about two bytes, as the format promises, and not eight."""
+    rng = np.random.default_rng(3)
+    steps = np.rint(rng.normal(0, 2560, 200_000) + rng.normal(0, 256, 200_000))
+    batch = pa.RecordBatch.from_arrays([pa.array(steps * 2.0**-8)], schema=part_schema(COLUMNS[:1]))
+    (file,) = write([batch], (column("narrow", high=40.0),))
+    assert len(file.getvalue()) < 2.5 * 200_000
+
+
+@pytest.mark.usefixtures("_small")
+def test_reading_and_writing_stay_within_one_group() -> None:
+    """Batches come back no larger than a row group, and no more than one group waits to be written."""
+    file = io.BytesIO()
+    writer = PartWriter(COLUMNS, lambda: file)
+    sizes = []
+    for seed in range(40):
+        writer.write(values(50, seed))
+        sizes.append(file.tell())
+    writer.close()
+
+    assert sizes[-1] > 10 * sizes[1] > 0
+    assert {batch.num_rows for batch in load([file], 2000)} == {100}
+
+
+def test_batches_are_bounded_for_any_width() -> None:
+    """No batch has more than 2^18 rows, and more than four million cells only where a few thousand rows have them."""
+    for n_columns in (1, 3, 16, 17, 1000, 2**22, 2**23):
+        rows = batch_rows(n_columns)
+        assert 1 <= rows <= 2**18
+        assert rows <= 2**13 or rows * n_columns <= 2**22
+
+
+@pytest.mark.usefixtures("_small")
+def test_large_data_goes_into_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that has reached its size is finished, and the next one continues where it ended."""
+    monkeypatch.setattr(parts, "_MAX_PART_BYTES", 10_000)
+    batch = values(1000)
+    files = write([batch])
+
+    assert len(files) > 2
+    assert all(pq.read_metadata(file).num_rows >= 100 for file in files)
+    assert pa.Table.from_batches(load(files, 1000)).equals(pa.Table.from_batches([batch]))
+
+
+def test_empty_batches_write_nothing() -> None:
+    """Batches without rows, such as those of which all were dropped, make no part."""
+    assert write([values(0), values(0)]) == []
+    with pytest.raises(BundleFormatError, match="0 rows"):
+        load([], 1)
+
+
+def test_unpromised_contents_are_refused() -> None:
+    """Wrong names, order, types, counts, empty cells, and what is not Parquet are format errors."""
+    good = write([values(20)])
+    table = pq.read_table(good[0])
+
+    def stored(changed: pa.Table) -> io.BytesIO:
+        file = io.BytesIO()
+        pq.write_table(changed, file)
+        return file
+
+    holes = table.set_column(0, "narrow", pa.array([None] + [1.0] * 19))
+    floats = table.set_column(3, "counts", pa.array([1.0] * 20))
+    more = table.append_column("more", pa.array([1.0] * 20))
+    renamed = table.rename_columns(["x", *table.column_names[1:]])
+    swapped = table.select(table.column_names[::-1])
+    wrong = [stored(t) for t in (holes, floats, more, renamed, swapped)]
+    wrong += [io.BytesIO(b""), io.BytesIO(b"PAR1" * 10), io.BytesIO(good[0].getvalue()[:-9])]
+    for file in wrong:
+        with pytest.raises(BundleFormatError):
+            load([file], 20)
+    for n_rows in (19, 21):
+        with pytest.raises(BundleFormatError, match="promises"):
+            load(good, n_rows)
+
+
+def test_oversized_row_groups_are_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row group that claims more than the limit is refused before it is decoded."""
+    good = write([values(2000)])
+    monkeypatch.setattr(parts, "_MAX_GROUP_BYTES", 1000)
+    with pytest.raises(BundleFormatError, match="more than 1000 bytes"):
+        load(good, 2000)
