@@ -2,9 +2,9 @@
 
 Both distributions are sampled to a total variation distance below 2^-144 of their definitions, per value, given uniform
 bits; sigma is the exact rational number that its float64 stands for. Below sigma = 512 a value is read off a table of
-159-bit cumulative probabilities (`probability_tables`, which proves the bound; `inversion`), from there on it is proposed by such a
-table and accepted exactly (`blocks`). No rounding error ever decides a value. The bits are those of AES-256 in counter
-mode (`keystream`).
+159-bit cumulative probabilities (`probability_tables`, which proves the bound; `inversion`), from there on it is
+proposed by such a table and accepted exactly (`blocks`). No rounding error ever decides a value. The bits are those of
+AES-256 in counter mode (`keystream`).
 
 Speed does not hide anything: the time that a call takes depends, slightly, on the values drawn.
 

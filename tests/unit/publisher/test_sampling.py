@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from dp_bundle.errors import ParameterError
 from dp_publish.blocks import accept_exactly
 from dp_publish.keystream import Keystream, SecureKeystream, insecure_keystream
+from dp_publish.probability_tables import Table, block_table, discrete_table, rounded_table
 from dp_publish.sampling import (
     fill_discrete_gaussian,
     fill_rounded_gaussian,
     sample_discrete_gaussian,
     sample_rounded_gaussian,
 )
-from dp_publish.probability_tables import Table, block_table, discrete_table, rounded_table
 
 SAMPLERS = [sample_rounded_gaussian, sample_discrete_gaussian]
 

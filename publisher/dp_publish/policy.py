@@ -1,0 +1,199 @@
+"""What the publisher decided: names, unit of privacy, strength, bounds.
+
+A policy is a TOML file beside the data (`data.policy.toml`) or a `Policy` made in Python. It is read strictly: an
+unknown entry is an error, because a misspelt bound would be a missing one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dp_bundle.errors import PolicyError
+from dp_bundle.manifest import Dataset, Text
+from dp_publish.table import ColumnType
+
+__all__ = ["ColumnPolicy", "Policy", "Privacy", "load_policy", "policy_path", "policy_template"]
+
+_STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
+_MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]  # strict: true is not 1, nor is "1"
+Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Privacy(_Model):
+    """Unit of privacy and strength: exactly one of mu, epsilon (with delta), rho, sigma, snr_db.
+
+    `sigma` is a standard deviation in data units, the same for every column; `snr_db` sets each column's sigma to
+    10^(-snr_db / 20) of that column's own standard deviation, which no guarantee covers.
+    """
+
+    unit: Literal["cell", "row"] = "row"
+    mu: Positive | None = None
+    epsilon: Positive | None = None
+    delta: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
+    rho: Positive | None = None
+    sigma: Positive | None = None
+    snr_db: Annotated[float, Field(ge=-300, le=300, strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Privacy:
+        given = [name for name in _STRENGTHS if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = "none of them" if not given else " and ".join(given)
+            raise ValueError(f"give exactly one strength (mu, epsilon with delta, rho, sigma or snr_db), not {found}")
+        if (self.epsilon is None) != (self.delta is None):
+            raise ValueError("epsilon and delta go together: give both")
+        return self
+
+
+class ColumnPolicy(_Model):
+    """What holds for one column; `bounds` are public knowledge, never read off the data."""
+
+    bounds: tuple[Finite, Finite] | None = None
+    kind: Literal["continuous", "integer"] | None = None
+    unit: Text = ""
+    description: Text = ""
+    missing: Literal["refuse", "midpoint", "drop"] = "refuse"
+    drop: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> ColumnPolicy:
+        if self.bounds is None:
+            if self.missing == "midpoint":
+                raise ValueError('missing = "midpoint" needs bounds')
+            return self
+        low, high = self.bounds
+        if not low < high or not math.isfinite(high - low):
+            raise ValueError(f"bounds must be [low, high] with low < high, not [{low:g}, {high:g}]")
+        if self.kind == "integer" and not (low.is_integer() and high.is_integer() and max(-low, high) <= _MAX_INTEGER):
+            raise ValueError(f"bounds of an integer column must be integers up to 2^53, not [{low:g}, {high:g}]")
+        return self
+
+
+class Policy(_Model):
+    """Everything the publisher decided about one dataset."""
+
+    dataset: Dataset
+    privacy: Privacy
+    columns: dict[str, ColumnPolicy] = {}
+
+
+def policy_path(data: Path) -> Path:
+    """Return where the policy of a data file or folder is expected: `data.policy.toml` beside it."""
+    return data.with_name(f"{data.stem if data.is_file() else data.name}.policy.toml")
+
+
+def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:
+    """Read a policy file, if there is one, and let options override its privacy section.
+
+    Parameters
+    ----------
+    path : Path or None
+        The TOML file; None for an empty policy.
+    default_name : str
+        The dataset's name if the file gives none.
+    overrides : dict
+        Entries of the privacy section that replace the file's. A strength among them replaces the file's strength.
+
+    Raises
+    ------
+    PolicyError
+        The file is unreadable, is not TOML, or says something that is not allowed.
+    """
+    document: dict[str, Any] = {}
+    if path is None and all(overrides.get(name) is None for name in _STRENGTHS):
+        raise PolicyError(
+            "there is no policy, and no strength was given: write a policy with `dp-publish policy DATA`, fill in the "
+            "bounds from public knowledge, and publish again"
+        )
+    if path is not None:
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise PolicyError(f"the policy {path} is not valid TOML: {error}") from error
+    where = str(path) if path is not None else "given on the command line"
+    return _parse(document, where, default_name, overrides)
+
+
+def policy_template(source: str, default_name: str, types: dict[str, ColumnType]) -> str:
+    """Return a commented policy for a table, made from its column names and types alone.
+
+    Parameters
+    ----------
+    source : str
+        The data's name, for the heading.
+    default_name : str
+        The dataset's name.
+    types : dict
+        Each column's name and declared type, in order.
+    """
+    lines = [
+        f"# What dp-publish may do with {_quoted(source)}.",
+        "# Fill in the bounds. A guarantee rests on them, so take them from public knowledge (a scale's end points,",
+        "# a code book, physics), never from the data; values outside are clipped.",
+        "",
+        "[dataset]",
+        f"name = {_quoted(default_name)}   # the account that releases are charged to",
+        'title = ""',
+        'description = ""',
+        'license = ""',
+        'contact = ""',
+        "",
+        "[privacy]",
+        'unit = "row"   # what one person may change: a whole "row", or only one "cell"',
+        "mu = 1.0       # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0; snr_db = 20",
+    ]
+    for name, kind in types.items():
+        lines += ["", f"[columns.{_quoted(name)}]"]
+        if kind is ColumnType.OTHER:
+            lines.append("# not numeric: it is never published")
+            lines.append("drop = true")
+            continue
+        declared = {ColumnType.INTEGER: '"integer"', ColumnType.CONTINUOUS: '"continuous"'}.get(kind)
+        if declared is None:
+            lines.append('kind = "continuous"   # or "integer"; a text file does not say. Not numeric: drop = true')
+        else:
+            lines.append(f"kind = {declared}")
+        lines += [
+            "# bounds = [low, high]",
+            'unit = ""',
+            'description = ""',
+            'missing = "refuse"   # or "midpoint", or "drop" to leave out rows without a value',
+            "# drop = true",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _parse(document: dict[str, Any], where: str, default_name: str, overrides: dict[str, Any]) -> Policy:
+    privacy = document.get("privacy", {})
+    if not isinstance(privacy, dict) or not isinstance(document.get("dataset", {}), dict):
+        raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
+    if any(overrides.get(name) is not None for name in _STRENGTHS):
+        privacy = {name: value for name, value in privacy.items() if name not in (*_STRENGTHS, "delta")}
+    privacy = {**privacy, **{name: value for name, value in overrides.items() if value is not None}}
+    dataset = {"name": default_name, **document.get("dataset", {})}
+    try:
+        return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise PolicyError(f"the policy {where}, at {place or 'its top level'}: {message}") from error
+
+
+def _quoted(text: str) -> str:
+    """Return a TOML basic string, which is a JSON string but for one control character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,189 @@
+"""The row mechanism: clip, snap to the grid, add noise, batch by batch.
+
+Every cell becomes an integer number of grid steps within its column's bounds, and an integer number of steps of noise
+is added: continuous columns on a dyadic grid of `granularity` with rounded Gaussian noise, integer columns on the
+integers with discrete Gaussian noise. Rounding x + N(0, sigma^2) to a grid that x lies on is post-processing of the
+Gaussian mechanism, so no bit of the result depends on anything but that mechanism's output. The bounds in use are the
+outermost grid points inside the declared ones: clipping is never wider than declared.
+
+`add_noise` is a pure function of a batch and of random bits: nothing in it knows where it runs.
+
+References
+----------
+Mironov (2012), On significance of the least significant bits for differential privacy. Haney et al. (2022), arXiv
+2207.13793.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_bundle.arrays import to_arrow, to_numpy
+from dp_bundle.errors import MissingValuesError, PrivacyError
+from dp_bundle.manifest import Column, Noise
+from dp_bundle.noise import MAX_SIGMA, MIN_SIGMA
+from dp_bundle.parts import part_schema
+from dp_publish.keystream import Keystream
+from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
+
+__all__ = ["RowReport", "add_noise", "granularity_for", "noise_for"]
+
+_STEPS_PER_SIGMA = 256
+_STEPS_PER_WIDTH = 64
+_MAX_STEPS_PER_SIGMA = 4096
+_EXACT = 2**52  # integers up to here, and their sums with noise, are exact as float64
+_SIGMAS = (2.0**-400, 2.0**400)  # of continuous noise: its variance is far from the ends of float64
+
+
+@dataclass
+class RowReport:
+    """What happened to the raw values; for the publisher's eyes only, as it tells of private data."""
+
+    n_rows: int = 0
+    n_dropped: int = 0
+    clipped: dict[str, int] = field(default_factory=dict)
+    filled: dict[str, int] = field(default_factory=dict)
+
+    def count(self, counts: dict[str, int], name: str, number: int) -> None:
+        """Add to one of the per-column counts, leaving out zeros."""
+        if number:
+            counts[name] = counts.get(name, 0) + number
+
+
+def noise_for(kind: str, sigma: float, bounds: tuple[float, float] | None) -> Noise:
+    """Return the noise of one column, with its grid and exact variance.
+
+    Parameters
+    ----------
+    kind : {"continuous", "integer"}
+        The column's kind.
+    sigma : float
+        The standard deviation, in data units.
+    bounds : tuple of float, or None
+        What the values are clipped to, in data units.
+
+    Raises
+    ------
+    PrivacyError
+        The noise is so large, or so small, that the bounds cannot be put on a grid.
+    """
+    least, most = (MIN_SIGMA, MAX_SIGMA) if kind == "integer" else _SIGMAS
+    granularity = 1.0 if kind == "integer" else granularity_for(sigma, bounds)
+    if not least <= sigma <= most or (bounds is not None and not _fits(bounds, granularity)):
+        limits = "" if bounds is None else f" within {list(bounds)}"
+        raise PrivacyError(
+            f"noise of sigma {sigma:.6g} does not go with {kind} values{limits}: choose another strength, or bounds "
+            "nearer to zero"
+        )
+    return Noise.discrete_gaussian(sigma) if kind == "integer" else Noise.rounded_gaussian(sigma, granularity)
+
+
+def granularity_for(sigma: float, bounds: tuple[float, float] | None) -> float:
+    """Return the grid step: the largest power of two that is at most sigma/256, and 1/64 of the width where possible.
+
+    The second condition keeps the signal finer than the grid under heavy noise, up to 4096 steps to a sigma.
+    """
+    step = sigma / _STEPS_PER_SIGMA
+    if bounds is not None:
+        step = min(step, max((bounds[1] - bounds[0]) / _STEPS_PER_WIDTH, sigma / _MAX_STEPS_PER_SIGMA))
+    return math.ldexp(0.5, math.frexp(step)[1])
+
+
+def add_noise(
+    batch: pa.RecordBatch, columns: Sequence[Column], keystream: Keystream, report: RowReport
+) -> pa.RecordBatch:
+    """Clip, snap and add noise to one batch.
+
+    Parameters
+    ----------
+    batch : RecordBatch
+        Raw values as float64 or int64, nulls allowed; its columns are those of `columns`, in order.
+    columns : sequence of Column
+        What each column's bounds and noise are, and what becomes of missing values.
+    keystream : Keystream
+        Where the random bits come from.
+    report : RowReport
+        Counts are added to it.
+
+    Returns
+    -------
+    RecordBatch
+        Noisy values, without nulls; fewer rows if some were dropped.
+
+    Raises
+    ------
+    MissingValuesError
+        A column that refuses missing values has one.
+    """
+    kept = _drop_missing(batch, columns)
+    report.n_dropped += batch.num_rows - kept.num_rows
+    report.n_rows += kept.num_rows
+    noisy = [_noisy_column(kept.column(index), column, keystream, report) for index, column in enumerate(columns)]
+    return pa.RecordBatch.from_arrays(noisy, schema=part_schema(columns))
+
+
+def _drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+    keep = None
+    for index, column in enumerate(columns):
+        if column.missing == "drop":
+            present = pc.invert(pc.is_null(batch.column(index), nan_is_null=True))
+            keep = present if keep is None else pc.and_(keep, present)
+    return batch if keep is None else batch.filter(keep)
+
+
+def _noisy_column(values: pa.Array, column: Column, keystream: Keystream, report: RowReport) -> pa.Array:
+    values = _fill_missing(values, column, report)
+    noise = column.noise
+    low, high = (-_EXACT, _EXACT) if column.bounds is None else _step_bounds(column.bounds, noise.granularity)
+    if column.kind == "integer":
+        steps = to_numpy(values)
+        outside = int(np.count_nonzero((steps < low) | (steps > high)))
+        noisy = np.clip(steps, low, high) + sample_discrete_gaussian(noise.sigma, len(steps), keystream)
+    else:
+        with np.errstate(over="ignore"):  # to infinity, which is clipped like any other value
+            scaled = np.rint(to_numpy(values) * (1 / noise.granularity))
+        outside = _count_outside(values, column.bounds, scaled, low, high)
+        steps = np.clip(scaled, low, high)
+        draws = sample_rounded_gaussian(noise.sigma / noise.granularity, len(steps), keystream)
+        noisy = (steps + draws) * noise.granularity
+    report.count(report.clipped, column.name, outside)
+    return to_arrow(noisy)
+
+
+def _count_outside(
+    values: pa.Array, bounds: tuple[float, float] | None, scaled: np.ndarray, low: int, high: int
+) -> int:
+    if bounds is None:
+        return int(np.count_nonzero((scaled < low) | (scaled > high)))
+    raw = to_numpy(values)
+    return int(np.count_nonzero((raw < bounds[0]) | (raw > bounds[1])))
+
+
+def _fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:
+    missing = pc.is_null(values, nan_is_null=True)
+    number = pc.sum(missing).as_py() or 0
+    if not number:
+        return values
+    if column.missing != "midpoint" or column.bounds is None:
+        raise MissingValuesError(column.name)
+    report.count(report.filled, column.name, number)
+    middle = 0.5 * column.bounds[0] + 0.5 * column.bounds[1]
+    filler = pa.scalar(round(middle) if column.kind == "integer" else middle, values.type)
+    return pc.if_else(missing, filler, values)
+
+
+def _fits(bounds: tuple[float, float], granularity: float) -> bool:
+    low, high = _step_bounds(bounds, granularity)
+    return low < high and max(-low, high) <= _EXACT
+
+
+def _step_bounds(bounds: tuple[float, float], granularity: float) -> tuple[int, int]:
+    step = Fraction(granularity)  # exact: a quotient of floats could underflow past a bound
+    return math.ceil(Fraction(bounds[0]) / step), math.floor(Fraction(bounds[1]) / step)

@@ -1,0 +1,107 @@
+"""Privacy accounting: inverse pairs, monotone curves and composition, at any strength."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dp_publish.accounting import (
+    compose_mu,
+    delta_for_epsilon,
+    delta_for_epsilon_zcdp,
+    epsilon_for_delta,
+    epsilon_for_delta_zcdp,
+    mu_for_epsilon_delta,
+    mu_for_rho,
+    rho_for_epsilon_delta,
+    rho_for_mu,
+    unit_mu,
+)
+
+MU = st.floats(1e-3, 100)
+DELTA = st.floats(1e-15, 0.3)
+EPSILON = st.floats(1e-3, 500)
+MUS = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20)
+
+
+@given(MU, DELTA)
+def test_epsilon_and_delta_are_inverse(mu: float, delta: float) -> None:
+    """The epsilon for a delta has that delta again, from the safe side."""
+    epsilon = epsilon_for_delta(mu, delta)
+    assume(epsilon > 0)
+    found = delta_for_epsilon(mu, epsilon)
+    assert found <= delta
+    assert math.isclose(found, delta, rel_tol=1e-8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(MU, DELTA)
+def test_epsilon_and_delta_of_zcdp_are_inverse(mu: float, delta: float) -> None:
+    """The same holds for the conversion from rho, up to its one-dimensional search."""
+    epsilon = epsilon_for_delta_zcdp(rho_for_mu(mu), delta)
+    assume(epsilon > 0)
+    found = delta_for_epsilon_zcdp(rho_for_mu(mu), epsilon)
+    assert found <= delta
+    assert math.isclose(found, delta, rel_tol=1e-6)
+
+
+@given(EPSILON, DELTA)
+def test_mu_for_a_point_passes_through_it(epsilon: float, delta: float) -> None:
+    """The strength for (epsilon, delta) has that epsilon at that delta, and never a larger delta."""
+    mu = mu_for_epsilon_delta(epsilon, delta)
+    assert delta_for_epsilon(mu, epsilon) <= delta
+    assert math.isclose(epsilon_for_delta(mu, delta), epsilon, rel_tol=1e-7)
+
+
+@settings(max_examples=30, deadline=None)
+@given(EPSILON, DELTA)
+def test_rho_for_a_point_passes_under_it(epsilon: float, delta: float) -> None:
+    """The rho for (epsilon, delta) keeps to the point and is nearly the largest that does."""
+    rho = rho_for_epsilon_delta(epsilon, delta)
+    assert delta_for_epsilon_zcdp(rho, epsilon) <= delta
+    assert math.isclose(epsilon_for_delta_zcdp(rho, delta), epsilon, rel_tol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-4, 1e3), st.floats(0, 8))
+def test_delta_agrees_with_high_precision(mu: float, at: float) -> None:
+    """At any strength and epsilon, delta has nine digits of the defining difference."""
+    epsilon = at * mu + mu * mu / 2
+    with mpmath.workdps(50):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        exact = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
+        assert abs(delta_for_epsilon(mu, epsilon) - exact) <= exact * mpmath.mpf("1e-9")
+
+
+@given(MU, st.floats(0, 1e8), st.floats(1, 3))
+def test_less_noise_or_a_smaller_epsilon_never_lowers_delta(mu: float, epsilon: float, factor: float) -> None:
+    """Delta is a probability, falls in epsilon and rises in mu, as far as floats can tell."""
+    delta = delta_for_epsilon(mu, epsilon)
+    assert 0 <= delta <= 1
+    assert delta_for_epsilon(mu, epsilon * factor) <= delta * (1 + 1e-9)
+    assert delta_for_epsilon(mu * factor, epsilon) >= delta * (1 - 1e-9)
+
+
+@given(st.floats(1e-150, 1e150))
+def test_rho_and_mu_are_inverse(mu: float) -> None:
+    """Rho and mu say the same."""
+    assert math.isclose(mu_for_rho(rho_for_mu(mu)), mu, rel_tol=1e-14)
+
+
+@given(MUS, MUS)
+def test_composition_is_a_euclidean_norm(first: list[float], second: list[float]) -> None:
+    """Releases may be added up in any order and grouping, and rho adds."""
+    total = compose_mu(first + second)
+    assert math.isclose(total, compose_mu([compose_mu(second), compose_mu(first)]), rel_tol=1e-12)
+    assert math.isclose(rho_for_mu(total), math.fsum(map(rho_for_mu, first + second)), rel_tol=1e-12)
+
+
+@given(MUS)
+def test_a_row_is_at_least_as_exposed_as_its_cells(mus: list[float]) -> None:
+    """The row's mu lies between the largest cell's and that times the root of the number of columns."""
+    cell, row = unit_mu("cell", mus), unit_mu("row", mus)
+    assert cell <= row * (1 + 1e-15)
+    assert row <= cell * math.sqrt(len(mus)) * (1 + 1e-12)

@@ -1,0 +1,75 @@
+"""Subtracting the noise's exact variance makes the covariance unbiased; not subtracting it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dp_bundle.manifest import Column
+from dp_learn import debias_covariance
+from dp_learn.moments import batch_moments
+from dp_publish.keystream import insecure_keystream
+from dp_publish.rows import RowReport, add_noise, noise_for
+
+N_ROWS, N_REPETITIONS = 400, 200
+
+
+def _clean_table() -> pd.DataFrame:
+    rng = np.random.default_rng(11)
+    common = rng.normal(size=N_ROWS)
+    return pd.DataFrame(
+        {
+            "a": 3 * common + rng.normal(size=N_ROWS),
+            "b": 2 * common - rng.normal(size=N_ROWS),
+            "c": np.clip(rng.poisson(5 + 2 * (common > 0)), 0, 40),
+            "d": np.clip(rng.poisson(8 - 3 * (common > 0)), 0, 40),
+        }
+    )
+
+
+CASES = {
+    "continuous": {"a": ("continuous", 0.7), "b": ("continuous", 2.5)},
+    "discrete, sigma 0.4": {"c": ("integer", 0.4), "d": ("integer", 0.4)},
+    "discrete, sigma 1": {"c": ("integer", 1.0), "d": ("integer", 1.0)},
+    "discrete, sigma 20": {"c": ("integer", 20.0), "d": ("integer", 20.0)},
+    "mixed": {"a": ("continuous", 1.5), "b": ("continuous", 0.3), "c": ("integer", 0.4), "d": ("integer", 3.0)},
+}
+
+
+def _deviations_from_clean(case: str, *, debias: bool) -> np.ndarray:
+    """Return (mean over repetitions - clean covariance) in standard errors of that mean."""
+    clean = _clean_table()[list(CASES[case])]
+    columns = []
+    for name, (kind, sigma) in CASES[case].items():
+        bounds = (-20.0, 20.0) if kind == "continuous" else (0.0, 40.0)
+        noise = noise_for(kind, sigma, bounds)
+        columns.append(Column(name=name, kind=kind, bounds=bounds, bounds_obtained="declared", noise=noise))
+    batch = pa.RecordBatch.from_pandas(clean, preserve_index=False)
+    variance = [column.noise.variance for column in columns]
+    estimates = []
+    for seed in range(N_REPETITIONS):
+        noisy = add_noise(batch, columns, insecure_keystream(seed), RowReport())
+        covariance = batch_moments(noisy.to_pandas().to_numpy(dtype=float)).covariance
+        estimates.append(debias_covariance(covariance, variance) if debias else covariance)
+    error = np.std(estimates, axis=0, ddof=1) / np.sqrt(N_REPETITIONS)
+    return (np.mean(estimates, axis=0) - clean.cov().to_numpy()) / error
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_debiased_covariance_is_unbiased(case: str) -> None:
+    """Over 200 repetitions the mean debiased covariance is the clean one, within 4 standard errors in every entry."""
+    deviations = _deviations_from_clean(case, debias=True)
+
+    assert np.abs(deviations).max() < 4
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_without_debiasing_the_diagonal_is_biased(case: str) -> None:
+    """The same mean without debiasing is off on the whole diagonal, and only there."""
+    deviations = _deviations_from_clean(case, debias=False)
+    off_diagonal = deviations[~np.eye(len(deviations), dtype=bool)]
+
+    assert np.diagonal(deviations).min() > 4
+    assert np.abs(off_diagonal).max() < 4

@@ -1,0 +1,263 @@
+"""dp-publish as options in, answers and exit codes out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+
+from dp_bundle.bundle import open_bundle
+from dp_bundle.console import run
+from dp_bundle.keys import key_names, new_key_pair
+from dp_publish.cli import cli
+from dp_publish.ledger import Ledger
+
+POLICY = """
+[dataset]
+name = "people"
+[privacy]
+mu = 20
+[columns.height]
+bounds = [120, 220]
+[columns.weight]
+bounds = [20, 140]
+[columns.visits]
+bounds = [0, 30]
+"""
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: object
+    out: str
+    err: str
+
+
+Call = Callable[..., Ended]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Return a function that runs dp-publish in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call_cli(*words: object) -> Ended:
+        with pytest.raises(SystemExit) as leaving:
+            run(cli, [str(word) for word in words])
+        captured = capsys.readouterr()
+        return Ended(leaving.value.code, captured.out, captured.err)
+
+    return call_cli
+
+
+@pytest.fixture
+def people(tmp_path: Path, table: pd.DataFrame) -> Path:
+    """Put the small table and its policy into the test's folder."""
+    table.to_parquet(tmp_path / "people.parquet")
+    (tmp_path / "people.policy.toml").write_text(POLICY)
+    return tmp_path / "people.parquet"
+
+
+def test_publishing_needs_one_word(people: Path, call: Call, tmp_path: Path) -> None:
+    """The policy beside the file is used, the result is on stdout, the new key on stderr, and the bundle verifies."""
+    ended = call("people.parquet")
+
+    assert ended.code == 0
+    assert "wrote people.bundle.tar: release 1 of people, 400 rows, 3 columns" in ended.out
+    assert "left out: name (not numeric)" in ended.out
+    assert "fingerprint" in ended.err
+    with open_bundle(tmp_path / "people.bundle.tar") as bundle:
+        assert bundle.release.dataset.name == "people"
+
+
+def test_without_bounds_the_way_to_them_is_told(people: Path, call: Call, tmp_path: Path) -> None:
+    """With no policy, or none with bounds, the exit code is 2, the template is named, and no key or file is made."""
+    (tmp_path / "people.policy.toml").unlink()
+    for words in (["people.parquet"], ["people.parquet", "--mu", "1"], ["publish", "people.parquet", "--unit", "cell"]):
+        ended = call(*words)
+        assert ended.code == 2
+        assert ended.out == ""
+        assert "dp-publish policy" in ended.err
+        assert ended.err.startswith("error: ")
+        assert ended.err.count("\n") == 1
+    assert key_names() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["people.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["nowhere.parquet", "--mu", "1"], 1),
+        (["people.parquet", "--mu", "-1"], 2),
+        (["people.parquet", "--mu", "nan"], 2),
+        (["people.parquet", "--mu", "much"], 2),
+        (["people.parquet", "--mu", "1", "--sigma", "1"], 2),
+        (["people.parquet", "--delta", "1e-6"], 2),
+        (["people.parquet", "--epsilon", "1", "--delta", "2"], 2),
+        (["people.parquet", "--snr-db", "1e9"], 2),
+        (["people.parquet", "--mu", "1e300"], 2),
+        (["people.parquet", "--unit", "person"], 2),
+        (["people.parquet", "--policy", "nowhere.toml"], 2),
+        (["people.parquet", "--out", "no/folder.tar"], 2),
+        (["people.parquet", "--out", "people.parquet"], 1),
+        (["people.parquet", "--key", "nobody"], 1),
+        (["people.parquet", "--key", "../nobody"], 1),
+        (["people.parquet", "--key", "a b"], 2),
+        (["people.policy.toml", "--mu", "1"], 1),
+        (["people.parquet", "extra"], 2),
+        (["--wrong"], 2),
+        (["policy"], 2),
+        (["policy", "nowhere.csv"], 1),
+        (["policy", "people.parquet"], 1),
+        (["policy", "people.parquet", "--out", "no/file/here/../../../people.parquet/x"], 1),
+    ],
+)
+def test_mistakes_have_their_exit_code_and_one_sentence(words: list[str], code: int, people: Path, call: Call) -> None:
+    """Every mistake ends with the documented code, says one thing on stderr, prints no traceback and spends nothing."""
+    ended = call(*words)
+
+    assert (ended.code, ended.out) == (code, "")
+    assert "Traceback" not in ended.err
+    assert "fault" not in ended.err
+    said = [line for line in ended.err.splitlines() if line.lower().startswith("error: ")]
+    assert len(said) == 1
+    assert Ledger().entries() == []
+    assert not Path("people.bundle.tar").exists()
+
+
+def test_json_is_one_document(people: Path, call: Call) -> None:
+    """With --json stdout parses, holds the release, and keeps the private counts apart."""
+    ended = call("people.parquet", "--json", "--mu", "3", "--unit", "cell")
+    document = json.loads(ended.out)
+
+    assert ended.code == 0
+    assert document["path"] == "people.bundle.tar"
+    assert document["left_out"] == ["name"]
+    assert document["release"]["guarantee"]["unit"] == "cell"
+    assert document["release"]["guarantee"]["rho"] == pytest.approx(4.5)
+    assert set(document["for_the_publisher_only"]) == {"clipped", "filled", "rows_dropped"}
+
+
+def test_quiet_says_nothing(people: Path, call: Call) -> None:
+    """With --quiet a success is silent on both channels, also while a key is made; an error is not."""
+    assert call("people.parquet", "--quiet") == (0, "", "")
+    ended = call("people.parquet", "--quiet")
+    assert (ended.code, ended.out) == (1, "")
+    assert "never replaced" in ended.err
+    assert call("policy", "people.parquet", "--out", "new.toml", "--quiet") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "strength"),
+    [
+        (["--mu", "3"], 4.5),
+        (["--rho", "0.7"], 0.7),
+        (["--epsilon", "4", "--delta", "1e-6"], None),
+        (["--sigma", "100"], 0.5 * (1 + 1.2**2 + 0.3**2)),
+    ],
+)
+def test_strength_on_the_command_line_wins(words: list[str], strength: float | None, people: Path, call: Call) -> None:
+    """Each way to say the strength replaces the policy's and is what the guarantee states."""
+    guarantee = json.loads(call("people.parquet", *words, "--json").out)["release"]["guarantee"]
+    if strength is not None:
+        assert guarantee["rho"] == pytest.approx(strength, rel=1e-9)
+    else:
+        (epsilon,) = [point["epsilon"] for point in guarantee["epsilon_delta"] if point["delta"] == 1e-6]
+        assert epsilon == pytest.approx(4, rel=1e-6)
+
+
+def test_snr_says_that_it_guarantees_nothing(people: Path, call: Call) -> None:
+    """The answer to --snr-db begins its account with the missing guarantee and shows the conditional figure as such."""
+    ended = call("people.parquet", "--snr-db", "20")
+    assert ended.code == 0
+    assert "No privacy guarantee" in ended.out
+    assert "Had the same noise been fixed beforehand" in ended.out
+    document = json.loads(call("people.parquet", "--snr-db", "20", "--out", "b.tar", "--json").out)
+    assert document["release"]["sigma_derived_from_data"] is True
+    assert document["release"]["guarantee"] is None
+
+
+def test_private_counts_are_marked_as_such(people: Path, call: Call) -> None:
+    """Clipped cells are told to the publisher below a warning, and are nowhere in the bundle."""
+    Path("people.policy.toml").write_text(POLICY.replace("[20, 140]", "[60, 61]"))
+    ended = call("people.parquet")
+    mark = ended.out.index("for your eyes only")
+    assert "cells of weight were outside its bounds and clipped" in ended.out[mark:]
+    assert b"clipped" not in Path("people.bundle.tar").read_bytes().replace(b"values were clipped", b"")
+
+
+def test_template_can_be_filled_in_and_published(people: Path, call: Call) -> None:
+    """`policy` writes beside the data, never over a policy, and bounds are all that is missing."""
+    Path("people.policy.toml").unlink()
+    assert call("policy", "people.parquet").out.startswith("wrote people.policy.toml")
+    assert call("people.parquet").code == 2
+    path = Path("people.policy.toml")
+    before = path.read_text()
+    assert call("policy", "people.parquet").code == 1
+    assert path.read_text() == before
+    path.write_text(before.replace("# bounds = [low, high]", "bounds = [0, 300]"))
+    assert call("people.parquet").code == 0
+
+
+def test_ledger_lists_what_was_spent(people: Path, call: Call) -> None:
+    """The ledger shows every release with its cost, for people and for machines, and asking costs nothing."""
+    assert "nothing has been published yet" in call("ledger").out
+    call("people.parquet", "--mu", "3")
+    call("people.parquet", "--snr-db", "20", "--out", "b.tar")
+    ended = call("ledger")
+    document = json.loads(call("ledger", "people", "--json").out)
+
+    assert [line.split()[:2] for line in ended.out.splitlines()[1:]] == [["people", "1"], ["people", "2"]]
+    assert "no guarantee" in ended.out
+    assert [entry["state"] for entry in document] == ["published", "published"]
+    assert [entry["mu_row"] for entry in document] == [pytest.approx(3), None]
+    assert json.loads(call("ledger", "beer", "--json").out) == []
+
+
+def test_locked_key_needs_its_passphrase(people: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key with a passphrase is opened by DPGRAPH_PASSPHRASE and by nothing else."""
+    new_key_pair("office", "secret")
+    refused = call("people.parquet", "--key", "office")
+    assert (refused.code, refused.out) == (1, "")
+    assert "DPGRAPH_PASSPHRASE" in refused.err
+    monkeypatch.setenv("DPGRAPH_PASSPHRASE", "secret")
+    assert call("people.parquet", "--key", "office").code == 0
+
+
+def test_key_file_can_be_given_by_path(people: Path, call: Call, home: Path) -> None:
+    """A word with a slash is a key file and not a name."""
+    new_key_pair("office")
+    assert call("people.parquet", "--key", home / "keys" / "office.key").code == 0
+
+
+def test_state_folder_that_cannot_be_used_is_one_sentence(
+    people: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no key can be kept, the command says so and does not call it a fault."""
+    monkeypatch.setenv("DPGRAPH_HOME", str(people / "inside-a-file"))
+    ended = call("people.parquet")
+    assert (ended.code, ended.out) == (1, "")
+    assert "fault" not in ended.err
+    assert "DPGRAPH_HOME" in ended.err
+    assert not (tmp_path / "people.bundle.tar").exists()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["publish", "--help"], ["policy", "--help"], ["ledger", "-h"]])
+def test_help_has_an_example(words: list[str], call: Call) -> None:
+    """Every command's help shows how it is used."""
+    ended = call(*words)
+    assert ended.code == 0
+    assert "Example:" in ended.out
+    assert "dp-publish" in ended.out
+
+
+def test_commands_and_version_are_not_taken_for_data(call: Call) -> None:
+    """Only a first word that is no command is published."""
+    assert call("--version").code == 0
+    assert "nothing has been published" in call("ledger").out
+    assert list(Path.cwd().iterdir()) == []

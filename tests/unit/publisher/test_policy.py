@@ -1,0 +1,217 @@
+"""The policy: what is allowed is read as it was meant, and every mistake is one sentence."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_bundle.errors import PolicyError, SchemaError
+from dp_publish.policy import Policy, load_policy, policy_path, policy_template
+from dp_publish.table import ColumnType, open_table
+
+SOUND = """
+[dataset]
+name = "wine"
+title = "Wine"
+license = "CC0-1.0"
+[privacy]
+unit = "cell"
+mu = 1.5
+[columns.alcohol]
+bounds = [10, 15.5]
+kind = "continuous"
+unit = "% vol"
+missing = "midpoint"
+[columns."name of wine"]
+drop = true
+"""
+
+
+def load(tmp_path: Path, text: str, **overrides: object) -> Policy:
+    """Read a policy from a file of this text."""
+    path = tmp_path / "data.policy.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_policy(path, "data", overrides)
+
+
+def test_file_is_read_as_written(tmp_path: Path) -> None:
+    """Every entry arrives where it belongs, and what is left out has its default."""
+    policy = load(tmp_path, SOUND)
+
+    assert (policy.dataset.name, policy.dataset.title, policy.dataset.contact) == ("wine", "Wine", "")
+    assert (policy.privacy.unit, policy.privacy.mu, policy.privacy.epsilon) == ("cell", 1.5, None)
+    assert policy.columns["alcohol"].bounds == (10.0, 15.5)
+    assert policy.columns["alcohol"].missing == "midpoint"
+    assert policy.columns["name of wine"].drop is True
+    assert load(tmp_path, "[privacy]\nmu = 1").privacy.unit == "row"
+    assert load(tmp_path, "[privacy]\nmu = 1").dataset.name == "data"
+
+
+def test_options_override_the_file(tmp_path: Path) -> None:
+    """A strength on the command line replaces the file's, whole; other entries stay."""
+    assert load(tmp_path, SOUND, rho=0.5).privacy.model_dump(exclude_none=True) == {"unit": "cell", "rho": 0.5}
+    assert load(tmp_path, SOUND, unit="row").privacy.mu == 1.5
+    point = "[privacy]\nepsilon = 1.0\ndelta = 1e-6"
+    assert load(tmp_path, point, mu=2.0).privacy.delta is None
+    assert load(tmp_path, point, delta=1e-8).privacy.epsilon == 1.0
+    assert load_policy(None, "data", {"mu": 2.0, "unit": None}).privacy.mu == 2.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ("[privacy", "not valid TOML"),
+        ("mu = 1", "strength"),
+        ("", "strength"),
+        ("privacy = 3", "as tables"),
+        ("dataset = 3\n[privacy]\nmu = 1", "as tables"),
+        ("extra = 1\n[privacy]\nmu = 1", "extra"),
+        ("columns = 3\n[privacy]\nmu = 1", "columns"),
+        ("[privacy]", "exactly one strength"),
+        ("[privacy]\nmu = 1\nrho = 1", "mu and rho"),
+        ("[privacy]\nmu = 0", "greater than 0"),
+        ("[privacy]\nmu = -1", "greater than 0"),
+        ("[privacy]\nmu = nan", "privacy.mu"),
+        ("[privacy]\nmu = inf", "privacy.mu"),
+        ("[privacy]\nmu = true", "valid number"),
+        ('[privacy]\nmu = "1"', "valid number"),
+        ("[privacy]\nsigma = 0", "greater than 0"),
+        ("[privacy]\nrho = -0.5", "greater than 0"),
+        ("[privacy]\nsnr_db = inf", "snr_db"),
+        ("[privacy]\nsnr_db = -100000", "snr_db"),
+        ("[privacy]\nepsilon = 1", "give both"),
+        ("[privacy]\ndelta = 1e-6\nmu = 1", "give both"),
+        ("[privacy]\ndelta = 1e-6", "exactly one strength"),
+        ("[privacy]\nepsilon = 1\ndelta = 0", "delta"),
+        ("[privacy]\nepsilon = 1\ndelta = 1", "delta"),
+        ("[privacy]\nepsilon = 1\ndelta = nan", "delta"),
+        ('[privacy]\nmu = 1\nunit = "person"', "unit"),
+        ("[privacy]\nmu = 1\nstrength = 3", "strength"),
+        ("[dataset]\nname = ''\n[privacy]\nmu = 1", "name"),
+        ("[dataset]\nname = 3\n[privacy]\nmu = 1", "name"),
+        ("[dataset]\nauthor = 'x'\n[privacy]\nmu = 1", "author"),
+        (f"[dataset]\ntitle = '{'x' * 10_001}'\n[privacy]\nmu = 1", "title"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbound = [0, 1]", "columns.a.bound"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [1, 0]", "low < high"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [1, 1]", "low < high"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [0]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [0, 1, 2]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = 3", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [0, inf]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [nan, 1]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [-1.7e308, 1.7e308]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [false, true]", "bounds"),
+        ('[privacy]\nmu = 1\n[columns.a]\nbounds = ["0", "1"]', "bounds"),
+        ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0.5, 1]\nkind = "integer"', "integers"),
+        ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0, 1e16]\nkind = "integer"', "2\\^53"),
+        ('[privacy]\nmu = 1\n[columns.a]\nkind = "text"', "kind"),
+        ('[privacy]\nmu = 1\n[columns.a]\nmissing = "zero"', "missing"),
+        ('[privacy]\nmu = 1\n[columns.a]\nmissing = "midpoint"', "needs bounds"),
+        (f'[privacy]\nmu = 1\n[columns.a]\ndescription = "{"x" * 10_001}"', "description"),
+        (f'[privacy]\nmu = 1\n[columns.a]\nunit = "{"x" * 10_001}"', "unit"),
+        ("[privacy]\nmu = 1\n[columns.a]\ndrop = 7", "drop"),
+        ("[privacy]\nmu = 1\ncolumns.a = 3\n", "columns"),
+    ],
+)
+def test_each_mistake_is_a_policy_error_with_one_sentence(wrong: str, sentence: str, tmp_path: Path) -> None:
+    """The message says where the mistake is, fits on a line, and means exit code 2."""
+    with pytest.raises(PolicyError, match=sentence) as caught:
+        load(tmp_path, wrong)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+    assert "pydantic" not in str(caught.value)
+
+
+@pytest.mark.parametrize("overrides", [{"mu": 1.0, "rho": 1.0}, {"mu": -1.0}, {"mu": float("nan")}, {"delta": 0.1}])
+def test_wrong_options_are_policy_errors(overrides: dict[str, float], tmp_path: Path) -> None:
+    """The command line's strength is judged like the file's."""
+    with pytest.raises(PolicyError):
+        load(tmp_path, SOUND, **overrides)
+
+
+def test_unreadable_files_are_policy_errors(tmp_path: Path) -> None:
+    """A missing file, a folder, and what is not UTF-8 are named."""
+    (tmp_path / "latin").write_bytes(b"# \xff")
+    for path in (tmp_path / "missing", tmp_path, tmp_path / "latin"):
+        with pytest.raises(PolicyError, match=path.name):
+            load_policy(path, "data", {"mu": 1.0})
+
+
+def test_no_policy_and_no_strength_says_what_to_do() -> None:
+    """Whoever gives neither is sent to the template."""
+    with pytest.raises(PolicyError, match="dp-publish policy DATA"):
+        load_policy(None, "data", {"mu": None, "unit": "cell"})
+
+
+def test_policy_is_expected_beside_the_data(tmp_path: Path) -> None:
+    """A file's last suffix is replaced, and a folder's dots are kept."""
+    (tmp_path / "a.b.parquet").write_bytes(b"")
+    (tmp_path / "folder.d").mkdir()
+    assert policy_path(tmp_path / "a.b.parquet") == tmp_path / "a.b.policy.toml"
+    assert policy_path(tmp_path / "folder.d") == tmp_path / "folder.d.policy.toml"
+
+
+def fill_in(text: str) -> str:
+    """Put bounds into a template as a person would."""
+    return text.replace("# bounds = [low, high]", "bounds = [0, 10]")
+
+
+def test_template_needs_only_bounds(tmp_path: Path) -> None:
+    """Filled in, the template parses, names every column in order, and drops what is not numeric."""
+    types = {"a": ColumnType.CONTINUOUS, "b c": ColumnType.INTEGER, "t": ColumnType.OTHER, "u": ColumnType.UNKNOWN}
+    policy = load(tmp_path, fill_in(policy_template("data.csv", "wine", types)))
+
+    assert policy.dataset.name == "wine"
+    assert list(policy.columns) == list(types)
+    assert [entry.kind for entry in policy.columns.values()] == ["continuous", "integer", None, "continuous"]
+    assert [entry.drop for entry in policy.columns.values()] == [False, False, True, False]
+    assert policy.columns["a"].bounds == (0.0, 10.0)
+    assert all(entry.bounds is None for entry in load(tmp_path, policy_template("d", "d", types)).columns.values())
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=4, unique=True))
+def test_template_is_toml_for_any_column_names(names: list[str]) -> None:
+    """Quotes, dots, line breaks and control characters in a column's name do not break the file."""
+    text = policy_template("data\n[privacy]", names[0], dict.fromkeys(names, ColumnType.CONTINUOUS))
+    document = tomllib.loads(text)
+    assert list(document["columns"]) == names
+    assert document["dataset"]["name"] == names[0]
+    assert set(document) == {"dataset", "privacy", "columns"}
+
+
+def test_template_never_reads_values(tmp_path: Path, table: pd.DataFrame) -> None:
+    """A Parquet file whose every data byte is wiped out gives the same template, though it cannot be read."""
+    path = tmp_path / "people.parquet"
+    table.to_parquet(path)
+    template = policy_template(path.name, "people", open_table(path).types)
+    content = bytearray(path.read_bytes())
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    content[4:footer] = bytes(footer - 4)
+    path.write_bytes(bytes(content))
+
+    assert policy_template(path.name, "people", open_table(path).types) == template
+    assert pq.read_metadata(path).num_rows == 400
+    with pytest.raises(SchemaError):
+        list(open_table(path).read({"height": "continuous"}, 100))
+
+
+def test_template_of_a_text_file_reads_the_header_alone(tmp_path: Path) -> None:
+    """A CSV file's template does not change with its rows, not even if they are garbage."""
+    (tmp_path / "a.csv").write_bytes(b"x,y\n1,2\n")
+    (tmp_path / "b.csv").write_bytes(b"x,y\n" + b"text" * 5 + b'"' + b"\n1,2,3\n")
+    assert open_table(tmp_path / "a.csv").types == open_table(tmp_path / "b.csv").types
+
+
+def test_template_holds_no_number_of_the_table(tmp_path: Path, table: pd.DataFrame) -> None:
+    """Neither extremes nor counts, which a file's footer knows, are suggested as bounds."""
+    table.to_parquet(tmp_path / "people.parquet")
+    text = policy_template("people.parquet", "people", open_table(tmp_path / "people.parquet").types)
+    numbers = set(re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", text))
+    assert numbers == {"1.0", "1e-6", "0.5", "2.0", "20"}
