@@ -1,6 +1,8 @@
 # Everything runs from a fresh clone with Python >= 3.11 (with venv), git and make.
 PYTHON ?= python3
 BIN := .venv/bin
+# The matrices are small, and threads wait for each other on a busy machine.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo test test-slow lint format docs clean
 

@@ -1,0 +1,199 @@
+"""The commands as people run them, from a table to a graph."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+POLICY = """
+[dataset]
+name = "people"
+title = "Heights, weights and visits"
+license = "CC0-1.0"
+[privacy]
+unit = "cell"
+mu = 20.0
+[columns.height]
+bounds = [120, 220]
+unit = "cm"
+[columns.weight]
+bounds = [20, 140]
+unit = "kg"
+[columns.visits]
+bounds = [0, 30]
+"""
+
+
+@pytest.fixture
+def people(tmp_path: Path, table: pd.DataFrame) -> Path:
+    """Put the small table and its policy into the test's folder."""
+    table.to_parquet(tmp_path / "people.parquet")
+    (tmp_path / "people.policy.toml").write_text(POLICY)
+    return tmp_path / "people.parquet"
+
+
+def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: Path, table: pd.DataFrame) -> None:
+    """A publisher and a researcher need one command each, and the graph finds the one true edge."""
+    published = program("dp-publish", "people.parquet")
+    assert published.returncode == 0, published.stderr
+    assert "name (not numeric)" in published.stdout
+    assert "fingerprint" in published.stderr
+
+    learned = program("dp-learn", "people.bundle.tar")
+    assert learned.returncode == 0, learned.stderr
+    folder = tmp_path / "people.graph"
+    written = {path.name for path in folder.iterdir()}
+    assert written == {"edges.csv", "precision.csv", "covariance.csv", "graph.graphml", "graph.png", "summary.json"}
+    edges = pd.read_csv(folder / "edges.csv")
+    assert list(edges.columns)[:3] == ["source", "target", "partial_correlation"]
+    assert set(edges.loc[0, ["source", "target"]]) == {"height", "weight"}
+    precision = pd.read_csv(folder / "precision.csv", index_col=0)
+    covariance = pd.read_csv(folder / "covariance.csv", index_col=0)
+    assert (
+        list(precision.columns) == list(precision.index) == list(covariance.columns) == ["height", "weight", "visits"]
+    )
+    np.testing.assert_array_equal(precision, precision.T)
+    clean = table[["height", "weight", "visits"]].cov()
+    np.testing.assert_allclose(covariance.loc["height", "weight"], clean.loc["height", "weight"], rtol=0.2)
+    graph = nx.read_graphml(folder / "graph.graphml")
+    assert graph.number_of_edges() == len(edges)
+    assert json.loads((folder / "summary.json").read_text())["n_edges"] == len(edges)
+
+
+@pytest.mark.parametrize("solver", ["cd", "admm"])
+def test_both_solvers_write_a_certified_graph(solver: str, people: Path, command: Run) -> None:
+    """Either solver's answer is optimal with a small duality gap, and both see the same edges."""
+    assert command("dp-publish", people, "--quiet").returncode == 0
+    finished = command("dp-learn", "people.bundle.tar", "--alpha", "0.1", "--solver", solver, "--json")
+    summary = json.loads(finished.stdout)
+
+    assert summary["status"] == "optimal"
+    assert 0 <= summary["duality_gap"] < 1e-5
+    assert summary["solver"] == solver
+    assert summary["n_edges"] >= 1
+
+
+def test_raw_text_never_leaves(people: Path, command: Run, tmp_path: Path) -> None:
+    """Nothing of a non-numeric column is in the bundle, not even its name."""
+    command("dp-publish", "people.parquet")
+
+    assert b"person 17" not in (tmp_path / "people.bundle.tar").read_bytes()
+    assert b'"name":"name"' not in (tmp_path / "people.bundle.tar").read_bytes()
+
+
+def test_missing_bounds_exit_2_and_say_how(tmp_path: Path, table: pd.DataFrame, command: Run) -> None:
+    """Without bounds the publisher is told which columns lack them and what to do; nothing is written."""
+    table.to_parquet(tmp_path / "people.parquet")
+    refused = command("dp-publish", "people.parquet", "--mu", "1")
+
+    assert refused.returncode == 2
+    assert "'height', 'weight', 'visits'" in refused.stderr
+    assert "dp-publish policy" in refused.stderr
+    assert not (tmp_path / "people.bundle.tar").exists()
+
+
+def test_policy_template_needs_only_bounds(tmp_path: Path, table: pd.DataFrame, command: Run) -> None:
+    """The written template, with bounds filled in, publishes."""
+    table.to_parquet(tmp_path / "people.parquet")
+    assert command("dp-publish", "policy", "people.parquet").returncode == 0
+    path = tmp_path / "people.policy.toml"
+    text = path.read_text()
+    for bounds in ("[120, 220]", "[20, 140]", "[0, 30]"):
+        text = text.replace("# bounds = [low, high]", f"bounds = {bounds}", 1)
+    path.write_text(text)
+
+    assert command("dp-publish", "people.parquet").returncode == 0
+    assert command("dp-publish", "policy", "people.parquet").returncode == 1
+
+
+def test_unsolvable_alpha_exits_4_with_the_smallest(tmp_path: Path, command: Run) -> None:
+    """A penalty below the smallest solvable one is refused, and the one that is named works."""
+    rng = np.random.default_rng(3)
+    names = [f"x{index}" for index in range(12)]
+    common = rng.normal(size=(60, 1))
+    pd.DataFrame(common + 0.3 * rng.normal(size=(60, 12)), columns=names).to_parquet(tmp_path / "few.parquet")
+    bounds = "\n".join(f"[columns.{name}]\nbounds = [-4, 4]" for name in names)
+    (tmp_path / "few.policy.toml").write_text(f'[privacy]\nunit = "cell"\nmu = 12\n{bounds}\n')
+    assert command("dp-publish", "few.parquet").returncode == 0
+    words = ["dp-learn", "few.bundle.tar", "--no-penalize-diagonal", "--alpha"]
+    refused = command(*words, "1e-6")
+    assert refused.returncode == 4
+    smallest = float(refused.stderr.rstrip().rsplit(" ", 1)[1])
+
+    assert command(*words, 1.001 * smallest).returncode == 0
+    assert command(*words, 0.95 * smallest).returncode == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["dp-publish", "nowhere.parquet", "--mu", "1"], 1),
+        (["dp-publish", "people.parquet", "--mu", "1", "--rho", "1"], 2),
+        (["dp-publish", "people.parquet", "--mu", "-1"], 2),
+        (["dp-publish", "people.parquet", "--epsilon", "1"], 2),
+        (["dp-publish", "people.parquet", "--key", "nobody"], 1),
+        (["dp-publish", "people.parquet", "--policy", "nowhere.toml"], 2),
+        (["dp-publish", "people.parquet", "--out", "no/such/folder.tar"], 2),
+        (["dp-publish", "plan-b"], 2),
+        (["dp-learn", "nowhere.tar"], 3),
+        (["dp-learn", "people.parquet"], 3),
+        (["dp-learn", "people.bundle.tar", "--alpha", "much"], 2),
+        (["dp-learn", "people.bundle.tar", "--alpha", "0"], 2),
+        (["dp-learn", "people.bundle.tar", "--out", "."], 2),
+        (["dp-learn", "people.bundle.tar", "--solver", "guess"], 2),
+        (["dp-bundle", "verify", "people.policy.toml"], 3),
+        (["dp-bundle", "inspect", "people.parquet"], 3),
+        (["dp-bundle", "trust", "ed25519:0"], 2),
+        (["dp-bundle", "trust", "people.parquet"], 2),
+        (["dp-bundle", "keys", "new", "../escape"], 2),
+    ],
+)
+def test_a_wrong_word_gets_one_sentence(words: list[str], code: int, people: Path, command: Run) -> None:
+    """Every mistake gets its exit code and a message without a traceback."""
+    assert command("dp-publish", people, "--quiet", "--out", "people.bundle.tar").returncode == 0
+    refused = command(*words)
+
+    assert refused.returncode == code, refused.stderr
+    assert refused.stdout == ""
+    assert "Traceback" not in refused.stderr
+    assert "fault" not in refused.stderr
+    assert [line for line in refused.stderr.lower().splitlines() if line.startswith("error: ")][0:] != []
+
+
+def test_existing_bundle_is_never_replaced(people: Path, command: Run, tmp_path: Path) -> None:
+    """A second run to the same path is refused before anything is spent."""
+    command("dp-publish", people, "--quiet")
+    before = (tmp_path / "people.bundle.tar").read_bytes()
+    refused = command("dp-publish", people)
+
+    assert refused.returncode == 1
+    assert (tmp_path / "people.bundle.tar").read_bytes() == before
+    assert len(json.loads(command("dp-publish", "ledger", "--json").stdout)) == 1
+
+
+def test_a_passphrase_protects_the_key(people: Path, program: Run) -> None:
+    """A key with a passphrase signs only with the passphrase."""
+    assert program("dp-bundle", "keys", "new", "--passphrase", input="open sesame\nopen sesame\n").returncode == 0
+    assert program("dp-publish", people).returncode == 1
+    with_passphrase = {**os.environ, "DPGRAPH_PASSPHRASE": "open sesame"}
+
+    assert program("dp-publish", people, env=with_passphrase).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["dp-publish", "dp-learn", "dp-bundle"])
+def test_help_has_an_example(name: str, program: Run) -> None:
+    """Every command explains itself with an example."""
+    shown = program(name, "--help")
+
+    assert shown.returncode == 0
+    assert "Example:" in shown.stdout

@@ -1,0 +1,37 @@
+"""What the pages say is what the commands do."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_commands_page_is_the_commands_own_help() -> None:
+    """docs/commands.md is what `make docs` would write."""
+    spec = importlib.util.spec_from_file_location("make_commands", ROOT / "docs" / "make_commands.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    assert module.PAGE.read_text(encoding="utf-8") == module.page()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """Every relative link in a page names a file that is there."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+
+    assert all((page.parent / target).exists() for target in targets), targets
+
+
+def test_first_screen_of_the_readme_holds_the_commands() -> None:
+    """The README's first 30 lines show the two commands, the demo and the tests."""
+    head = "\n".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:30])
+
+    for words in ("dp-publish data.parquet", "dp-learn data.bundle.tar", "make demo", "make test"):
+        assert words in head

@@ -1,0 +1,56 @@
+"""A dp-publish that is killed leaves a whole bundle at the final path or none, and the ledger knows of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle import open_bundle
+from dp_publish.ledger import Ledger
+
+N_KILLS = 30
+
+
+def _start(folder: Path, out: Path) -> subprocess.Popen[bytes]:
+    program = Path(sys.executable).with_name("dp-publish")
+    return subprocess.Popen(
+        [program, "big.parquet", "--out", out], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.slow
+def test_killed_at_30_random_moments(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Whatever the moment, there is a file that verifies at the final path or no file, and no other is left behind."""
+    table = pd.DataFrame(np.random.default_rng(5).normal(size=(1_000_000, 4)), columns=list("abcd"))
+    table.to_parquet(tmp_path / "big.parquet")
+    bounds = "\n".join(f"[columns.{name}]\nbounds = [-4, 4]" for name in "abcd")
+    (tmp_path / "big.policy.toml").write_text(f"[privacy]\nmu = 1.0\n{bounds}\n")
+    started = time.monotonic()
+    assert _start(tmp_path, tmp_path / "whole.tar").wait() == 0
+    usual = time.monotonic() - started
+    rng = random.Random(30)
+    n_whole = 0
+    for attempt in range(N_KILLS):
+        out = tmp_path / f"out-{attempt}.tar"
+        process = _start(tmp_path, out)
+        time.sleep(rng.uniform(0.3, 1.05) * usual)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        if out.exists():
+            n_whole += 1
+            open_bundle(out, allow_older=True).close()
+    spent = Ledger().entries("big")
+
+    assert len(spent) >= n_whole + 1
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".") or ".partial" in path.name]
+    assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} <= {".parquet", ".toml", ".tar"}

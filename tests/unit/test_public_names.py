@@ -1,0 +1,47 @@
+"""Each package's public names are the ones that it lists."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+PACKAGES = ("dp_bundle", "dp_publish", "dp_learn")
+MODULES = [
+    module.name
+    for package in PACKAGES
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
+]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_package_lists_what_it_offers(package: str) -> None:
+    """Every public object in a package's namespace is in its sorted __all__, and the other way round."""
+    module = importlib.import_module(package)
+    offered = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith(PACKAGES)
+    }
+
+    assert list(module.__all__) == sorted(module.__all__)
+    assert offered == set(module.__all__)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("cli")])
+def test_module_exports_exist_and_no_module_borrows_a_private_name(name: str) -> None:
+    """Every name in a module's __all__ exists; a library module imports no underscored name of another."""
+    module = importlib.import_module(name)
+
+    assert all(hasattr(module, exported) for exported in getattr(module, "__all__", []))
+    borrowed = [
+        attribute
+        for attribute, value in vars(module).items()
+        if attribute.startswith("_")
+        and (inspect.isfunction(value) or inspect.isclass(value))
+        and value.__module__ != name
+        and value.__module__.startswith(PACKAGES)
+    ]
+    assert borrowed == []
