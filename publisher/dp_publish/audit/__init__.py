@@ -1,0 +1,162 @@
+"""The row mechanism attacked as it is built: a lower bound on mu, and five checks, from made-up rows alone.
+
+Canary rows (`canaries`) go through the very function that a release uses, with the columns that calibration made from
+the policy. No value of the private table is read and nothing is spent. The checks:
+
+- attack: the lower bound on mu that guessing the canaries' coins proves (`attack`) does not exceed what is stated.
+- bounds: values outside come out as if they were at the bounds, and empty cells as the policy says.
+- grid: every value comes out on the grid, with low bits that do not depend on the raw value's.
+- noise: its distribution and variance are those stated, whatever the raw value.
+- independence: signs are uncorrelated between columns and rows, and no noise occurs twice, within a run or in another.
+
+The checks share the chance of a false alarm, 1 - confidence. An audit refutes a claim, and never proves one: a fault
+that the canaries do not meet, or that is smaller than chance, is not found. Where mu is so large that every coin would
+be guessed, the bound comes from canaries close to each other, by proportion; that supposes noise that does not depend
+on the value, which the noise check tests.
+
+References
+----------
+Steinke, Nasr & Jagielski (2023), arXiv 2305.08846. Haney et al. (2022), arXiv 2207.13793, for the low bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dp_bundle.errors import ParameterError
+from dp_bundle.manifest import Column
+from dp_publish.accounting import unit_mu
+from dp_publish.audit.canaries import Mechanism, Rig, Unit, at_bounds, close, inside, outside
+from dp_publish.audit.checks import (
+    Check,
+    check_attack,
+    check_attack_from_outside,
+    check_bounds,
+    check_grid,
+    check_independence,
+    check_noise,
+)
+from dp_publish.keystream import Keystream, SecureKeystream
+from dp_publish.rows import add_noise
+
+__all__ = ["AuditReport", "audit", "audit_document", "describe_audit", "describe_findings"]
+
+_LEAST_CANARIES, _MOST_CANARIES = 1000, 1 << 26
+_CELLS, _MOST_CELLS = 1 << 21, 1 << 24  # of one kind of canaries, by default
+_N_CHECKS = 5
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What the audit found.
+
+    `stated_mu` is what bounds and noise promise for one unit, sqrt(2 rho) where noise is discrete; `mu_lower` is what
+    the attack proves at this confidence.
+    """
+
+    unit: Unit
+    stated_mu: float
+    mu_lower: float
+    confidence: float
+    n_canaries: int
+    checks: tuple[Check, ...]
+
+    @property
+    def findings(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if not check.passed)
+
+
+def audit(
+    columns: Sequence[Column],
+    unit: Unit,
+    *,
+    n_canaries: int | None = None,
+    confidence: float = 0.9999,
+    mechanism: Mechanism = add_noise,
+    new_keystream: Callable[[], Keystream] = SecureKeystream,
+    rng: np.random.Generator | None = None,
+) -> AuditReport:
+    """Attack the row mechanism and test its noise.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Bounds and noise, as calibration sets them; all with bounds.
+    unit : {"cell", "row"}
+        What one person may change, and so what a canary is.
+    n_canaries : int, optional
+        Rows of canaries of each kind, from 1000 to 2^26; by default enough for a bound within a factor 2.
+    confidence : float
+        In [0.5, 1): the chance that a sound mechanism passes every check, and that the lower bound holds.
+    mechanism : callable
+        `add_noise`, or another that is to be judged by the same claims.
+    new_keystream : callable
+        Where the mechanism's random bits come from; each kind of canaries gets a stream of its own.
+    rng : numpy.random.Generator, optional
+        The auditor's own coins; unpredictable by default.
+
+    Returns
+    -------
+    AuditReport
+        The bound, and the checks with their results.
+
+    Raises
+    ------
+    ParameterError
+        `n_canaries` or `confidence` is outside its range.
+    PrivacyError
+        A column has no bounds, or the mechanism loses rows.
+    """
+    if not 0.5 <= confidence < 1:
+        raise ParameterError("confidence", "in [0.5, 1), such as 0.9999", confidence)
+    stated_mu = unit_mu(unit, [column.cell_mu for column in columns])
+    n = _default_canaries(stated_mu, len(columns)) if n_canaries is None else n_canaries
+    if not _LEAST_CANARIES <= n <= _MOST_CANARIES:
+        raise ParameterError("canaries", f"from {_LEAST_CANARIES} to {_MOST_CANARIES}", n)
+    rng = np.random.default_rng() if rng is None else rng
+    rig, alpha = Rig(columns, mechanism, new_keystream), (1 - confidence) / _N_CHECKS
+    widest, closest = at_bounds(rig, unit, n, rng), close(rig, unit, n, rng)
+    attacked = [widest] if closest is None else [widest, closest]
+    within, beyond = [*attacked, inside(rig, n, rng)], outside(rig, unit, n, rng)
+    mu_lower, attack = check_attack(columns, unit, attacked, alpha, rng)
+    bounds = check_bounds(rig, widest, beyond, alpha)
+    if attack.passed and bounds.passed:  # all columns of a row together may show what each hides
+        bounds = check_attack_from_outside(columns, unit, beyond, alpha / 2, rng) or bounds
+    independence = check_independence(within, alpha)
+    grid = check_grid(rig, within, alpha, low_bits=independence.passed)
+    checks = (attack, bounds, grid, check_noise(columns, within, alpha), independence)
+    return AuditReport(unit, stated_mu, mu_lower, confidence, n, checks)
+
+
+def _default_canaries(mu: float, n_columns: int) -> int:
+    needed = min((40 / mu) ** 2, _MOST_CELLS)  # for two thirds of mu, at the default confidence
+    return max(1 << 12, int(min(max(_CELLS / n_columns, needed), _MOST_CELLS / n_columns)))
+
+
+def describe_audit(report: AuditReport) -> str:
+    """Return the report for a person: what is stated, what was proved, and a line for each check."""
+    lines = [
+        f"attacked the row mechanism with {report.n_canaries} made-up rows of each kind; nothing is read or spent",
+        f"  {'unit':<14}{report.unit}",
+        f"  {'stated mu':<14}{report.stated_mu:.4g}",
+        f"  {'lower bound':<14}{report.mu_lower:.4g} ({report.mu_lower / report.stated_mu:.0%} of it)",
+        f"  {'confidence':<14}{100 * report.confidence:g} %, for the bound and all checks together",
+    ]
+    lines += [f"  {check.name:<14}{'ok  ' if check.passed else 'FAIL'}  {check.detail}" for check in report.checks]
+    return "\n".join(lines)
+
+
+def describe_findings(report: AuditReport) -> str:
+    """Return what failed as one sentence; there must be something."""
+    found = "; ".join(f"{check.detail} ({check.name})" for check in report.findings)
+    return f"the audit failed: {found}: publish nothing with this mechanism"
+
+
+def audit_document(report: AuditReport) -> dict[str, Any]:
+    """Return the report for a machine."""
+    return {**asdict(report), "checks": [asdict(check) for check in report.checks], "passed": not report.findings}

@@ -1,0 +1,186 @@
+"""Canaries for an audit: made-up rows, and what the row mechanism makes of them.
+
+A canary cell has two possible values, and a fair coin decides; with the row as the unit all its cells share the coin.
+The pairs are the bounds themselves, values far outside them, or values close to each other; a fourth kind is spread at
+random inside the bounds, off the grid. What should come out before noise is computed here again, not taken from
+`rows`, whose faults it is to show.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_bundle.arrays import to_arrow
+from dp_bundle.errors import PrivacyError
+from dp_bundle.manifest import Column
+from dp_bundle.parts import batch_rows, part_schema
+from dp_publish.accounting import unit_mu
+from dp_publish.keystream import Keystream
+from dp_publish.rows import RowReport
+
+__all__ = ["OUTSIDE", "Canaries", "Mechanism", "Rig", "Unit", "at_bounds", "close", "inside", "outside"]
+
+Mechanism: TypeAlias = Callable[[pa.RecordBatch, Sequence[Column], Keystream, RowReport], pa.RecordBatch]
+Unit: TypeAlias = Literal["cell", "row"]
+_Floats: TypeAlias = NDArray[np.float64]
+_Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
+
+OUTSIDE = ("half a width outside", "far outside", "infinitely far outside")
+_LARGE_MU, _BEST_MU = 6.0, 3.0  # above the one, canaries are also put close: as far apart as gives the other
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """Canaries of one kind after the mechanism: arrays of shape (n_rows, n_columns), in steps of each column's grid.
+
+    `low` and `high`, of shape (n_columns,) or the full one, are what noise should have been added to.
+    """
+
+    low: _Floats
+    high: _Floats
+    coins: NDArray[np.bool_]
+    noisy: _Floats
+
+    @cached_property
+    def expected(self) -> _Floats:
+        """What noise should have been added to in each cell."""
+        return np.where(self.coins, self.high, self.low)
+
+    @cached_property
+    def residuals(self) -> _Floats:
+        """The noise found, rounded to whole steps."""
+        return np.rint(self.noisy) - self.expected
+
+
+@dataclass
+class Rig:
+    """The mechanism under audit; `wrong_types` collects columns that come out as another type, with that type."""
+
+    columns: Sequence[Column]
+    mechanism: Mechanism
+    new_keystream: Callable[[], Keystream]
+    wrong_types: dict[str, str] = field(default_factory=dict)
+
+    def noisy_steps(self, values: Sequence[_Values]) -> _Floats:
+        """Run the mechanism over whole columns, in batches as a release does, with random bits of their own.
+
+        Raises
+        ------
+        PrivacyError
+            Rows are missing, or too many.
+        """
+        keystream, rows, parts = self.new_keystream(), batch_rows(len(self.columns)), []
+        for start in range(0, len(values[0]), rows):
+            batch = [to_arrow(np.ascontiguousarray(column[start : start + rows])) for column in values]
+            parts.append(self.noisy_batch(batch, keystream))
+            if len(parts[-1]) != len(batch[0]):
+                raise PrivacyError(f"the audit failed: the mechanism made {len(parts[-1])} rows of {len(batch[0])}")
+        return np.concatenate(parts)
+
+    def noisy_batch(self, values: Sequence[pa.Array], keystream: Keystream) -> _Floats:
+        """Run the mechanism on one batch and return what comes out, in steps; what is not a number is infinite."""
+        batch = pa.RecordBatch.from_arrays(list(values), names=[column.name for column in self.columns])
+        out = self.mechanism(batch, self.columns, keystream, RowReport())
+        steps = np.empty((out.num_rows, len(self.columns)))
+        for index, (column, promised) in enumerate(zip(self.columns, part_schema(self.columns), strict=True)):
+            found = out.column(index)
+            if found.type != promised.type:
+                self.wrong_types[column.name] = str(found.type)
+            with np.errstate(over="ignore", invalid="ignore"):
+                steps[:, index] = found.to_numpy(zero_copy_only=False) / column.noise.granularity
+        return np.nan_to_num(steps, nan=math.inf, posinf=math.inf, neginf=-math.inf)
+
+
+def at_bounds(rig: Rig, unit: Unit, n: int, rng: np.random.Generator) -> Canaries:
+    """Return canaries at one of their two bounds."""
+    coins = _toss(unit, n, len(rig.columns), rng)
+    values = []
+    for j, column in enumerate(rig.columns):
+        low, high = _bounds(column)
+        values.append(_typed(column, np.where(coins[:, j], high, low)))
+    return Canaries(*_step_bounds(rig.columns), coins, rig.noisy_steps(values))
+
+
+def close(rig: Rig, unit: Unit, n: int, rng: np.random.Generator) -> Canaries | None:
+    """Return canaries at the upper bound or a little below it, or None where mu is not too large for the bounds."""
+    low, high = _step_bounds(rig.columns)
+    mus = (high - low) / [column.noise.sigma / column.noise.granularity for column in rig.columns]
+    mu = mus if unit == "cell" else np.full(len(mus), unit_mu(unit, mus.tolist()))
+    if mu.max() <= _LARGE_MU:
+        return None
+    near = high - np.maximum(1, np.rint(np.minimum(1, _BEST_MU / mu) * (high - low)))
+    coins = _toss(unit, n, len(rig.columns), rng)
+    steps = np.where(coins, high, near)
+    values = [_typed(column, steps[:, j] * column.noise.granularity) for j, column in enumerate(rig.columns)]
+    return Canaries(near, high, coins, rig.noisy_steps(values))
+
+
+def outside(rig: Rig, unit: Unit, n: int, rng: np.random.Generator) -> Canaries:
+    """Return canaries outside their bounds; rows go through the distances in `OUTSIDE` in turn."""
+    coins = _toss(unit, n, len(rig.columns), rng)
+    turn = np.arange(n) % len(OUTSIDE)
+    values = []
+    for j, column in enumerate(rig.columns):
+        low, high = _bounds(column)
+        half = 0.5 * high - 0.5 * low
+        if column.kind == "integer":
+            below = np.array([low - max(1, half // 1), -(2**60), np.iinfo(np.int64).min], dtype=object)
+            above = np.array([high + max(1, half // 1), 2**60, np.iinfo(np.int64).max], dtype=object)
+            below, above = below.astype(np.int64), above.astype(np.int64)
+        else:
+            below = np.array([max(low - half, -sys.float_info.max), -sys.float_info.max, -math.inf])
+            above = np.array([min(high + half, sys.float_info.max), sys.float_info.max, math.inf])
+        values.append(np.where(coins[:, j], above[turn], below[turn]))
+    return Canaries(*_step_bounds(rig.columns), coins, rig.noisy_steps(values))
+
+
+def inside(rig: Rig, n: int, rng: np.random.Generator) -> Canaries:
+    """Return canaries anywhere between their bounds, with all the low bits that a raw value has."""
+    values: list[_Values] = []
+    for column in rig.columns:
+        low, high = _bounds(column)
+        if column.kind == "integer":
+            values.append(rng.integers(int(low), int(high), n, endpoint=True))
+        else:
+            share = rng.random(n)
+            values.append(np.clip(low * (1 - share) + high * share, low, high))
+    low_steps, high_steps = _step_bounds(rig.columns)
+    granularities = [column.noise.granularity for column in rig.columns]
+    steps = np.clip(np.rint(np.column_stack(values) / granularities), low_steps, high_steps)
+    return Canaries(steps, steps, np.zeros(steps.shape, dtype=bool), rig.noisy_steps(values))
+
+
+def _bounds(column: Column) -> tuple[float, float]:
+    if column.bounds is None:
+        raise PrivacyError(
+            f"column {column.name!r} has no bounds of its own, and only these can be audited, not a ball"
+        )
+    return column.bounds
+
+
+def _step_bounds(columns: Sequence[Column]) -> tuple[_Floats, _Floats]:
+    """Return the outermost grid points inside the bounds."""
+    limits = [(_bounds(column), column.noise.granularity) for column in columns]
+    return (
+        np.array([math.ceil(bounds[0] / step) for bounds, step in limits], dtype=np.float64),
+        np.array([math.floor(bounds[1] / step) for bounds, step in limits], dtype=np.float64),
+    )
+
+
+def _typed(column: Column, values: _Floats) -> _Values:
+    return values.astype(np.int64) if column.kind == "integer" else values
+
+
+def _toss(unit: Unit, n: int, n_columns: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Return one coin for each cell, or the same for all cells of a row."""
+    coins = rng.integers(0, 2, (n, n_columns if unit == "cell" else 1), dtype=np.uint8).astype(np.bool_)
+    return np.broadcast_to(coins, (n, n_columns))

@@ -1,0 +1,171 @@
+"""The five checks of an audit, each at a stated chance of a false alarm.
+
+Every function takes canaries that went through the mechanism and returns a `Check`: passed with what was seen, or
+failed with what is wrong and where. A fault is reported under the check that it belongs to: the bounds check compares
+canaries outside the bounds with those at them, not with the stated noise, which is the noise check's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_bundle.errors import MissingValuesError
+from dp_bundle.manifest import Column
+from dp_publish.accounting import unit_mu
+from dp_publish.audit.attack import Attack
+from dp_publish.audit.canaries import OUTSIDE, Canaries, Rig, Unit
+from dp_publish.audit.evidence import (
+    correlated_signs,
+    law_excess,
+    low_bits_p_value,
+    n_repeats,
+    sample_excess,
+    variance_ratio,
+)
+
+__all__ = [
+    "Check",
+    "check_attack",
+    "check_attack_from_outside",
+    "check_bounds",
+    "check_grid",
+    "check_independence",
+    "check_noise",
+]
+
+_SLACK = 1 + 1e-9
+_EMPTY_CELLS = 1000  # twice as many
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check's result, in words that name the column where there is a fault."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+def check_attack(
+    columns: Sequence[Column], unit: Unit, attacked: Sequence[Canaries], alpha: float, rng: np.random.Generator
+) -> tuple[float, Check]:
+    """Return the largest lower bound on mu of any unit, and the check that none exceeds what is stated for it."""
+    units = [[index] for index in range(len(columns))] if unit == "cell" else [list(range(len(columns)))]
+    best, faults, detail = 0.0, [], "the coins were not guessed well enough to prove anything: use more canaries"
+    for indices in units:
+        cells = [columns[index] for index in indices]
+        stated = unit_mu(unit, [column.cell_mu for column in cells])
+        widest = Attack(cells, attacked[0].high[indices] - attacked[0].low[indices])
+        for canaries in attacked:
+            low, high = canaries.low[indices], canaries.high[indices]
+            test, where = (widest, "") if canaries is attacked[0] else (Attack(cells, high - low), " of close canaries")
+            centred = canaries.noisy[:, indices] - 0.5 * (low + high)
+            correct, total = test.count_correct(centred, canaries.coins[:, indices[0]], rng)
+            bound = test.mu_bound(correct, total, alpha / (len(units) * len(attacked)))
+            if test is not widest:
+                bound *= widest.mu / test.mu
+            if bound > best:
+                best = bound
+                detail = f"{correct / total:.1%} of {total} coins{where} guessed, which proves mu >= {bound:.4g}"
+            if bound > stated * _SLACK:
+                name = f"a cell of column {cells[0].name!r}" if unit == "cell" else "a row"
+                faults.append(f"{name} is told apart with mu >= {bound:.4g}, above the {stated:.4g} stated")
+    return best, _check("attack", faults, detail)
+
+
+def check_bounds(rig: Rig, widest: Canaries, beyond: Canaries, alpha: float) -> Check:
+    """Check that canaries outside the bounds come out like those at them, and empty cells as the policy says."""
+    columns, share, faults = rig.columns, alpha / (4 * len(rig.columns)), []
+    at_bounds, outside = widest.residuals, beyond.residuals
+    for index, column in enumerate(columns):
+        for high in (False, True):
+            usual = at_bounds[widest.coins[:, index] == high, index]
+            for turn, where in enumerate(OUTSIDE):
+                group = outside[turn :: len(OUTSIDE), index][beyond.coins[turn :: len(OUTSIDE), index] == high]
+                if sample_excess(group, usual, share / (2 * len(OUTSIDE))) > 1:
+                    faults.append(
+                        f"values of column {column.name!r} {where} its bounds come out as if they were not clipped"
+                    )
+        faults += [fault] if (fault := _empty_cells(rig, column, at_bounds[:, index], share)) else []
+    return _check("bounds", faults, "values outside come out as if at the bounds, empty cells as the policy says")
+
+
+def check_attack_from_outside(
+    columns: Sequence[Column], unit: Unit, beyond: Canaries, alpha: float, rng: np.random.Generator
+) -> Check | None:
+    """Attack canaries outside the bounds: the columns of a row together may show what each alone hides."""
+    _, attack = check_attack(columns, unit, [beyond], alpha, rng)
+    return None if attack.passed else _check("bounds", [f"with values outside the bounds, {attack.detail}"], "")
+
+
+def _empty_cells(rig: Rig, column: Column, usual: NDArray[np.float64], alpha: float) -> str:
+    """Return what is wrong with the treatment of one column's empty cells, or nothing."""
+    integer = column.kind == "integer"
+    values = pa.array([None, None if integer else float("nan")] * _EMPTY_CELLS, pa.int64() if integer else pa.float64())
+    try:
+        steps = Rig([column], rig.mechanism, rig.new_keystream).noisy_batch([values], rig.new_keystream())
+    except MissingValuesError:
+        return "" if column.missing == "refuse" else f"column {column.name!r} refuses empty cells against the policy"
+    if column.missing == "drop":
+        return "" if not len(steps) else f"column {column.name!r} does not drop its empty cells"
+    if column.missing == "refuse" or column.bounds is None:
+        return f"column {column.name!r} does not refuse its empty cells"
+    middle = (0.5 * column.bounds[0] + 0.5 * column.bounds[1]) / column.noise.granularity
+    excess = sample_excess(np.rint(steps[:, 0]) - np.rint(middle), usual, alpha)
+    return "" if excess <= 1 else f"column {column.name!r} does not bring empty cells to the middle of its bounds"
+
+
+def check_grid(rig: Rig, within: Sequence[Canaries], alpha: float, *, low_bits: bool) -> Check:
+    """Check that what comes out is on the grid and, where asked, that its low bits do not depend on the raw ones."""
+    faults = [f"column {name!r} comes out as {kind}" for name, kind in rig.wrong_types.items()]
+    expected = np.concatenate([canaries.expected for canaries in within])
+    noisy = np.concatenate([canaries.noisy for canaries in within])
+    for index, column in enumerate(rig.columns):
+        off = np.count_nonzero(noisy[:, index] != np.rint(noisy[:, index]))
+        if off:
+            faults.append(
+                f"{off / len(noisy):.1%} of column {column.name!r} is off its grid, as floating-point noise is"
+            )
+        elif low_bits and low_bits_p_value(expected[:, index], noisy[:, index], column.noise) < alpha / len(
+            rig.columns
+        ):
+            faults.append(f"the low bits of column {column.name!r} depend on the raw value's")
+    return _check(
+        "grid", faults, f"all {noisy.size} values are on the grid, their low bits independent of the raw ones"
+    )
+
+
+def check_noise(columns: Sequence[Column], within: Sequence[Canaries], alpha: float) -> Check:
+    """Check variance and distribution of the noise, the latter for low, high and other canaries apart."""
+    faults, worst, share = [], 0.0, alpha / (2 * len(columns))
+    for index, column in enumerate(columns):
+        noise = [(canaries.residuals[:, index], canaries.coins[:, index]) for canaries in within]
+        everything = np.concatenate([residuals for residuals, _ in noise])
+        groups = [residuals[coins == high] for residuals, coins in noise for high in (False, True)]
+        found, chance = variance_ratio(everything, column.noise, share)
+        worst = max(worst, abs(found - 1)) if np.isfinite(chance) else worst
+        if abs(found - 1) > chance:
+            faults.append(f"the noise on column {column.name!r} has {found:.4g} times the variance stated")
+        elif any(law_excess(group, column.noise, share / len(groups)) > 1 for group in groups if len(group)):
+            faults.append(f"the noise on column {column.name!r} does not have the distribution stated")
+    return _check("noise", faults, f"distributed as stated, variances within {worst:.2%}")
+
+
+def check_independence(kinds: Sequence[Canaries], alpha: float) -> Check:
+    """Check that signs of noise are uncorrelated and that no stretch of noise occurs twice."""
+    signs = [np.sign(canaries.residuals).astype(np.int8) for canaries in kinds]
+    repeats = n_repeats([part[:, index] for part in signs for index in range(part.shape[1])])
+    faults = [f"{repeats} runs of 64 signs of noise occur again, as if random bits were used twice"] if repeats else []
+    excess, where = correlated_signs(np.concatenate(signs), alpha)
+    faults += [f"noise is correlated between cells {where}"] if excess > 1 else []
+    return _check("independence", faults, "no correlation of signs between columns or rows, no noise twice")
+
+
+def _check(name: str, faults: Sequence[str], detail: str) -> Check:
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return Check(name, not faults, f"{faults[0]}{more}" if faults else detail)

@@ -1,0 +1,178 @@
+"""Tests of noise against what is stated of it; each holds back with a stated chance of a false alarm.
+
+The distance between distribution functions, the correlation of signs and the search for repeated noise need no
+approximation: they are bounds for finite samples, for continuous, discrete and sparse noise alike. The tests of the
+variance and of low bits are normal and chi-squared approximations, and are passed over where these would be poor.
+
+References
+----------
+Massart (1990), The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality. Hoeffding (1963), Probability
+inequalities for sums of bounded random variables. Mironov (2012), On significance of the least significant bits for
+differential privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from dp_bundle.manifest import Noise
+
+__all__ = ["correlated_signs", "law_excess", "low_bits_p_value", "n_repeats", "sample_excess", "variance_ratio"]
+
+_TABULATED = 1e3  # standard deviations in steps; beyond, sums over the law are integrals to 1e-8
+_TAIL = 10.0
+_LEAST_EFFECTIVE = 1000  # sample size, for the normal approximation
+_SMOOTH_SIGMA = 4.0  # in steps; from here on the residues modulo 4 are uniform to 1e-8
+_COLUMN_LAGS, _ROW_LAGS = 64, 16
+_MAX_WINDOWS = 1 << 22
+_CHANCE_REPEATS = 8  # fewer equal windows of 64 signs are no evidence
+
+
+def law_excess(residuals: NDArray[np.float64], noise: Noise, alpha: float) -> float:
+    """Return the largest distance between the distribution functions found and stated, over what chance allows.
+
+    Values above 1 have probability at most `alpha` (Dvoretzky, Kiefer & Wolfowitz; Massart).
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n,)
+        The noise found, in whole steps; infinite where a value was not even finite.
+    noise : Noise
+        What is stated.
+    alpha : float
+        The chance of a false alarm.
+    """
+    values, counts = np.unique(residuals, return_counts=True)
+    sums = np.cumsum(counts) / len(residuals)
+    before = np.concatenate(([0.0], sums[:-1]))
+    distance = max(np.max(abs(sums - _cdf(noise, values))), np.max(abs(before - _cdf(noise, values - 1))))
+    return float(distance) / math.sqrt(math.log(2 / alpha) / (2 * len(residuals)))
+
+
+def sample_excess(one: NDArray[np.float64], other: NDArray[np.float64], alpha: float) -> float:
+    """Return the largest distance between two samples' distribution functions, over what chance allows at one law.
+
+    Values above 1 have probability at most `alpha`, half of it for each sample.
+    """
+    if not len(one) or not len(other):
+        return 0.0
+    one, other = np.sort(one), np.sort(other)
+    at_one = np.searchsorted(one, one, side="right") / len(one) - np.searchsorted(other, one, side="right") / len(other)
+    before = np.searchsorted(one, one) / len(one) - np.searchsorted(other, one) / len(other)
+    distance = max(np.max(abs(at_one)), np.max(abs(before)))
+    allowed = math.sqrt(math.log(4 / alpha) / 2) * (1 / math.sqrt(len(one)) + 1 / math.sqrt(len(other)))
+    return float(distance) / allowed
+
+
+def variance_ratio(residuals: NDArray[np.float64], noise: Noise, alpha: float) -> tuple[float, float]:
+    """Return the variance found over the one stated, and by how much chance makes it differ from 1 (or infinity)."""
+    variance = noise.variance / noise.granularity**2
+    fourth = _fourth_moment(noise)
+    if len(residuals) * variance**2 < _LEAST_EFFECTIVE * fourth:
+        return 1.0, math.inf
+    deviation = math.sqrt((fourth - variance**2) / len(residuals)) / variance
+    return float(np.mean(residuals**2)) / variance, float(special.ndtri(1 - alpha / 2)) * deviation
+
+
+def low_bits_p_value(before: NDArray[np.float64], after: NDArray[np.float64], noise: Noise) -> float:
+    """Return the p-value of: whatever a value's last two bits were, those of the outcome are uniform."""
+    if noise.sigma < _SMOOTH_SIGMA * noise.granularity:
+        return 1.0
+    pairs = 4 * np.remainder(before, 4) + np.remainder(after, 4)
+    counts = np.bincount(pairs[np.isfinite(pairs)].astype(np.int64), minlength=16).reshape(4, 4)
+    expected = counts.sum(axis=1, keepdims=True) / 4
+    kept = expected[:, 0] > 50
+    statistic = float(np.sum((counts[kept] - expected[kept]) ** 2 / expected[kept]))
+    return float(stats.chi2.sf(statistic, 3 * np.count_nonzero(kept))) if kept.any() else 1.0
+
+
+def correlated_signs(signs: NDArray[np.int8], alpha: float) -> tuple[float, str]:
+    """Return the largest correlation of signs over what chance allows, and where it is.
+
+    Compared are each column with the 64 that follow it, and each row with the 16 that follow it. Given which signs are
+    zero, the products at one lag are independent coins, so the bound (Hoeffding) is exact at every size.
+
+    Parameters
+    ----------
+    signs : ndarray of shape (n_rows, n_columns)
+        Those of the noise found.
+    alpha : float
+        The chance of a false alarm, over all comparisons.
+    """
+    n_rows, n_columns = signs.shape
+    column_lags, row_lags = range(1, min(_COLUMN_LAGS + 1, n_columns)), range(1, min(_ROW_LAGS + 1, n_rows))
+    pairs = [("column", lag, signs[:, lag:], signs[:, :-lag]) for lag in column_lags]
+    pairs += [("row", lag, signs[lag:], signs[:-lag]) for lag in row_lags]
+    n_comparisons = n_columns * len(pairs)
+    limit = math.sqrt(2 * math.log(2 * n_comparisons / alpha))
+    worst, where = 0.0, ""
+    for axis, lag, one, other in pairs:
+        sums = abs(np.einsum("ij,ij->j", one, other, dtype=np.int64, casting="unsafe")) / math.sqrt(len(one))
+        if sums.max() > worst * limit:
+            worst, where = float(sums.max()) / limit, f"{lag} {axis}{'s' if lag > 1 else ''} apart"
+    return worst, where
+
+
+def n_repeats(signs: Sequence[NDArray[np.int8]]) -> int:
+    """Return how many runs of 64 signs occur again anywhere in the same noise, as they do if random bits are reused.
+
+    Signs, because they are alike even where the same bits make noise of another sigma. By chance a window equals one of
+    n others with probability below n / 2^64; fewer than eight are taken for chance and give 0.
+
+    Parameters
+    ----------
+    signs : sequence of ndarray
+        Those of the noise found in one column and run, in the order of the rows.
+    """
+    total = sum(len(part) for part in signs)
+    sampling = np.uint64(max(1, total // _MAX_WINDOWS))
+    windows = np.concatenate([words[words % sampling == 0] for words in _windows(signs)] or [np.empty(0, np.uint64)])
+    windows.sort()
+    found = int(np.count_nonzero(windows[1:] == windows[:-1]))
+    return found if found >= _CHANCE_REPEATS else 0
+
+
+def _windows(signs: Sequence[NDArray[np.int8]]) -> Iterator[NDArray[np.uint64]]:
+    for part in signs:
+        words = (part[part != 0] > 0).astype(np.uint64)
+        for width in (1, 2, 4, 8, 16, 32):
+            words = (words[:-width] << np.uint64(width)) | words[width:]
+        yield words
+
+
+def _cdf(noise: Noise, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probability that the noise is at most so many steps."""
+    sigma = noise.sigma / noise.granularity
+    if noise.distribution == "rounded-gaussian" or sigma > _TABULATED:
+        smooth: NDArray[np.float64] = special.ndtr((steps + 0.5) / sigma)
+        return smooth
+    support = _support(sigma)
+    sums: NDArray[np.float64] = np.concatenate(([0.0], np.cumsum(_discrete_law(sigma, support))))
+    chances: NDArray[np.float64] = sums[np.clip(steps - support[0] + 1, 0, len(support)).astype(np.int64)]
+    return chances
+
+
+def _fourth_moment(noise: Noise) -> float:
+    sigma = noise.sigma / noise.granularity
+    if noise.distribution == "rounded-gaussian":
+        return 3 * sigma**4 + 0.5 * sigma**2 + 1 / 80
+    if sigma > _TABULATED:
+        return 3 * sigma**4
+    support = _support(sigma)
+    return float(_discrete_law(sigma, support) @ support**4)
+
+
+def _support(sigma: float) -> NDArray[np.float64]:
+    last = math.ceil(_TAIL * sigma) + 1
+    return np.arange(-last, last + 1, dtype=np.float64)
+
+
+def _discrete_law(sigma: float, support: NDArray[np.float64]) -> NDArray[np.float64]:
+    weights = np.exp(-0.5 * (support / sigma) ** 2)
+    law: NDArray[np.float64] = weights / weights.sum()
+    return law
