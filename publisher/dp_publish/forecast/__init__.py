@@ -1,0 +1,227 @@
+r"""What a researcher could still see at each strength of the noise, before anything is spent.
+
+The forecast knows the number of rows, the declared bounds and the policy, and no value. Three assumptions stand in for
+the values, and whoever shows a forecast shows them:
+
+* the standard deviation of a column is `spread` times its width, by default that of values spread evenly;
+* columns are related in pairs: p/2 edges, one in p - 1 of all p(p-1)/2 possible ones, of equal partial correlation rho
+  (a denser graph, or unequal edges, needs more);
+* the second moments are taken about the middle of the bounds, where the columns have their means.
+
+**What is tested.** The desparsified estimate ``T = 2 Theta - Theta S Theta`` of Jankova & van de Geer (2015), with S
+the debiased covariance and Theta the graphical lasso's answer at the universal penalty ``sqrt(2 log p)`` standard
+errors, and the Benjamini-Hochberg rule at 5 %. In units of the signal's standard deviation Theta is close to I there,
+since the penalty holds back whatever is not far above the error, so that T_ij = -S_ij and A = Theta S~ Theta = S~, S~
+being the noisy covariance. With a noise-to-signal variance ratio r, ``a_ii = 1 + r`` and ``a_ij = rho``; the asymptotic
+variance ``(a_ii a_jj + a_ij^2) / n`` becomes
+
+    rows:            ((1 + r)^2 + rho^2) / n
+    second moments:  (1 + rho^2) / n + tau^2 / 2         tau: the noise on a variance; tau / sqrt 2: on a covariance
+
+and a pair is seen with 80 % power when rho is (z_t + z_0.8) such standard errors. Writing u for the variance at
+rho = 0 and z for z_t + z_0.8, ``rho = z sqrt(u / (1 - z^2 / n))``.
+
+**The threshold.** With m tests, m_1 = p/2 true edges and power b = 0.8, Benjamini-Hochberg at level q settles at the t
+that solves ``t = q R / m`` for R = m_1 b + (m - m_1) t rejections: ``t = q b m_1 / (m - q (m - m_1))``, two-sided.
+
+**Drowned columns.** A debiased variance has the standard error sqrt(2 u). Unless it is at most a fifth of the variance
+itself, columns can no longer be told from their noise, and the forecast says "nothing" whatever rho is.
+
+**Release of second moments.** Rows are centred in their bounds and scaled into the unit ball, ``(x_j - middle_j) /
+(half-width_j sqrt p)``. Replacing a row moves X^T X / n by at most sqrt(2) / n in the Frobenius norm; replacing one
+cell of it by at most ``sqrt(8 (p - 1)) / (p n)``, at two opposite ends of its bounds; m rows of an entity by m times
+as much as one row. Gaussian noise that is isotropic
+in that norm has the standard deviation sensitivity / mu on the diagonal and 1 / sqrt(2) of it elsewhere; dividing by
+the scaled signal's variance ``4 spread^2 / p`` gives tau.
+
+References
+----------
+Benjamini & Hochberg (1995), JRSS B 57(1). Genovese & Wasserman (2002), JRSS B 64(3), for where its threshold settles.
+Jankova & van de Geer (2015), Confidence intervals for high-dimensional inverse covariance estimation, EJS 9.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy import special
+
+from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.manifest import Column, release_mu
+from dp_publish.accounting import epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
+from dp_publish.calibration import calibrate
+from dp_publish.policy import EntityUnit, Policy, Privacy
+from dp_publish.privacy_curve import Loss, epsilon_of_unit
+
+__all__ = ["DELTA", "EVEN_SPREAD", "FDR", "GRID", "POWER", "TARGETS", "ForecastRow", "forecast"]
+
+GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
+TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
+EVEN_SPREAD = math.sqrt(1 / 12)  # standard deviation over width of values spread evenly within their bounds
+DELTA = 1e-6
+POWER = 0.8
+FDR = 0.05
+_CLEAR = 5.0  # standard errors that a debiased variance must stand clear of zero
+
+
+@dataclass(frozen=True)
+class ForecastRow:
+    """What one strength of the noise leaves visible.
+
+    Attributes
+    ----------
+    mu, epsilon, delta : float
+        The guarantee for one unit of privacy, as mu (sqrt(2 rho) where noise is discrete) and as (epsilon, delta).
+    sigma : dict of str to float
+        Each column's noise in a row release, as a standard deviation in data units.
+    sigma_over_width : float
+        The same relative to the width of the bounds; the median over columns.
+    noise_to_signal : float
+        Variance of the noise over the assumed variance of the signal; the median over columns.
+    seen_in_rows, seen_in_moments : float or None
+        The smallest partial correlation that is detected, between two median columns, from a release of rows and from
+        one of second moments only; None if there is none below 1.
+    rows_needed, rows_needed_for_moments : dict of float to int
+        How many rows it takes to detect a partial correlation of that size.
+    """
+
+    mu: float
+    epsilon: float
+    delta: float
+    sigma: Mapping[str, float]
+    sigma_over_width: float
+    noise_to_signal: float
+    seen_in_rows: float | None
+    seen_in_moments: float | None
+    rows_needed: Mapping[float, int]
+    rows_needed_for_moments: Mapping[float, int]
+
+
+def forecast(
+    n_rows: int,
+    policy: Policy,
+    kinds: Mapping[str, str],
+    strengths: Sequence[Privacy],
+    *,
+    spread: float = EVEN_SPREAD,
+    with_epsilon: bool = True,
+) -> list[ForecastRow]:
+    """Return what each strength would leave visible; no value is read and nothing is spent.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows, at least 1.
+    policy : Policy
+        The bounds of every published column; its own strength is not used.
+    kinds : mapping of str to str
+        The published columns and their kinds, "continuous" or "integer", as `choose_columns` gives them.
+    strengths : sequence of Privacy
+        Unit and strength, one for each row of the forecast; not by snr_db, which needs the values.
+    spread : float
+        Assumed standard deviation of a column as a share of its width, in (0, 0.5].
+    with_epsilon : bool
+        Whether to compute epsilon, which takes a while for discrete noise; nan if not.
+
+    Raises
+    ------
+    ParameterError
+        `n_rows` or `spread` is out of range.
+    PolicyError, PrivacyError
+        No release of these columns is possible at one of these strengths.
+    """
+    if n_rows < 1:
+        raise ParameterError("n_rows", "at least 1", n_rows)
+    if not 0 < spread <= 0.5:
+        raise ParameterError("spread", "in (0, 0.5], as no standard deviation exceeds half the width", spread)
+    return [_forecast_one(n_rows, policy, kinds, strength, spread, with_epsilon) for strength in strengths]
+
+
+def _forecast_one(
+    n_rows: int, policy: Policy, kinds: Mapping[str, str], strength: Privacy, spread: float, with_epsilon: bool
+) -> ForecastRow:
+    if strength.snr_db is not None:
+        raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
+    columns = calibrate(policy.model_copy(update={"privacy": strength}), kinds)
+    max_rows = strength.unit.max_rows if isinstance(strength.unit, EntityUnit) else 1
+    mu = release_mu(strength.unit_name, columns, max_rows)
+    widths = {column.name: _width(column, len(columns)) for column in columns}
+    ratio = statistics.median(column.noise.variance / (spread * widths[column.name]) ** 2 for column in columns)
+    z = _standard_errors_needed(len(columns))
+    ball = strength.l2_radius is not None
+    row_noise, moment_noise = (
+        1 + ratio,
+        _moment_noise(len(columns), strength.unit_name, max_rows, mu, spread, ball=ball),
+    )
+    return ForecastRow(
+        mu=mu,
+        epsilon=_epsilon(strength.unit_name, columns, max_rows, mu) if with_epsilon else math.nan,
+        delta=DELTA,
+        sigma={column.name: column.noise.sigma for column in columns},
+        sigma_over_width=statistics.median(column.noise.sigma / widths[column.name] for column in columns),
+        noise_to_signal=ratio,
+        seen_in_rows=_smallest_seen(z, n_rows, row_noise**2 / n_rows),
+        seen_in_moments=_smallest_seen(z, n_rows, 1 / n_rows + (moment_noise / n_rows) ** 2),
+        rows_needed={rho: _rows_needed(z, rho, row_noise**2, 0.0) for rho in TARGETS if math.isfinite(z)},
+        rows_needed_for_moments={rho: _rows_needed(z, rho, 1.0, moment_noise) for rho in TARGETS if math.isfinite(z)},
+    )
+
+
+def _standard_errors_needed(n_features: int) -> float:
+    """Return z_t + z_0.8: how many standard errors an edge needs; infinite for a single column, which has no edge."""
+    m, m_1 = n_features * (n_features - 1) // 2, n_features // 2
+    if m == 0:
+        return math.inf
+    t = FDR * POWER * m_1 / (m - FDR * (m - m_1))
+    return float(special.ndtri(POWER) - special.ndtri(t / 2))
+
+
+def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float) -> float:
+    if all(column.kind == "continuous" for column in columns):
+        return epsilon_for_delta(mu, DELTA)
+    if any(column.ball is not None for column in columns):
+        return epsilon_for_delta_zcdp(rho_for_mu(mu), DELTA)
+    losses = [
+        Loss(_width(column, len(columns)), column.noise.sigma, discrete=column.kind == "integer") for column in columns
+    ]
+    return epsilon_of_unit(unit, losses, DELTA, max_rows)
+
+
+def _moment_noise(n_features: int, unit: str, max_rows: int, mu: float, spread: float, *, ball: bool) -> float:
+    """Return n tau / sqrt 2: the noise's standard deviation on a covariance of signals of variance 1, times n."""
+    sensitivity = math.sqrt(2.0) * max_rows
+    if unit == "cell" and n_features > 1 and not ball:
+        sensitivity = math.sqrt(8.0 * (n_features - 1)) / n_features
+    return sensitivity / math.sqrt(2.0) / mu * n_features / (4 * spread**2)
+
+
+def _smallest_seen(z: float, n_rows: int, variance: float) -> float | None:
+    """Return the smallest correlation seen, where a covariance near zero is estimated with `variance`."""
+    if n_rows <= z * z or 2 * variance * _CLEAR**2 > 1:
+        return None
+    rho = z * math.sqrt(variance / (1 - z * z / n_rows))
+    return rho if rho < 1 else None
+
+
+def _rows_needed(z: float, rho: float, sampling: float, noise: float) -> int:
+    """Return the smallest n at which rho is seen, the variance being ``sampling / n + noise^2 / n^2``."""
+    clear = 2 * _CLEAR**2
+    seen = _positive_root((z / rho) ** 2 * sampling + z * z, (z * noise / rho) ** 2)
+    return math.ceil(max(seen, _positive_root(clear * sampling, clear * noise**2)))
+
+
+def _positive_root(b: float, c: float) -> float:
+    """Return the positive solution of n^2 = b n + c."""
+    return 0.5 * (b + math.sqrt(b * b + 4 * c))
+
+
+def _width(column: Column, n_features: int) -> float:
+    """Return the width of a column's bounds, or of its side of the box that fits into the ball of clipped rows."""
+    if column.ball is not None:
+        return 2 * column.ball.radius * column.ball.scale / math.sqrt(n_features)
+    if column.bounds is None:
+        raise PrivacyError(f"column {column.name!r} has no bounds, so nothing can be forecast for it: declare them")
+    return column.bounds[1] - column.bounds[0]

@@ -1,0 +1,200 @@
+"""What `dp-publish plan` works out: a forecast for one table and its policy.
+
+Only names, declared types and the number of rows are read: from the metadata of Parquet and Arrow files, and by
+counting lines in a text file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from dp_bundle.errors import DataError, PolicyError, PrivacyError, SchemaError
+from dp_publish.columns import choose_columns, require_bounds
+from dp_publish.forecast import EVEN_SPREAD, GRID, ForecastRow, forecast
+from dp_publish.forecast.paper_figures import paper_figures
+from dp_publish.policy import Policy, Privacy, load_policy, policy_path
+from dp_publish.table import open_table
+
+__all__ = ["Plan", "count_rows", "make_plan"]
+
+_STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
+_POINTS_PER_DECADE = 20  # of the picture's curves
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A forecast for one table.
+
+    Attributes
+    ----------
+    name : str
+        The dataset's name.
+    n_rows : int
+        How many rows the table has.
+    kinds : dict of str to str
+        The columns that would be published, and their kinds.
+    unit : str
+        The unit of privacy.
+    spread : float
+        The assumed standard deviation of a column as a share of its width.
+    rows : list of ForecastRow
+        The forecast by increasing mu, the policy's own strength among them.
+    curve : list of ForecastRow
+        The same on a finer grid, for a picture.
+    own : ForecastRow or None
+        The one at the policy's own strength, unless that cannot be forecast.
+    focus : ForecastRow
+        The strength that sentences are about: the policy's own, or else the one nearest to mu = 1.
+    notes : list of str
+        Sentences about what could not be forecast, or limits it.
+    paper : dict of str to float
+        The source paper's printed theorems for the noise of `focus`; no guarantee.
+    """
+
+    name: str
+    n_rows: int
+    kinds: dict[str, str]
+    unit: str
+    spread: float
+    rows: list[ForecastRow]
+    curve: list[ForecastRow]
+    own: ForecastRow | None
+    focus: ForecastRow
+    notes: list[str]
+    paper: dict[str, float]
+
+
+def make_plan(
+    data: Path, policy_file: Path | None, default_name: str, *, unit: str | None = None, spread: float = EVEN_SPREAD
+) -> Plan:
+    """Forecast what a release of a table would leave visible; nothing is spent, and no value is read.
+
+    Parameters
+    ----------
+    data : Path
+        A table that `open_table` reads.
+    policy_file : Path or None
+        The policy; the one beside the data by default. It needs bounds; a strength left open is mu = 1.
+    default_name : str
+        The dataset's name if the policy gives none.
+    unit : {"cell", "row"}, optional
+        Overrides the policy's unit of privacy.
+    spread : float
+        The assumed standard deviation of a column as a share of its width, in (0, 0.5].
+
+    Raises
+    ------
+    SchemaError, PolicyError, ParameterError
+        The table, the policy or `spread` does not allow a forecast.
+    """
+    table = open_table(data)
+    beside = policy_path(data)
+    policy = load_policy(policy_file or (beside if beside.is_file() else None), default_name, {"unit": unit})
+    kinds, _ = choose_columns(table, policy)
+    require_bounds(policy, kinds)
+    n_rows = count_rows(data)
+    notes, own = [], None
+    if policy.privacy.snr_db is not None:
+        notes.append("The policy's own strength, snr_db, would read the values: it is left out, and has no guarantee.")
+    else:
+        try:
+            own = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
+        except (PolicyError, PrivacyError) as error:
+            notes.append(f"A release at the policy's own strength would be refused: {error}.")
+    rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread)
+    if refused:
+        mus = ", ".join(f"{mu:g}" for mu, _ in refused)
+        notes.append(f"Not forecast: mu = {mus}, where a release would be refused ({refused[-1][1]}).")
+    if own is not None:
+        rows = sorted([own, *(row for row in rows if not math.isclose(row.mu, own.mu, rel_tol=1e-6))], key=_mu)
+    fine, _ = _forecast_each(n_rows, policy, kinds, _fine_grid(), spread, with_epsilon=False)
+    if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
+        notes.append("The policy leaves out some rows, so that fewer will be published than were counted here.")
+    focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
+    paper = _paper(n_rows, policy, kinds, focus, spread)
+    unit = policy.privacy.unit_name
+    return Plan(policy.dataset.name, n_rows, kinds, unit, spread, rows, fine, own, focus, notes, paper)
+
+
+def count_rows(path: Path) -> int:
+    """Return a table's number of rows: from a Parquet or Arrow file's metadata, or the lines of a text file.
+
+    Raises
+    ------
+    SchemaError
+        The file cannot be read.
+    DataError
+        There are no rows.
+    """
+    suffix = path.suffix.lower()
+    try:
+        if suffix in (".csv", ".tsv"):
+            with path.open("rb") as file:
+                n_rows = sum(1 for line in file if line.strip()) - 1
+        else:
+            files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+            kind = "ipc" if suffix in (".arrow", ".feather", ".ipc") else "parquet"
+            n_rows = pads.dataset([str(file) for file in files], format=kind).count_rows()
+    except (pa.ArrowException, OSError) as error:
+        raise SchemaError(f"{path} cannot be read as a table: {error}") from error
+    if n_rows < 1:
+        raise DataError("the table has no rows to publish")
+    return int(n_rows)
+
+
+def _forecast_each(
+    n_rows: int,
+    policy: Policy,
+    kinds: dict[str, str],
+    mus: tuple[float, ...],
+    spread: float,
+    *,
+    with_epsilon: bool = True,
+) -> tuple[list[ForecastRow], list[tuple[float, str]]]:
+    """Forecast each mu, and name those at which a release would be refused; all refused is an error."""
+    rows, refused = [], []
+    for mu in mus:
+        strength = Privacy.model_validate({**policy.privacy.model_dump(exclude=_STRENGTHS), "mu": mu})
+        try:
+            rows += forecast(n_rows, policy, kinds, [strength], spread=spread, with_epsilon=with_epsilon)
+        except (PolicyError, PrivacyError) as error:
+            if mu == mus[-1] and not rows:
+                raise
+            refused.append((mu, str(error)))
+    return rows, refused
+
+
+def _fine_grid() -> tuple[float, ...]:
+    low, high = math.log10(GRID[0]), math.log10(GRID[-1])
+    steps = math.ceil((high - low) * _POINTS_PER_DECADE)
+    return tuple(10 ** (low + (high - low) * step / steps) for step in range(steps + 1))
+
+
+def _mu(row: ForecastRow) -> float:
+    return row.mu
+
+
+def _paper(n_rows: int, policy: Policy, kinds: dict[str, str], row: ForecastRow, spread: float) -> dict[str, float]:
+    """Return the printed theorems for the columns they speak of, the largest mu of each.
+
+    C and K depend on the values. Measured from the middle of the bounds, C is taken from the assumed spread; K is at
+    most the spread over n, which gives the least that theorem 4.4 can print.
+    """
+    found: dict[str, float] = {}
+    for name, kind in kinds.items():
+        bounds = policy.column(name).bounds
+        if bounds is None:
+            continue
+        width = bounds[1] - bounds[0]
+        deviation = spread * width
+        figures = paper_figures(n_rows, width, row.sigma[name], mean_square=deviation**2, smallest=deviation)
+        label, value = (
+            ("theorem_4_4", figures.theorem_4_4) if kind == "integer" else ("theorem_4_1", figures.theorem_4_1)
+        )
+        found[label] = max(value, found.get(label, 0.0))
+    return found

@@ -1,0 +1,145 @@
+"""A plan for a person, as tables and sentences, and for a machine, as one document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from dp_publish.forecast import DELTA, TARGETS, ForecastRow
+from dp_publish.forecast.plan import Plan
+
+__all__ = ["describe_count", "describe_plan", "plan_document"]
+
+_SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+_THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (integer columns, at least)"}
+
+
+def describe_plan(plan: Plan) -> str:
+    """Return the forecast for a person to read."""
+    lines = [
+        f"{plan.name}: {plan.n_rows:,} rows, {len(plan.kinds)} columns. Nothing was spent, and no value was read.",
+        "",
+        f"Smallest partial correlation that a researcher would see, one {plan.unit} being protected at strength mu:",
+        *_table(plan, _SEEN_HEAD, [_seen_cells(row) for row in plan.rows]),
+        "",
+        f"Rows that it takes to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
+        *_table(plan, _NEEDED_HEAD, [_needed_cells(row) for row in plan.rows]),
+        "",
+        "from rows: noisy rows are published. from moments: as if nothing but the second moments were, at the same mu.",
+        "sigma / width: the noise's standard deviation over the width of a column's bounds; noise / signal: variances.",
+        "Where columns differ, their median is shown.",
+        "see: find with 80 % power at a false discovery rate of 5 %, by an estimate that knows the noise.",
+        f"Assumed of the values: a standard deviation of {plan.spread:.3g} of the width (--spread), means in the",
+        "middle of the bounds, columns related in pairs. Narrower values, or more relations a column, need more rows.",
+        "",
+        *_verdict(plan),
+        *plan.notes,
+        "",
+        *_paper_sentences(plan),
+    ]
+    return "\n".join(lines)
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """Return the forecast for a machine to read."""
+    return {
+        "dataset": plan.name,
+        "n_rows": plan.n_rows,
+        "columns": plan.kinds,
+        "unit": plan.unit,
+        "assumed_spread": plan.spread,
+        "own_mu": None if plan.own is None else plan.own.mu,
+        "forecast": [asdict(row) for row in plan.rows],
+        "notes": plan.notes,
+        "paper_figures_not_a_guarantee": {"at_mu": plan.focus.mu, **plan.paper},
+    }
+
+
+def describe_count(value: int) -> str:
+    """Return a number of rows in figures, or in millions, billions and trillions."""
+    if value >= 1e15:
+        return f"{value:.1e}"
+    for size, word in _SCALES:
+        if value >= size:
+            return f"{value / size:.3g} {word}"
+    return f"{value:,}"
+
+
+_SEEN_HEAD = (
+    ("", "mu"),
+    ("epsilon at", f"delta {DELTA:g}"),
+    ("noise: sigma", "/ width"),
+    ("noise /", "signal"),
+    ("smallest seen", "from rows"),
+    ("smallest seen", "from moments"),
+)
+_NEEDED_HEAD = (
+    ("", "mu"),
+    *((f"to see {rho:g}", source) for rho in TARGETS for source in ("from rows", "from moments")),
+)
+
+
+def _table(plan: Plan, head: Sequence[tuple[str, str]], body: list[list[str]]) -> list[str]:
+    cells = [[upper for upper, _ in head], [lower for _, lower in head], *body]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(head))]
+    marks = ["", "", *("  <- the policy" if row is plan.own else "" for row in plan.rows)]
+    return [
+        ("  " + "   ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + mark).rstrip()
+        for line, mark in zip(cells, marks, strict=True)
+    ]
+
+
+def _seen_cells(row: ForecastRow) -> list[str]:
+    numbers = (row.epsilon, row.sigma_over_width, row.noise_to_signal)
+    return [f"{row.mu:.4g}", *map(_number, numbers), _seen(row.seen_in_rows), _seen(row.seen_in_moments)]
+
+
+def _needed_cells(row: ForecastRow) -> list[str]:
+    both = (row.rows_needed, row.rows_needed_for_moments)
+    return [f"{row.mu:.4g}", *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
+
+
+def _verdict(plan: Plan) -> list[str]:
+    row, target = plan.focus, TARGETS[-1]
+    if not row.rows_needed:
+        return ["A single column has no partial correlation to see."]
+    if row.rows_needed[target] <= plan.n_rows:
+        return [f"At mu = {row.mu:.4g}, rows would show partial correlations from {_seen(row.seen_in_rows)} on."]
+    rows = "nothing" if row.seen_in_rows is None else f"partial correlations from {_seen(row.seen_in_rows)} on only"
+    lines = [
+        f"At mu = {row.mu:.4g}, rows would show {rows}: {plan.unit}-level protection of these "
+        f"{len(plan.kinds)} columns",
+        f"needs more rows than there are, {describe_count(row.rows_needed[target])} to see {target:g} instead of "
+        f"{describe_count(plan.n_rows)}.",
+    ]
+    if row.seen_in_moments is None:
+        needed = describe_count(row.rows_needed_for_moments[target])
+        lines.append(
+            f"A release of second moments only would still need {needed}: publish fewer columns, or less privacy."
+        )
+    else:
+        seen = _seen(row.seen_in_moments)
+        lines.append(f"A release of second moments only would show {seen} and above, at the same guarantee.")
+    return lines
+
+
+def _paper_sentences(plan: Plan) -> list[str]:
+    if not plan.paper:
+        return ["The paper's theorems do not speak of rows clipped to a ball."]
+    figures = " and ".join(
+        f"mu = {value:.3g} by theorem {_THEOREMS[name]}" for name, value in sorted(plan.paper.items())
+    )
+    return [
+        f"The paper's figure, not a guarantee: Guo et al. (2025) would print {figures}",
+        f"for the noise of mu = {plan.focus.mu:.4g}, from the assumed spread of the values. It speaks of a covariance;",
+        f"the rows protect one {plan.unit} at mu = {plan.focus.mu:.4g} only. No bundle states the paper's figure.",
+    ]
+
+
+def _seen(rho: float | None) -> str:
+    return "nothing" if rho is None else f"{rho:.2g}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if 100 <= value < 1e7 else f"{value:.3g}"

@@ -1,0 +1,160 @@
+"""What the forecast says can be seen is what a simulated researcher sees, from rows and from second moments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_bundle.errors import NoSolutionError
+from dp_learn import graphical_lasso
+from dp_publish.forecast import EVEN_SPREAD, ForecastRow, forecast
+from dp_publish.policy import ColumnPolicy, Policy, Privacy
+
+SHAPES = {"178 x 13": (178, 13), "7466 x 11": (7466, 11)}
+FROM_ROWS = [("178 x 13", 15.0), ("178 x 13", 20.0), ("178 x 13", 50.0)]
+FROM_ROWS += [("7466 x 11", 4.0), ("7466 x 11", 5.0), ("7466 x 11", 10.0), ("7466 x 11", 50.0)]
+FROM_MOMENTS = [("178 x 13", 2.0), ("178 x 13", 5.0), ("178 x 13", 20.0)]
+FROM_MOMENTS += [("7466 x 11", 0.05), ("7466 x 11", 0.1), ("7466 x 11", 1.0)]
+FACTORS = (0.55, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
+WIDTH = 10.0
+
+
+def forecast_at(shape: str, mu: float, unit: str = "row") -> ForecastRow:
+    """Return the forecast for a table of that shape with equal bounds."""
+    n_rows, n_features = SHAPES[shape]
+    columns = {f"c{index}": ColumnPolicy(bounds=(-WIDTH / 2, WIDTH / 2)) for index in range(n_features)}
+    strength = Privacy(unit=unit, mu=mu)
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strength, "columns": columns})
+    return forecast(n_rows, policy, dict.fromkeys(columns, "continuous"), [strength])[0]
+
+
+def clean_rows(n_rows: int, n_features: int, rho: float, rng: np.random.Generator) -> np.ndarray:
+    """Return Gaussian rows in data units whose columns are correlated in pairs, the last of an odd number alone."""
+    x = rng.normal(size=(n_rows, n_features))
+    pairs = n_features // 2
+    x[:, 1 : 2 * pairs : 2] = rho * x[:, 0 : 2 * pairs : 2] + np.sqrt(1 - rho**2) * x[:, 1 : 2 * pairs : 2]
+    return EVEN_SPREAD * WIDTH * x
+
+
+def released_rows(row: ForecastRow, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the debiased covariance of noisy rows, their noisy covariance, and nothing besides sampling error."""
+    sigma = np.array(list(row.sigma.values()))
+    noisy = np.cov(x + sigma * rng.normal(size=x.shape), rowvar=False)
+    return noisy - np.diag(sigma**2), noisy, 0.0
+
+
+def released_moments(row: ForecastRow, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return second moments with Gaussian noise, released from the unit ball, and that noise's tau in data units."""
+    n_rows, n_features = x.shape
+    scale = WIDTH / 2 * np.sqrt(n_features)
+    tau = np.sqrt(2) / n_rows / row.mu
+    noise = rng.normal(scale=tau, size=(n_features, n_features))
+    moments = ((x / scale).T @ (x / scale) / n_rows + (noise + noise.T) / 2) * scale**2
+    return moments, moments, tau * scale**2
+
+
+def discoveries(
+    debiased: np.ndarray, noisy: np.ndarray, tau: float, n_rows: int, typical_error: float
+) -> np.ndarray | None:
+    """Return which pairs Benjamini and Hochberg's rule at 5 % finds in the desparsified graphical lasso."""
+    p = len(debiased)
+    d = np.sqrt(np.diag(debiased).clip(min=1e-12))
+    if np.diag(debiased).min() <= 0:  # a column drowned
+        return None
+    s, noisy, noise = debiased / np.outer(d, d), noisy / np.outer(d, d), tau / np.outer(d, d)
+    alpha = np.sqrt(2 * np.log(p)) * typical_error
+    try:
+        theta = graphical_lasso(s, alpha, penalize_diagonal=False).precision
+    except NoSolutionError as error:  # its message tells a researcher what would do
+        theta = graphical_lasso(s, 1.05 * error.smallest_alpha, penalize_diagonal=False).precision
+    t = 2 * theta - theta @ s @ theta
+    a = theta @ noisy @ theta
+    variance = (np.outer(np.diag(a), np.diag(a)) + a**2) / n_rows
+    if tau:
+        b = theta @ theta
+        variance += noise**2 / 2 * (np.outer(np.diag(b), np.diag(b)) + b**2)
+    upper = np.triu_indices(p, 1)
+    p_values = 2 * stats.norm.sf(np.abs(t[upper]) / np.sqrt(variance[upper]))
+    ranked = np.sort(p_values)
+    passed = np.flatnonzero(ranked <= 0.05 * np.arange(1, len(ranked) + 1) / len(ranked))
+    return p_values <= ranked[passed[-1]] if len(passed) else np.zeros(len(ranked), bool)
+
+
+def power_and_fdr(row: ForecastRow, shape: str, release, rho: float, repetitions: int) -> tuple[float, float]:  # type: ignore[no-untyped-def]
+    """Return the share of true edges found and the mean share of false ones among those found."""
+    n_rows, n_features = SHAPES[shape]
+    rng = np.random.default_rng([n_rows, round(1000 * row.mu), round(1e6 * rho)])
+    truth = np.zeros((n_features, n_features), bool)
+    truth[range(0, n_features - 1, 2), range(1, n_features, 2)] = True
+    true = truth[np.triu_indices(n_features, 1)]
+    error = (1 + row.noise_to_signal) / np.sqrt(n_rows)
+    if release is released_moments:
+        error = np.hypot(1 / np.sqrt(n_rows), n_features / (4 * EVEN_SPREAD**2 * n_rows * row.mu))
+    found_share, false_share = [], []
+    for _ in range(repetitions):
+        x = clean_rows(n_rows, n_features, rho, rng)
+        found = discoveries(*release(row, x, rng), n_rows, error)
+        found = np.zeros(len(true), bool) if found is None else found
+        found_share.append(found[true].mean())
+        false_share.append((found & ~true).sum() / max(1, found.sum()))
+    return float(np.mean(found_share)), float(np.mean(false_share))
+
+
+def simulated_limit(row: ForecastRow, shape: str, release, limit: float, repetitions: int = 50) -> float:  # type: ignore[no-untyped-def]
+    """Return the partial correlation, near a forecast limit, at which the simulated power crosses 80 %."""
+    grid = np.array([factor * limit for factor in FACTORS if factor * limit < 0.99])
+    powers = [power_and_fdr(row, shape, release, rho, repetitions)[0] for rho in grid]
+    assert powers[0] < 0.8 < powers[-1], powers
+    return float(np.interp(0.8, np.maximum.accumulate(powers), grid))
+
+
+@pytest.mark.parametrize(("shape", "mu"), FROM_ROWS)
+def test_limit_of_a_row_release_is_within_a_quarter_of_simulation(shape: str, mu: float) -> None:
+    """From noisy rows, power crosses 80 % within 25 % of the forecast limit."""
+    row = forecast_at(shape, mu)
+    assert row.seen_in_rows is not None
+
+    assert 0.8 < simulated_limit(row, shape, released_rows, row.seen_in_rows) / row.seen_in_rows < 1.25
+
+
+@pytest.mark.parametrize(("shape", "mu"), FROM_MOMENTS)
+def test_limit_of_a_moment_release_is_within_a_quarter_of_simulation(shape: str, mu: float) -> None:
+    """From noisy second moments, power crosses 80 % within 25 % of the forecast limit."""
+    row = forecast_at(shape, mu)
+    assert row.seen_in_moments is not None
+
+    assert 0.8 < simulated_limit(row, shape, released_moments, row.seen_in_moments) / row.seen_in_moments < 1.25
+
+
+@pytest.mark.parametrize(("shape", "mu", "wrong_mu"), [("178 x 13", 15.0, 30.0), ("7466 x 11", 10.0, 14.0)])
+def test_limit_of_another_strength_is_not(shape: str, mu: float, wrong_mu: float) -> None:
+    """The forecast made for weaker protection is more than 25 % away from the simulation."""
+    row, wrong = forecast_at(shape, mu), forecast_at(shape, wrong_mu)
+    assert row.seen_in_rows is not None
+    assert wrong.seen_in_rows is not None
+
+    assert simulated_limit(row, shape, released_rows, row.seen_in_rows) / wrong.seen_in_rows > 1.25
+
+
+@pytest.mark.parametrize(("shape", "mu"), [("178 x 13", 5.0), ("7466 x 11", 2.0)])
+def test_where_the_forecast_says_nothing_nothing_is_found(shape: str, mu: float) -> None:
+    """Where no limit is forecast, even a partial correlation of 0.9 is mostly missed."""
+    row = forecast_at(shape, mu)
+
+    assert row.seen_in_rows is None
+    assert power_and_fdr(row, shape, released_rows, 0.9, 60)[0] < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", [released_rows, released_moments])
+@pytest.mark.parametrize(("shape", "mu"), [("7466 x 11", 5.0), ("7466 x 11", 10.0), ("178 x 13", 50.0)])
+def test_the_simulated_researcher_keeps_the_false_discovery_rate(shape: str, mu: float, release) -> None:  # type: ignore[no-untyped-def]
+    """At the forecast limit power is 80 %, and false discoveries are near 5 %, 8 % at most."""
+    row = forecast_at(shape, mu)
+    limit = row.seen_in_rows if release is released_rows else row.seen_in_moments
+    assert limit is not None
+    power, fdr = power_and_fdr(row, shape, release, limit, 600)
+
+    assert 0.7 < power < 0.92
+    assert fdr < 0.08
