@@ -10,7 +10,7 @@ import click
 
 from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
 from dp_bundle.console import answer, json_option, quiet_option, run, version_option
-from dp_bundle.descriptors import describe_guarantee, describe_noise, round_up
+from dp_bundle.descriptors import describe_bounds, describe_guarantee, describe_noise, round_up
 from dp_bundle.errors import ParameterError
 from dp_bundle.keys import (
     DEFAULT_KEY,
@@ -182,8 +182,10 @@ def _describe(bundle: Bundle, name: str | None) -> str:
     lines.append("  columns")
     width = max(len(column.name) for column in release.columns)
     for column in release.columns:
-        bounds = "not clipped" if column.bounds is None else f"{column.bounds[0]:g} to {column.bounds[1]:g}"
-        lines.append(f"    {column.name:<{width}}  {bounds} {column.unit}".rstrip() + f": {describe_noise(column)}")
+        lines.append(
+            f"    {column.name:<{width}}  {describe_bounds(column)} {column.unit}".rstrip()
+            + f": {describe_noise(column)}"
+        )
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from dp_bundle.manifest import Column, Release
 
-__all__ = ["DESCRIPTORS", "DataMember", "describe_guarantee", "describe_noise", "round_up"]
+__all__ = ["DESCRIPTORS", "DataMember", "describe_bounds", "describe_guarantee", "describe_noise", "round_up"]
 
 _PARQUET = "application/vnd.apache.parquet"
 _MARGIN = 1 - 1.001e-12  # a publisher's sigmas or mus are on the safe side by 1e-12, which would show as a last digit
@@ -46,6 +46,17 @@ def describe_noise(column: Column) -> str:
     return f"Gaussian, sigma {noise.sigma:.6g}, on a grid of {noise.granularity:.6g}, variance {noise.variance:.6g}"
 
 
+def describe_bounds(column: Column) -> str:
+    """Return one phrase that says what a column's values were clipped to, and how that was obtained."""
+    if column.ball is not None:
+        ball = column.ball
+        return f"rows within {ball.radius:g} scales of their centre; here centre {ball.center:g}, scale {ball.scale:g}"
+    if column.bounds is None:
+        return "not clipped"
+    found = " (found privately)" if column.bounds_obtained == "private-histogram" else ""
+    return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}"
+
+
 def describe_guarantee(release: Release) -> list[str]:
     """Return sentences that say what the release guarantees, and what it does not."""
     guarantee = release.guarantee
@@ -55,7 +66,12 @@ def describe_guarantee(release: Release) -> list[str]:
             mu = round_up(release.conditional_mu)
             lines.append(f"Had the same noise been fixed beforehand, one cell would be protected at mu = {mu}.")
         return lines
-    lines = [f"Replacing one {guarantee.unit} by any other within the bounds changes the release by at most"]
+    replaced = f"Replacing one {guarantee.unit} by any other"
+    if guarantee.unit == "entity":
+        replaced = (
+            f"Replacing the content of all rows of one {guarantee.entity!r}, at most {guarantee.max_rows} of them,"
+        )
+    lines = [f"{replaced} within the bounds changes the release by at most"]
     mu = "" if guarantee.mu is None else f"mu = {round_up(guarantee.mu)} (Gaussian differential privacy), "
     lines[0] += f" {mu}rho = {round_up(guarantee.rho)} (zero-concentrated differential privacy)."
     points = "; ".join(
@@ -84,8 +100,7 @@ def _readme(release: Release, members: Sequence[DataMember]) -> bytes:
 
 
 def _readme_row(column: Column) -> str:
-    bounds = "none" if column.bounds is None else f"{column.bounds[0]:g} to {column.bounds[1]:g}"
-    cells = [column.name, column.unit, bounds, describe_noise(column), column.description]
+    cells = [column.name, column.unit, describe_bounds(column), describe_noise(column), column.description]
     return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 

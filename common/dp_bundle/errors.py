@@ -97,15 +97,25 @@ class BudgetExceededError(PrivacyError):
 
     exit_code = 5
 
-    def __init__(self, dataset: str, spent_mu: float, requested_mu: float, budget_mu: float) -> None:
+    def __init__(self, dataset: str, spent_mu: float | None, requested_mu: float | None, budget_mu: float) -> None:
         self.dataset = dataset
         self.spent_mu = spent_mu
         self.requested_mu = requested_mu
         self.budget_mu = budget_mu
-        super().__init__(
-            f"dataset {dataset!r} has spent mu = {spent_mu:.6g} of its budget of {budget_mu:.6g}, which leaves no room "
-            f"for a release at mu = {requested_mu:.6g}: publish with less, or raise budget_mu knowingly"
-        )
+        if requested_mu is None:
+            message = (
+                f"dataset {dataset!r} has a budget, which a release without a guarantee would void: give a strength"
+            )
+        elif spent_mu is None:
+            message = (
+                f"dataset {dataset!r} has a release that does not protect this unit, so nothing is left of its budget"
+            )
+        else:
+            message = (
+                f"dataset {dataset!r} has spent mu = {spent_mu:.6g} of its budget of {budget_mu:.6g}, which leaves no "
+                f"room for a release at mu = {requested_mu:.6g}: publish with less, or raise budget_mu knowingly"
+            )
+        super().__init__(message)
 
 
 class KeyStoreError(DpGraphError):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -24,6 +25,7 @@ from dp_bundle.noise import discrete_gaussian_variance, rounded_gaussian_varianc
 __all__ = [
     "FORMAT_VERSION",
     "PREDICATE_TYPE",
+    "Ball",
     "Column",
     "Cumulative",
     "Dataset",
@@ -34,6 +36,7 @@ __all__ = [
     "Release",
     "Statement",
     "Subject",
+    "release_mu",
 ]
 
 FORMAT_VERSION = "1"
@@ -93,10 +96,19 @@ class Noise(_Model):
         return self
 
 
+class Ball(_Model):
+    """A column's share of the ball that rows were clipped to: sum_j ((x_j - center_j) / scale_j)^2 <= radius^2."""
+
+    center: Finite
+    scale: Positive
+    radius: Positive
+
+
 class Column(_Model):
     """One published column: bounds that its values were clipped to before the noise, and the noise.
 
-    `bounds` is None when values were not clipped, which only a release without a guarantee may do.
+    `bounds` were declared or found by a private histogram whose cost is part of the guarantee. They are None when rows
+    were clipped to a `ball` instead, or not at all, which only a release without a guarantee may do.
     `missing` says what became of cells without a value: there were none (`refuse`), they took the middle of the bounds
     (`midpoint`), or their rows were left out (`drop`).
     """
@@ -106,14 +118,17 @@ class Column(_Model):
     description: Text = ""
     unit: Text = ""
     bounds: tuple[Finite, Finite] | None
-    bounds_obtained: Literal["declared", "none"]
+    bounds_obtained: Literal["declared", "private-histogram", "ball", "none"]
+    ball: Ball | None = None
     missing: Literal["refuse", "midpoint", "drop"] = "refuse"
     noise: Noise
 
     @model_validator(mode="after")
     def _check(self) -> Column:
-        if (self.bounds is None) != (self.bounds_obtained == "none"):
-            raise ValueError(f"column {self.name!r} says its bounds were {self.bounds_obtained}")
+        limit = "ball" if self.ball is not None else "none"
+        obtained = ("declared", "private-histogram") if self.bounds is not None else (limit,)
+        if self.bounds_obtained not in obtained or (self.bounds is not None and self.ball is not None):
+            raise ValueError(f"column {self.name!r} says its bounds were obtained as {self.bounds_obtained}")
         if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
             raise ValueError(f"column {self.name!r} has bounds that are not an interval")
         if (self.kind == "integer") != (self.noise.distribution == "discrete-gaussian"):
@@ -123,7 +138,14 @@ class Column(_Model):
     @property
     def cell_mu(self) -> float:
         """The distinguishability of one cell: width over sigma; infinite without bounds."""
-        return math.inf if self.bounds is None else (self.bounds[1] - self.bounds[0]) / self.noise.sigma
+        return self.width / self.noise.sigma
+
+    @property
+    def width(self) -> float:
+        """How far apart two values can be after clipping, in the column's unit; infinite without bounds."""
+        if self.ball is not None:
+            return 2 * self.ball.radius * self.ball.scale
+        return math.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
 
 
 class EpsilonDelta(_Model):
@@ -137,15 +159,20 @@ class Guarantee(_Model):
     """What holds against whoever has the bundle, knows the method, and all data but the protected unit.
 
     `mu` (Gaussian differential privacy) is given where all noise is continuous; `rho` (zero-concentrated) always.
-    Neighbouring tables differ in the content of one cell, or of one row; what `public` names is not protected.
+    Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
+    not published; an entity has at most `max_rows` rows, others were left out); what `public` names is not protected.
+    `bounds_mu` is the part of the guarantee that went into finding bounds by private histograms.
     """
 
-    unit: Literal["cell", "row"]
+    unit: Literal["cell", "row", "entity"]
+    entity: Name | None = None
+    max_rows: Annotated[int, Field(ge=1)] | None = None
     neighbours: Literal["replace-one"] = "replace-one"
+    bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     mu: Positive | None
     rho: Positive
     epsilon_delta: tuple[EpsilonDelta, ...]
-    accountant: Literal["gaussian-dp", "zero-concentrated-dp"]
+    accountant: Literal["gaussian-dp", "privacy-loss-distribution"]
     public: tuple[Text, ...]
 
 
@@ -168,11 +195,15 @@ class Dataset(_Model):
 
 
 class Lineage(_Model):
-    """Where this release stands among those of its dataset; `previous` is the SHA-256 of the last one's manifest."""
+    """Where this release stands among those of its dataset; `previous` is the SHA-256 of the last one's manifest.
+
+    `partition` names the part of the rows that it is about, if the publisher splits them into disjoint parts.
+    """
 
     number: Annotated[int, Field(ge=1)]
     created: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
     previous: Digest | None
+    partition: Name | None = None
 
 
 class Release(_Model):
@@ -199,6 +230,8 @@ class Release(_Model):
             raise ValueError("noise was set from the data itself, which no guarantee covers")
         if not self.sigma_derived_from_data and (self.guarantee is None or self.conditional_mu is not None):
             raise ValueError("the guarantee is missing or conditional without a reason")
+        if len({None if column.ball is None else column.ball.radius for column in self.columns}) > 1:
+            raise ValueError("rows were clipped to a ball that is not the same for all columns")
         if self.guarantee is not None:
             _check_guarantee(self.guarantee, self.columns)
         _check_cumulative(self.cumulative, self.guarantee)
@@ -257,9 +290,24 @@ class Statement(_Model):
             raise BundleFormatError(f"the signed manifest is not sound: {place}: {first['msg']}") from error
 
 
-def _check_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
+def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
+    """Return the mu that bounds and noise give: of the worst cell, of a row, or of an entity's rows together.
+
+    A row's is the root of the sum of squares over columns; where rows are clipped to a ball, it is the worst column's.
+    """
     mus = [column.cell_mu for column in columns]
-    mu = max(mus) if guarantee.unit == "cell" else math.sqrt(math.fsum(mu * mu for mu in mus))
+    together = unit != "cell" and columns[0].ball is None
+    return math.sqrt(max_rows) * (math.sqrt(math.fsum(mu * mu for mu in mus)) if together else max(mus))
+
+
+def _check_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
+    if (guarantee.unit == "entity") != (guarantee.entity is not None) or (guarantee.entity is None) != (
+        guarantee.max_rows is None
+    ):
+        raise ValueError("an entity is named, with a number of rows, exactly where it is the unit of privacy")
+    if (guarantee.bounds_mu > 0) != any(column.bounds_obtained == "private-histogram" for column in columns):
+        raise ValueError("the cost of private bounds is stated exactly where there are any")
+    mu = math.hypot(release_mu(guarantee.unit, columns, guarantee.max_rows or 1), guarantee.bounds_mu)
     continuous = all(column.kind == "continuous" for column in columns)
     if (guarantee.mu is not None) != continuous:
         raise ValueError("mu is stated exactly where all columns are continuous")

@@ -1,205 +1,258 @@
 """From what the publisher decided to the noise on each column, and to what that guarantees.
 
-Calibration gives every column the same share of mu, so that width over sigma is equal across columns, unless sigma
-itself was given. The guarantee is that of the Gaussian mechanism on the rows themselves: it rests on declared bounds
-and on sigma, and no number in it is computed from the data.
+A strength becomes a mu for the unit of privacy, a part of which goes into finding the bounds that the policy leaves out
+(`bounds_share` of mu^2), and the rest is shared out over the columns: a row's mu^2 in proportion to their weights, so
+that without weights width over sigma is equal; a cell's is each column's own. The guarantee is that of the Gaussian
+mechanism on the rows themselves: it rests on bounds and on sigma, and no number in it is computed from the data.
 """
 
 from __future__ import annotations
 
 import math
-from typing import cast
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-import numpy as np
+from scipy import optimize
 
-from dp_bundle.errors import DataError, PolicyError
-from dp_bundle.manifest import Column, Guarantee
+from dp_bundle.errors import PolicyError
+from dp_bundle.manifest import Ball, Column, Guarantee, release_mu
 from dp_bundle.noise import MIN_SIGMA
-from dp_bundle.parts import batch_rows
-from dp_publish.accounting import (
-    mu_for_epsilon_delta,
-    mu_for_rho,
-    privacy_curve,
-    rho_for_epsilon_delta,
-    rho_for_mu,
-    unit_mu,
-)
+from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.ledger import Cost
-from dp_publish.policy import Policy, Privacy
+from dp_publish.policy import EntityUnit, Policy, listed
+from dp_publish.privacy_curve import Loss, epsilon_of_unit, privacy_curve
+from dp_publish.private_bounds import Bounds, histogram_mu, histogram_sigma
 from dp_publish.rows import noise_for
-from dp_publish.table import ColumnType, Table
 
-__all__ = ["account", "choose_columns", "set_noise"]
-
-_MAX_NAME = 1_000  # characters; what a manifest takes
+__all__ = ["Shares", "account", "calibrate", "cost_of", "set_noise", "share_mu"]
 
 _ROUND_UP = 1 + 1e-12  # sigmas and printed mus are rounded to the safe side by far more than their float error
 
 
-def choose_columns(table: Table, policy: Policy) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the columns to publish, each with its kind, and the names of those left out.
+@dataclass(frozen=True)
+class Shares:
+    """How the unit's mu is spent.
 
-    Raises
-    ------
-    PolicyError
-        The policy and the table do not fit, or a column to be published has no bounds.
+    Attributes
+    ----------
+    target : float
+        The whole; infinite where sigma itself was given, so that mu is whatever follows.
+    columns : dict of str to float
+        Each column's own mu: its width over its sigma. Empty for strength by SNR.
+    searched : tuple of str
+        The columns whose bounds have to be found.
+    histogram_sigma : float
+        The noise on the counts of that search, in counts; infinite if there is none.
     """
-    unknown = [name for name in policy.columns if name not in table.types]
-    if unknown:
-        raise PolicyError(f"the policy names columns that the table does not have: {_listed(unknown)}")
-    kinds: dict[str, str] = {}
-    left_out: list[str] = []
-    for name, declared in table.types.items():
-        entry = policy.columns.get(name)
-        if declared is ColumnType.OTHER or (entry is not None and entry.drop):
-            left_out.append(name)
-        elif entry is not None and entry.kind is not None:
-            kinds[name] = entry.kind
-        else:
-            kinds[name] = "integer" if declared is ColumnType.INTEGER else "continuous"
-    text = [name for name in left_out if (entry := policy.columns.get(name)) is not None and entry.bounds is not None]
-    if text:
-        raise PolicyError(f"the policy gives bounds to columns that are not published: {_listed(text)}")
-    if not kinds:
-        raise PolicyError("there is no numeric column to publish: every column is text, or dropped by the policy")
-    if any(not 0 < len(name) <= _MAX_NAME for name in kinds):
-        raise PolicyError(
-            f"a column to be published has no name, or one of more than {_MAX_NAME} characters: rename it in the data, "
-            "or set drop = true for it"
-        )
-    unbounded = [name for name in kinds if name not in policy.columns or policy.columns[name].bounds is None]
-    if unbounded and policy.privacy.snr_db is None:
-        raise PolicyError(
-            f"bounds are missing for {_listed(unbounded)}: write a policy with `dp-publish policy DATA`, fill in the "
-            "bounds from public knowledge (or set drop = true), and publish again"
-        )
-    return kinds, tuple(left_out)
+
+    target: float
+    columns: dict[str, float]
+    searched: tuple[str, ...] = ()
+    histogram_sigma: float = math.inf
 
 
-def set_noise(table: Table, policy: Policy, kinds: dict[str, str]) -> tuple[Column, ...]:
+def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
+    """Return how the policy's strength is spent on the columns to be published."""
+    privacy, max_rows = policy.privacy, _max_rows(policy)
+    if privacy.snr_db is not None:
+        return Shares(math.inf, {})
+    if privacy.sigma is not None:
+        return Shares(
+            math.inf, {name: _width(policy, name, policy.column(name).bounds) / privacy.sigma for name in kinds}
+        )
+    ball = privacy.l2_radius is not None
+    searched = () if ball else tuple(name for name in kinds if policy.column(name).bounds is None)
+    target = _target_mu(policy, kinds, searched)
+    spread = target * math.sqrt(1 - privacy.bounds_share) if searched else target
+    per_row = spread / math.sqrt(max_rows)
+    weights = {name: policy.column(name).weight for name in kinds}
+    total = math.fsum(weights.values())
+    alone = ball or privacy.unit_name == "cell"
+    columns = {name: per_row if alone else per_row * math.sqrt(weight / total) for name, weight in weights.items()}
+    if not searched:
+        return Shares(target, columns)
+    cost = target * math.sqrt(privacy.bounds_share)
+    sigma = histogram_sigma(privacy.unit_name, len(searched), cost, max_rows) * _ROUND_UP
+    return Shares(target, columns, searched, sigma)
+
+
+def cost_of(policy: Policy, kinds: Mapping[str, str], shares: Shares) -> Cost:
+    """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn."""
+    privacy, continuous = policy.privacy, "integer" not in kinds.values()
+    if not shares.columns:
+        return Cost(privacy.account, {}, continuous)
+    cell = max(shares.columns.values())
+    row = cell if privacy.l2_radius is not None else math.hypot(*shares.columns.values())
+    spent = {"cell": (cell, 1), "row": (row, 1)}
+    if isinstance(privacy.unit, EntityUnit):
+        spent[privacy.account] = (math.sqrt(privacy.unit.max_rows) * row, privacy.unit.max_rows)
+    mu = {
+        account: math.hypot(mu, _search_mu(shares, account, max_rows)) * _ROUND_UP
+        for account, (mu, max_rows) in spent.items()
+    }
+    return Cost(privacy.account, mu, continuous)
+
+
+def calibrate(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ...]:
+    """Return the columns as they will be published, where the policy alone decides: all bounds given, no SNR."""
+    return set_noise(policy, kinds, share_mu(policy, kinds))
+
+
+def set_noise(
+    policy: Policy,
+    kinds: Mapping[str, str],
+    shares: Shares,
+    *,
+    found: Mapping[str, Bounds] | None = None,
+    deviations: Mapping[str, float] | None = None,
+) -> tuple[Column, ...]:
     """Return the published columns with their bounds and calibrated noise.
 
     Parameters
     ----------
-    table : Table
-        Its values are read only where the strength is an SNR.
     policy : Policy
-    kinds : dict of str to str
-        The columns to publish and their kinds, as `choose_columns` gives them.
+    kinds : mapping of str to {"continuous", "integer"}
+        The columns to publish, in order.
+    shares : Shares
+        As `share_mu` gives them.
+    found : mapping of str to (float, float), optional
+        Bounds found privately, for the columns that the policy gives none.
+    deviations : mapping of str to float, optional
+        Every column's own standard deviation, for strength by SNR.
+
+    Raises
+    ------
+    PolicyError, PrivacyError
+        The strength, the bounds and the kinds do not go together.
     """
-    entries = {name: policy.columns.get(name) for name in kinds}
-    bounds = {name: None if entry is None else entry.bounds for name, entry in entries.items()}
-    for name, kind in kinds.items():
-        given = bounds[name]
-        if kind == "integer" and given is not None and not (given[0].is_integer() and given[1].is_integer()):
-            raise PolicyError(f'column {name!r} is an integer column: give it integer bounds, or kind = "continuous"')
-    sigmas = _sigmas(table, policy.privacy, kinds, bounds)
-    _require_noise_on_integers(kinds, sigmas, derived=policy.privacy.snr_db is not None)
     return tuple(
-        Column(
-            name=name,
-            kind="integer" if kind == "integer" else "continuous",
-            description=entry.description if (entry := entries[name]) else "",
-            unit=entry.unit if entry else "",
-            bounds=bounds[name],
-            bounds_obtained="none" if bounds[name] is None else "declared",
-            missing=entry.missing if entry else "refuse",
-            noise=noise_for(kind, sigmas[name], bounds[name]),
-        )
+        _set_column(policy, name, kind, shares, (found or {}).get(name), (deviations or {}).get(name))
         for name, kind in kinds.items()
     )
 
 
-def account(privacy: Privacy, columns: tuple[Column, ...]) -> tuple[Cost, Guarantee | None, float | None]:
-    """Return what the release costs, what it guarantees, and, where that is nothing, the conditional mu of a cell."""
-    mus = [column.cell_mu for column in columns]
-    continuous = all(column.kind == "continuous" for column in columns)
+def account(policy: Policy, columns: tuple[Column, ...], shares: Shares) -> tuple[Guarantee | None, float | None]:
+    """Return what a release guarantees, and, where that is nothing, the conditional mu of a cell if there is one."""
+    privacy, max_rows = policy.privacy, _max_rows(policy)
     if privacy.snr_db is not None:
-        mu_cell = unit_mu("cell", mus)
-        conditional_mu = mu_cell if math.isfinite(mu_cell) else None
-        return Cost(privacy.unit, None, None, continuous), None, conditional_mu
-    mu = unit_mu(privacy.unit, mus) * _ROUND_UP
-    if privacy.sigma is None:  # what was asked for, which the sigmas, rounded up, keep to
-        mu = min(mu, _target_mu(privacy, continuous=continuous))
-    public = ["the number and the order of the rows"]
-    dropping = [column.name for column in columns if column.missing == "drop"]
-    if dropping:
-        public.append(f"which rows have no value in {_listed(dropping)}")
+        mu_cell = release_mu("cell", columns)
+        return None, mu_cell if math.isfinite(mu_cell) else None
+    continuous = all(column.kind == "continuous" for column in columns)
+    bounds_mu = _search_mu(shares, privacy.account, max_rows) * _ROUND_UP
+    whole = math.hypot(release_mu(privacy.unit_name, columns, max_rows), bounds_mu) * _ROUND_UP
+    mu = min(shares.target, whole)  # the target, to which the sigmas, rounded up, keep
+    if continuous:
+        curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
+    else:
+        curve = privacy_curve(privacy.unit_name, _losses(columns), max_rows, bounds_mu)
+    entity = privacy.unit if isinstance(privacy.unit, EntityUnit) else None
     guarantee = Guarantee(
-        unit=privacy.unit,
+        unit=privacy.unit_name,
+        entity=entity.entity if entity else None,
+        max_rows=entity.max_rows if entity else None,
         mu=mu if continuous else None,
         rho=rho_for_mu(mu),
-        epsilon_delta=privacy_curve(mu, continuous=continuous),
-        accountant="gaussian-dp" if continuous else "zero-concentrated-dp",
-        public=tuple(public),
+        bounds_mu=bounds_mu,
+        epsilon_delta=curve,
+        accountant="gaussian-dp" if continuous else "privacy-loss-distribution",
+        public=tuple(_public(entity, columns)),
     )
-    cost = Cost(privacy.unit, unit_mu("cell", mus) * _ROUND_UP, unit_mu("row", mus) * _ROUND_UP, continuous)
-    return cost, guarantee, None
+    return guarantee, None
 
 
-def _require_noise_on_integers(kinds: dict[str, str], sigmas: dict[str, float], *, derived: bool) -> None:
-    """Refuse integer columns with noise that is practically none; sigmas taken from the data are raised instead."""
-    for name, kind in kinds.items():
-        if kind == "integer" and sigmas[name] < MIN_SIGMA:
-            if not derived:
-                raise PolicyError(
-                    f"integer column {name!r} would get noise of sigma {sigmas[name]:.3g}, which hardly ever moves a "
-                    f'value: choose a strength that gives at least {MIN_SIGMA:g}, or kind = "continuous"'
-                )
-            sigmas[name] = MIN_SIGMA
-
-
-def _sigmas(
-    table: Table, privacy: Privacy, kinds: dict[str, str], bounds: dict[str, tuple[float, float] | None]
-) -> dict[str, float]:
-    """Calibrate: each column gets the same mu, so that width over sigma is equal, unless sigma itself was given."""
-    if privacy.snr_db is not None:
-        ratio = 10 ** (-privacy.snr_db / 20)
-        return {name: ratio * deviation for name, deviation in _standard_deviations(table, kinds, bounds).items()}
-    if privacy.sigma is not None:
-        return dict.fromkeys(kinds, privacy.sigma)
-    mu = _target_mu(privacy, continuous="integer" not in kinds.values())
-    column_mu = mu if privacy.unit == "cell" else mu / math.sqrt(len(kinds))
-    return {
-        name: (limits[1] - limits[0]) / column_mu * _ROUND_UP for name, limits in bounds.items() if limits is not None
-    }
-
-
-def _target_mu(privacy: Privacy, *, continuous: bool) -> float:
+def _target_mu(policy: Policy, kinds: Mapping[str, str], searched: tuple[str, ...]) -> float:
+    """Return the unit's mu: given, from rho, or the largest whose curve passes under (epsilon, delta)."""
+    privacy = policy.privacy
     if privacy.mu is not None:
         return privacy.mu
     if privacy.rho is not None:
         return mu_for_rho(privacy.rho)
     epsilon, delta = privacy.epsilon or 0.0, privacy.delta or 0.0
-    return mu_for_epsilon_delta(epsilon, delta) if continuous else mu_for_rho(rho_for_epsilon_delta(epsilon, delta))
+    gaussian = mu_for_epsilon_delta(epsilon, delta)
+    if "integer" not in kinds.values():
+        return gaussian
+    safe = mu_for_rho(rho_for_epsilon_delta(epsilon, delta))  # whatever the discrete noise's sigma
+    if searched:
+        return safe
+
+    def excess(mu: float) -> float:
+        trial = privacy.model_copy(update={"mu": mu, "epsilon": None, "delta": None})
+        columns = calibrate(policy.model_copy(update={"privacy": trial}), kinds)
+        return epsilon_of_unit(privacy.unit_name, _losses(columns), delta, _max_rows(policy)) - epsilon
+
+    if excess(safe) >= 0 or excess(1.5 * gaussian) <= 0:
+        return safe
+    best = float(optimize.brentq(excess, safe, 1.5 * gaussian, rtol=1e-6))
+    while excess(best) > 0:
+        best *= 1 - 1e-6
+    return max(best, safe)
 
 
-def _standard_deviations(
-    table: Table, kinds: dict[str, str], bounds: dict[str, tuple[float, float] | None]
-) -> dict[str, float]:
-    """Return every column's standard deviation after clipping, in one pass; only strength by snr_db may ask."""
-    n_rows, mean, scatter = np.zeros(len(kinds)), np.zeros(len(kinds)), np.zeros(len(kinds))
-    limits = [(-math.inf, math.inf) if bounds[name] is None else bounds[name] for name in kinds]
-    for batch in table.read(kinds, batch_rows(len(kinds))):
-        for index, (low, high) in enumerate(cast(list[tuple[float, float]], limits)):
-            values = batch.column(index).to_numpy(zero_copy_only=False).astype(float)
-            values = np.clip(values[~np.isnan(values)], low, high)
-            if len(values):
-                total = n_rows[index] + len(values)
-                with np.errstate(over="ignore", invalid="ignore"):  # infinite values are refused below
-                    shift = values.mean() - mean[index]
-                    scatter[index] += values.var() * len(values) + shift**2 * n_rows[index] * len(values) / total
-                    mean[index] += shift * len(values) / total
-                n_rows[index] = total
-    deviations = dict(zip(kinds, np.sqrt(scatter / np.maximum(n_rows, 1)).tolist(), strict=True))
-    constant = [name for name, deviation in deviations.items() if not 0 < deviation < math.inf]
-    if constant:
-        raise DataError(
-            f"snr_db needs columns that vary and are finite, unlike {_listed(constant)}: set drop = true for them"
+def _set_column(
+    policy: Policy, name: str, kind: str, shares: Shares, found: Bounds | None, deviation: float | None
+) -> Column:
+    entry, privacy = policy.column(name), policy.privacy
+    bounds = entry.bounds if entry.bounds is not None else found
+    if kind == "integer" and bounds is not None and not (bounds[0].is_integer() and bounds[1].is_integer()):
+        raise PolicyError(f'column {name!r} is an integer column: give it integer bounds, or kind = "continuous"')
+    ball, obtained = None, "private-histogram" if entry.bounds is None else "declared"
+    if privacy.l2_radius is not None:
+        ball, obtained = Ball(center=entry.center, scale=entry.scale, radius=privacy.l2_radius), "ball"
+    elif bounds is None:
+        obtained = "none"
+    width = _width(policy, name, bounds)
+    if deviation is not None:
+        sigma = 10 ** (-(privacy.snr_db or 0.0) / 20) * deviation
+        sigma = max(sigma, MIN_SIGMA) if kind == "integer" else sigma
+    else:
+        sigma = privacy.sigma or width / shares.columns[name] * _ROUND_UP
+    if kind == "integer" and sigma < MIN_SIGMA:
+        raise PolicyError(
+            f"integer column {name!r} would get noise of sigma {sigma:.3g}, which hardly ever moves a value: choose a "
+            f'strength that gives at least {MIN_SIGMA:g}, or kind = "continuous"'
         )
-    return deviations
+    limits = (ball.center - width / 2, ball.center + width / 2) if ball else bounds
+    return Column.model_validate(
+        {
+            "name": name,
+            "kind": kind,
+            "description": entry.description,
+            "unit": entry.unit,
+            "bounds": bounds,
+            "bounds_obtained": obtained,
+            "ball": ball,
+            "missing": entry.missing,
+            "noise": noise_for(kind, sigma, limits),
+        }
+    )
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+def _width(policy: Policy, name: str, bounds: Bounds | None) -> float:
+    if policy.privacy.l2_radius is not None:
+        return 2 * policy.privacy.l2_radius * policy.column(name).scale
+    return math.inf if bounds is None else bounds[1] - bounds[0]
+
+
+def _search_mu(shares: Shares, account: str, max_rows: int) -> float:
+    unit = account.split(":")[0]
+    return histogram_mu(unit, len(shares.searched), shares.histogram_sigma, max_rows) if shares.searched else 0.0
+
+
+def _losses(columns: tuple[Column, ...]) -> list[Loss]:
+    if columns[0].ball is not None:
+        return [Loss(max(column.cell_mu for column in columns), 1.0, discrete=False)]
+    return [Loss(column.width, column.noise.sigma, discrete=column.kind == "integer") for column in columns]
+
+
+def _max_rows(policy: Policy) -> int:
+    return policy.privacy.unit.max_rows if isinstance(policy.privacy.unit, EntityUnit) else 1
+
+
+def _public(entity: EntityUnit | None, columns: tuple[Column, ...]) -> list[str]:
+    public = ["the number and the order of the rows"]
+    if entity is not None:
+        public.append("which rows belong together")
+    dropping = [column.name for column in columns if column.missing == "drop"]
+    if dropping:
+        public.append(f"which rows have no value in {listed(dropping)}")
+    return public

@@ -12,15 +12,21 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
-from dp_bundle.descriptors import describe_guarantee, round_up
-from dp_bundle.errors import DpGraphError
+from dp_bundle.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.keys import DEFAULT_KEY, new_key_pair, private_key_path, public_key_path
 from dp_bundle.signing import load_private_key
-from dp_publish.calibration import choose_columns
-from dp_publish.ledger import Entry, Ledger
-from dp_publish.policy import Policy, load_policy, policy_path, policy_template
-from dp_publish.release import Receipt, publish
+from dp_publish.audit import audit, audit_document, describe_audit, describe_findings
+from dp_publish.audit.canaries import Unit
+from dp_publish.calibration import calibrate
+from dp_publish.columns import choose_columns, require_bounds
+from dp_publish.forecast import EVEN_SPREAD
+from dp_publish.forecast.plan import make_plan
+from dp_publish.forecast.report import describe_plan, plan_document
+from dp_publish.ledger import Ledger
+from dp_publish.policy import load_policy, policy_path, policy_template
+from dp_publish.release import publish
+from dp_publish.statements import describe_ledger, describe_receipt, ledger_document, receipt_document
 from dp_publish.table import open_table
 
 DATA = click.Path(path_type=Path)
@@ -72,13 +78,23 @@ def cli() -> None:
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
 @_strength_options
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key's name, or a key file.")
+@click.option("--partition", help="The part of the rows that DATA is, disjoint from all others: a month, say.")
 @click.option("--out", type=DATA, help="Where the bundle goes; NAME.bundle.tar in this folder by default.")
 @json_option
 @quiet_option
 def publish_command(
-    data: Path, policy_file: Path | None, key: str, out: Path | None, as_json: bool, quiet: bool, **privacy: Any
+    data: Path,
+    policy_file: Path | None,
+    key: str,
+    partition: str | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **privacy: Any,
 ) -> None:
     """Publish DATA: a .parquet, .arrow, .feather or .csv file, or a folder of Parquet files.
+
+    Without a policy, one row is protected at mu = 1, and bounds are found privately.
 
     \b
     Example:
@@ -90,10 +106,10 @@ def publish_command(
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     show = _show_progress if sys.stderr.isatty() and not quiet else None
-    receipt = publish(data, policy, out=target, key=signing_key, progress=show)
+    receipt = publish(data, policy, out=target, key=signing_key, partition=partition, progress=show)
     if show:
         tell("")
-    answer(_describe(receipt, policy), _document(receipt), as_json=as_json, quiet=quiet)
+    answer(describe_receipt(receipt, policy), receipt_document(receipt), as_json=as_json, quiet=quiet)
 
 
 @cli.command("policy")
@@ -118,6 +134,86 @@ def policy_command(data: Path, out: Path | None, quiet: bool) -> None:
     answer(f"wrote {target}: fill in the bounds, then run dp-publish {data}", None, as_json=False, quiet=quiet)
 
 
+@cli.command("plan")
+@click.argument("data", type=DATA)
+@click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
+@click.option("--unit", type=click.Choice(["cell", "row"]), help="What one person may change.")
+@click.option(
+    "--spread",
+    type=float,
+    default=EVEN_SPREAD,
+    show_default="0.289, values spread evenly",
+    help="Assumed standard deviation of a column, as a share of the width of its bounds.",
+)
+@click.option("--picture", type=DATA, help="Draw the forecast to this .png file as well.")
+@json_option
+@quiet_option
+def plan_command(
+    data: Path,
+    policy_file: Path | None,
+    unit: str | None,
+    spread: float,
+    picture: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Forecast what each strength would leave visible of DATA; spends nothing and reads no value.
+
+    Only the number of rows and the policy's bounds are used. The policy may leave the strength open.
+
+    \b
+    Example:
+      dp-publish plan wine.parquet --picture wine.plan.png
+    """
+    plan = make_plan(data, policy_file, _plain_name(data), unit=unit, spread=spread)
+    if picture is not None:
+        from dp_publish.forecast.picture import draw_plan
+
+        draw_plan(plan, picture)
+        tell(f"wrote {picture}", quiet=quiet)
+    answer(describe_plan(plan), plan_document(plan), as_json=as_json, quiet=quiet)
+
+
+@cli.command("audit")
+@click.argument("data", type=DATA)
+@click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
+@_strength_options
+@click.option("--canaries", type=int, help="Made-up rows of each kind; enough for a tight bound by default.")
+@click.option("--confidence", type=float, default=0.9999, show_default=True, help="Of the bound and all checks.")
+@json_option
+@quiet_option
+def audit_command(
+    data: Path,
+    policy_file: Path | None,
+    canaries: int | None,
+    confidence: float,
+    as_json: bool,
+    quiet: bool,
+    **privacy: Any,
+) -> None:
+    """Attack the noise that DATA would get, and compare what that proves with what is stated.
+
+    Made-up rows stand for DATA, of which only column names and types are read; nothing is spent.
+
+    \b
+    Example:
+      dp-publish audit wine.parquet
+    """
+    own = policy_path(data)
+    policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
+    if policy.privacy.snr_db is not None:
+        raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
+    table = open_table(data)
+    kinds, _ = choose_columns(table, policy)
+    require_bounds(policy, kinds)
+    columns = calibrate(policy, kinds)
+    unit: Unit = "cell" if policy.privacy.unit == "cell" else "row"  # of an entity, one row
+    report = audit(columns, unit, n_canaries=canaries, confidence=confidence)
+    answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
+    if report.findings:
+        raise PrivacyError(describe_findings(report))
+
+
 @cli.command("ledger")
 @click.argument("dataset", required=False)
 @json_option
@@ -128,24 +224,8 @@ def ledger_command(dataset: str | None, as_json: bool) -> None:
     Example:
       dp-publish ledger wine
     """
-    entries = Ledger().entries(dataset)
-    lines = [_ledger_line("dataset", "release", "created", "unit", "mu", "state")]
-    lines += [_ledger_line(*_ledger_cells(entry)) for entry in entries]
-    document = [
-        {
-            "dataset": entry.dataset,
-            "release": entry.number,
-            "created": entry.created,
-            "unit": entry.cost.unit,
-            "mu_cell": entry.cost.mu_cell,
-            "mu_row": entry.cost.mu_row,
-            "state": entry.state,
-            "manifest_sha256": entry.manifest_sha256,
-            "file": entry.file,
-        }
-        for entry in entries
-    ]
-    answer("\n".join(lines) if entries else "nothing has been published yet", document, as_json=as_json)
+    ledger = Ledger()
+    answer(describe_ledger(ledger, dataset), ledger_document(ledger, dataset), as_json=as_json)
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
@@ -163,55 +243,6 @@ def _plain_name(data: Path) -> str:
 
 def _show_progress(rows: int) -> None:
     click.echo(f"\r{rows:,} rows", nl=False, err=True)
-
-
-def _describe(receipt: Receipt, policy: Policy) -> str:
-    release, report = receipt.release, receipt.report
-    lines = [
-        f"wrote {receipt.path}: release {release.lineage.number} of {release.dataset.name}, "
-        f"{release.n_rows} rows, {len(release.columns)} columns"
-    ]
-    lines += [f"  {sentence}" for sentence in describe_guarantee(release)]
-    if receipt.left_out:
-        dropped = {name for name, entry in policy.columns.items() if entry.drop}
-        lines += [
-            f"  left out: {name} ({'dropped' if name in dropped else 'not numeric'})" for name in receipt.left_out
-        ]
-    if report.clipped or report.filled or report.n_dropped:
-        lines.append("for your eyes only, as it tells of the raw values:")
-        lines += [
-            f"  {number} cells of {name} were outside its bounds and clipped" for name, number in report.clipped.items()
-        ]
-        lines += [
-            f"  {number} cells of {name} had no value and took the midpoint" for name, number in report.filled.items()
-        ]
-        lines += [f"  {report.n_dropped} rows without a value were left out"] if report.n_dropped else []
-    return "\n".join([*lines, f"to learn from it: dp-learn {receipt.path}"])
-
-
-def _document(receipt: Receipt) -> dict[str, Any]:
-    report = receipt.report
-    return {
-        "path": str(receipt.path),
-        "manifest_sha256": receipt.manifest_sha256,
-        "left_out": list(receipt.left_out),
-        "release": receipt.release.model_dump(mode="json"),
-        "for_the_publisher_only": {
-            "clipped": report.clipped,
-            "filled": report.filled,
-            "rows_dropped": report.n_dropped,
-        },
-    }
-
-
-def _ledger_cells(entry: Entry) -> tuple[str, ...]:
-    mu = entry.cost.mu_cell if entry.cost.unit == "cell" else entry.cost.mu_row
-    strength = "no guarantee" if mu is None else round_up(mu)
-    return entry.dataset, str(entry.number), entry.created, entry.cost.unit, strength, entry.state
-
-
-def _ledger_line(*cells: str) -> str:
-    return f"{cells[0]:<20} {cells[1]:>7}  {cells[2]:<20}  {cells[3]:<5} {cells[4]:>12}  {cells[5]}"
 
 
 def main() -> None:

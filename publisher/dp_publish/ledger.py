@@ -1,23 +1,28 @@
-"""What has been spent on each dataset.
+"""What has been spent on each dataset, and what may still be spent.
 
-One SQLite file, one row per release. A release is reserved before any noise is drawn and marked published after its
-file is in place; it counts as spent from the reservation on. A release that failed is released from the books only by
-whoever can prove that nothing left the process (`cancel`); after a crash the reservation stays spent.
+One SQLite file, whose only table is a log: a release is reserved before any noise is drawn, published once its file is
+in place, or cancelled by whoever can prove that nothing left the process. It counts as spent from the reservation on,
+so that after a crash the books never show less than what was released. Every line of the log carries the hash of the
+one before it: a line that was changed, removed or inserted shows at the next use, and the ledger refuses to go on.
 
-The cost of a release is kept for both units of privacy, so that releases at cell and at row level add up to a sound
-total for either: mu = sqrt(sum mu_k^2), rho the sum.
+The cost of a release is kept for every unit of privacy that it protects, so that releases at different levels add up to
+a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjoint parts of the rows (one month each,
+say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
+import json
 import sqlite3
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.errors import BudgetExceededError, DpGraphError, PrivacyError
 from dp_bundle.files import make_private_folder
 from dp_bundle.home import home_folder
 from dp_bundle.manifest import Cumulative, Lineage
@@ -26,52 +31,64 @@ from dp_publish.accounting import compose_mu, rho_for_mu
 __all__ = ["Cost", "Entry", "Ledger", "Reservation"]
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS releases (
-    id INTEGER PRIMARY KEY,
-    dataset TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    created TEXT NOT NULL,
-    unit TEXT NOT NULL CHECK (unit IN ('cell', 'row')),
-    mu_cell REAL,
-    mu_row REAL,
-    continuous INTEGER NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('reserved', 'published')),
-    manifest_sha256 TEXT,
-    file TEXT
+CREATE TABLE IF NOT EXISTS log (
+    line INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL, sha256 TEXT NOT NULL
 )
 """
+_SLACK = 1 + 1e-9  # a budget that releases fill exactly must not fail by rounding
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one release costs: the mu of a cell and of a row (None: no guarantee), and whether mu-GDP holds."""
+    """What one release costs.
+
+    Attributes
+    ----------
+    unit : str
+        The unit of privacy that it was made for.
+    mu : dict of str to float
+        The mu of every unit that it protects ("cell", "row", "entity:COLUMN"); empty if it states no guarantee.
+    continuous : bool
+        Whether mu-GDP holds, and not only rho = mu^2 / 2.
+    """
 
     unit: str
-    mu_cell: float | None
-    mu_row: float | None
+    mu: dict[str, float]
     continuous: bool
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the ledger."""
+    """A release on the books; `state` is reserved, published or cancelled."""
 
     dataset: str
+    partition: str | None
     number: int
     created: str
     cost: Cost
-    state: str
-    manifest_sha256: str | None
-    file: str | None
+    state: str = "reserved"
+    manifest_sha256: str | None = None
+    file: str | None = None
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """A release on the books: its place among those of the dataset, and their total cost in its unit."""
+    """A release that has been put on the books, and the total cost that the dataset then has."""
 
-    id: int
+    dataset: str
     lineage: Lineage
     cumulative: Cumulative
+
+
+@dataclass
+class _Books:
+    """The log, read whole: every release by dataset and number, and the hash of the last line."""
+
+    head: str = ""
+    entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
+
+    def of(self, dataset: str | None) -> list[Entry]:
+        return [entry for entry in self.entries.values() if dataset in (None, entry.dataset)]
 
 
 class Ledger:
@@ -86,49 +103,78 @@ class Ledger:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path if path is not None else home_folder() / "ledger.sqlite"
 
-    def reserve(self, dataset: str, cost: Cost) -> Reservation:
-        """Put a release on the books, as spent, before any noise is drawn."""
+    def reserve(
+        self, dataset: str, cost: Cost, *, partition: str | None = None, budget_mu: float | None = None
+    ) -> Reservation:
+        """Put a release on the books, as spent, before any noise is drawn.
+
+        Parameters
+        ----------
+        dataset : str
+            The account.
+        cost : Cost
+            What the release costs.
+        partition : str, optional
+            The part of the rows that it is about, disjoint from every other partition's.
+        budget_mu : float, optional
+            What all releases of the dataset may cost together, in the release's unit.
+
+        Raises
+        ------
+        BudgetExceededError
+            The release would pass the budget; nothing is written.
+        """
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        with self._connect() as connection:
-            earlier = _entries(connection, dataset)
+        with self._open() as (connection, books):
+            earlier = books.of(dataset)
             number = 1 + max((entry.number for entry in earlier), default=0)
-            previous = next((entry.manifest_sha256 for entry in reversed(earlier) if entry.manifest_sha256), None)
-            cursor = connection.execute(
-                "INSERT INTO releases (dataset, number, created, unit, mu_cell, mu_row, continuous, state)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved')",
-                (dataset, number, created, cost.unit, cost.mu_cell, cost.mu_row, cost.continuous),
-            )
-            identity = int(cursor.lastrowid or 0)
-        lineage = Lineage(number=number, created=created, previous=previous)
-        return Reservation(identity, lineage, _cumulative([*(entry.cost for entry in earlier), cost], cost.unit))
+            entry = Entry(dataset, partition, number, created, cost)
+            spent = [entry for entry in earlier if entry.state != "cancelled"]
+            if budget_mu is not None:
+                _require_budget(dataset, spent, entry, budget_mu)
+            content = {
+                "event": "reserved",
+                "dataset": dataset,
+                "partition": partition,
+                "number": number,
+                "time": created,
+                "unit": cost.unit,
+                "mu": cost.mu,
+                "continuous": cost.continuous,
+            }
+            _append(connection, books, content)
+        previous = next((entry.manifest_sha256 for entry in reversed(spent) if entry.manifest_sha256), None)
+        lineage = Lineage(number=number, created=created, previous=previous, partition=partition)
+        return Reservation(dataset, lineage, _total([*spent, entry], cost.unit))
 
     def commit(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
         """Mark a reserved release as published."""
-        with self._connect() as connection:
-            connection.execute(
-                "UPDATE releases SET state = 'published', manifest_sha256 = ?, file = ? WHERE id = ?",
-                (manifest_sha256, str(file), reservation.id),
-            )
+        self._note(reservation, {"event": "published", "manifest_sha256": manifest_sha256, "file": str(file)})
 
     def cancel(self, reservation: Reservation) -> None:
         """Take a reservation off the books: only where nothing of the release can have left the process."""
-        with self._connect() as connection:
-            connection.execute("DELETE FROM releases WHERE id = ? AND state = 'reserved'", (reservation.id,))
+        self._note(reservation, {"event": "cancelled"})
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
-        """Return all releases, or those of one dataset, oldest first."""
+        """Return all releases, or those of one dataset, oldest first; cancelled ones are left out."""
         if not self.path.exists():
             return []
-        with self._connect() as connection:
-            return _entries(connection, dataset)
+        with self._open() as (_, books):
+            return [entry for entry in books.of(dataset) if entry.state != "cancelled"]
 
     def total(self, dataset: str, unit: str) -> Cumulative | None:
         """Return the total cost of a dataset's releases in a unit of privacy; None if there are none."""
         entries = self.entries(dataset)
-        return _cumulative([entry.cost for entry in entries], unit) if entries else None
+        return _total(entries, unit) if entries else None
+
+    def _note(self, reservation: Reservation, content: dict[str, Any]) -> None:
+        with self._open() as (connection, books):
+            about = {"dataset": reservation.dataset, "number": reservation.lineage.number}
+            _append(connection, books, {**content, **about})
 
     @contextlib.contextmanager
-    def _connect(self) -> Iterator[sqlite3.Connection]:
+    def _open(self) -> Iterator[tuple[sqlite3.Connection, _Books]]:
+        """Hold the ledger alone, read and checked; what is appended is kept if the block ends without an error."""
         try:
             make_private_folder(self.path.parent)
             connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
@@ -137,7 +183,7 @@ class Ledger:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_SCHEMA)
-                yield connection
+                yield connection, _read(connection, self.path)
                 connection.execute("COMMIT")
             finally:
                 connection.close()
@@ -148,23 +194,68 @@ class Ledger:
             ) from error
 
 
-def _entries(connection: sqlite3.Connection, dataset: str | None) -> list[Entry]:
-    query = (
-        "SELECT dataset, number, created, unit, mu_cell, mu_row, continuous, state, manifest_sha256, file FROM releases"
-        " WHERE ?1 IS NULL OR dataset = ?1 ORDER BY id"
-    )
-    return [
-        Entry(row[0], row[1], row[2], Cost(row[3], row[4], row[5], bool(row[6])), *row[7:])
-        for row in connection.execute(query, (dataset,))
-    ]
+def _append(connection: sqlite3.Connection, books: _Books, content: dict[str, Any]) -> None:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    connection.execute("INSERT INTO log (content, sha256) VALUES (?, ?)", (text, _chain(books.head, text)))
 
 
-def _cumulative(costs: list[Cost], unit: str) -> Cumulative:
-    mus = [cost.mu_cell if unit == "cell" else cost.mu_row for cost in costs]
-    known = [mu for mu in mus if mu is not None]
-    if len(known) < len(mus):
-        return Cumulative(releases=len(costs), mu=None, rho=None)
-    mu = compose_mu(known)
-    return Cumulative(
-        releases=len(costs), mu=mu if all(cost.continuous for cost in costs) else None, rho=rho_for_mu(mu)
+def _chain(head: str, text: str) -> str:
+    return hashlib.sha256(f"{head}\n{text}".encode()).hexdigest()
+
+
+def _read(connection: sqlite3.Connection, path: Path) -> _Books:
+    books = _Books()
+    expected = 0
+    for line, text, digest in connection.execute("SELECT line, content, sha256 FROM log ORDER BY line"):
+        expected += 1
+        books.head = _chain(books.head, text)
+        if line != expected or digest != books.head:
+            raise _altered(path, expected)
+        _replay(books, json.loads(text))
+    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
+    if last is not None and last[0] != expected:
+        raise _altered(path, expected + 1)
+    return books
+
+
+def _replay(books: _Books, content: dict[str, Any]) -> None:
+    place = (content["dataset"], content["number"])
+    if content["event"] == "reserved":
+        cost = Cost(content["unit"], content["mu"], content["continuous"])
+        books.entries[place] = Entry(place[0], content["partition"], place[1], content["time"], cost)
+    else:
+        changes = {name: content[name] for name in ("manifest_sha256", "file") if name in content}
+        books.entries[place] = replace(books.entries[place], state=content["event"], **changes)
+
+
+def _altered(path: Path, line: int) -> PrivacyError:
+    return PrivacyError(
+        f"the ledger {path} was altered at line {line}, so what has been spent is not known: restore it from a backup"
     )
+
+
+def _require_budget(dataset: str, spent: Sequence[Entry], entry: Entry, budget_mu: float) -> None:
+    unit = entry.cost.unit
+    before, after = _total_mu(spent, unit), _total_mu([*spent, entry], unit)
+    if after is None or after > budget_mu * _SLACK:
+        requested = entry.cost.mu.get(unit)
+        raise BudgetExceededError(dataset, before, requested, budget_mu)
+
+
+def _total_mu(entries: Sequence[Entry], unit: str) -> float | None:
+    """Return the mu of all releases together, or None where one of them does not protect the unit."""
+    by_partition: dict[str | None, list[float]] = {None: []}
+    for entry in entries:
+        if unit not in entry.cost.mu:
+            return None
+        by_partition.setdefault(entry.partition, []).append(entry.cost.mu[unit])
+    common = by_partition.pop(None)
+    return max([compose_mu([*common, *mus]) for mus in by_partition.values()] or [compose_mu(common)])
+
+
+def _total(entries: Sequence[Entry], unit: str) -> Cumulative:
+    mu = _total_mu(entries, unit)
+    if mu is None:
+        return Cumulative(releases=len(entries), mu=None, rho=None)
+    continuous = all(entry.cost.continuous for entry in entries)
+    return Cumulative(releases=len(entries), mu=mu if continuous else None, rho=rho_for_mu(mu))

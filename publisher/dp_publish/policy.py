@@ -18,7 +18,7 @@ from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Dataset, Text
 from dp_publish.table import ColumnType
 
-__all__ = ["ColumnPolicy", "Policy", "Privacy", "load_policy", "policy_path", "policy_template"]
+__all__ = ["ColumnPolicy", "EntityUnit", "Policy", "Privacy", "listed", "load_policy", "policy_path", "policy_template"]
 
 _STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
@@ -31,20 +31,32 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class EntityUnit(_Model):
+    """All rows that carry the same value in the column `entity`, of which at most `max_rows` are published."""
+
+    entity: Annotated[str, Field(min_length=1, strict=True)]
+    max_rows: Annotated[int, Field(ge=1, strict=True)]
+
+
 class Privacy(_Model):
     """Unit of privacy and strength: exactly one of mu, epsilon (with delta), rho, sigma, snr_db.
 
     `sigma` is a standard deviation in data units, the same for every column; `snr_db` sets each column's sigma to
-    10^(-snr_db / 20) of that column's own standard deviation, which no guarantee covers.
+    10^(-snr_db / 20) of that column's own standard deviation, which no guarantee covers. `budget_mu` limits all
+    releases of the dataset together. `bounds_share` is the part of rho that goes into finding bounds that the policy
+    does not give. With `l2_radius`, rows are clipped to a ball instead of to bounds, in units of the columns' scales.
     """
 
-    unit: Literal["cell", "row"] = "row"
+    unit: Literal["cell", "row"] | EntityUnit = "row"
     mu: Positive | None = None
     epsilon: Positive | None = None
     delta: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
     rho: Positive | None = None
     sigma: Positive | None = None
     snr_db: Annotated[float, Field(ge=-300, le=300, strict=True)] | None = None
+    budget_mu: Positive | None = None
+    bounds_share: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.1
+    l2_radius: Positive | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Privacy:
@@ -54,13 +66,32 @@ class Privacy(_Model):
             raise ValueError(f"give exactly one strength (mu, epsilon with delta, rho, sigma or snr_db), not {found}")
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError("epsilon and delta go together: give both")
+        if self.l2_radius is not None and (self.snr_db is not None or self.sigma is not None):
+            raise ValueError("l2_radius goes with mu, epsilon and delta, or rho")
         return self
+
+    @property
+    def unit_name(self) -> Literal["cell", "row", "entity"]:
+        """The unit of privacy in one word."""
+        return "entity" if isinstance(self.unit, EntityUnit) else self.unit
+
+    @property
+    def account(self) -> str:
+        """The unit of privacy as the ledger keeps it: an entity is named, as other entities are other units."""
+        return f"entity:{self.unit.entity}" if isinstance(self.unit, EntityUnit) else self.unit
 
 
 class ColumnPolicy(_Model):
-    """What holds for one column; `bounds` are public knowledge, never read off the data."""
+    """What holds for one column.
+
+    `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
+    `weight`. `center` and `scale` place the column in the ball of `l2_radius`.
+    """
 
     bounds: tuple[Finite, Finite] | None = None
+    weight: Positive = 1.0
+    center: Finite = 0.0
+    scale: Positive = 1.0
     kind: Literal["continuous", "integer"] | None = None
     unit: Text = ""
     description: Text = ""
@@ -70,8 +101,6 @@ class ColumnPolicy(_Model):
     @model_validator(mode="after")
     def _check(self) -> ColumnPolicy:
         if self.bounds is None:
-            if self.missing == "midpoint":
-                raise ValueError('missing = "midpoint" needs bounds')
             return self
         low, high = self.bounds
         if not low < high or not math.isfinite(high - low):
@@ -88,6 +117,14 @@ class Policy(_Model):
     privacy: Privacy
     columns: dict[str, ColumnPolicy] = {}
 
+    def column(self, name: str) -> ColumnPolicy:
+        """Return what holds for a column, by default for one that is not named."""
+        return self.columns.get(name, _DEFAULT_COLUMN)
+
+
+_DEFAULT_COLUMN = ColumnPolicy()
+_DEFAULT_MU = 1.0
+
 
 def policy_path(data: Path) -> Path:
     """Return where the policy of a data file or folder is expected: `data.policy.toml` beside it."""
@@ -100,7 +137,7 @@ def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any])
     Parameters
     ----------
     path : Path or None
-        The TOML file; None for an empty policy.
+        The TOML file; None for an empty policy. A policy without a strength protects at mu = 1.
     default_name : str
         The dataset's name if the file gives none.
     overrides : dict
@@ -112,11 +149,6 @@ def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any])
         The file is unreadable, is not TOML, or says something that is not allowed.
     """
     document: dict[str, Any] = {}
-    if path is None and all(overrides.get(name) is None for name in _STRENGTHS):
-        raise PolicyError(
-            "there is no policy, and no strength was given: write a policy with `dp-publish policy DATA`, fill in the "
-            "bounds from public knowledge, and publish again"
-        )
     if path is not None:
         try:
             document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -153,8 +185,11 @@ def policy_template(source: str, default_name: str, types: dict[str, ColumnType]
         'contact = ""',
         "",
         "[privacy]",
-        'unit = "row"   # what one person may change: a whole "row", or only one "cell"',
+        'unit = "row"   # what one person may change: a whole "row", only one "cell", or all rows of an entity:',
+        '# unit = { entity = "customer_id", max_rows = 10 }',
         "mu = 1.0       # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0; snr_db = 20",
+        "# budget_mu = 3.0       # what all releases of this dataset may cost together",
+        "# bounds_share = 0.1    # the part of rho that finds, privately, the bounds that you leave out",
     ]
     for name, kind in types.items():
         lines += ["", f"[columns.{_quoted(name)}]"]
@@ -177,6 +212,12 @@ def policy_template(source: str, default_name: str, types: dict[str, ColumnType]
     return "\n".join(lines) + "\n"
 
 
+def listed(names: list[str]) -> str:
+    """Return the names for a message, the first eight of them."""
+    shown = ", ".join(repr(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+
+
 def _parse(document: dict[str, Any], where: str, default_name: str, overrides: dict[str, Any]) -> Policy:
     privacy = document.get("privacy", {})
     if not isinstance(privacy, dict) or not isinstance(document.get("dataset", {}), dict):
@@ -184,6 +225,8 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     if any(overrides.get(name) is not None for name in _STRENGTHS):
         privacy = {name: value for name, value in privacy.items() if name not in (*_STRENGTHS, "delta")}
     privacy = {**privacy, **{name: value for name, value in overrides.items() if value is not None}}
+    if not any(name in privacy for name in _STRENGTHS):
+        privacy["mu"] = _DEFAULT_MU
     dataset = {"name": default_name, **document.get("dataset", {})}
     try:
         return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy})

@@ -26,10 +26,13 @@ from dp_bundle.errors import DataError, DpGraphError, ParameterError
 from dp_bundle.files import whole_file
 from dp_bundle.manifest import Column, Release
 from dp_bundle.parts import PartWriter, batch_rows
-from dp_publish.calibration import account, choose_columns, set_noise
-from dp_publish.keystream import SecureKeystream
+from dp_publish.calibration import Shares, account, cost_of, set_noise, share_mu
+from dp_publish.columns import choose_columns, standard_deviations
+from dp_publish.entities import EntityCap
+from dp_publish.keystream import Keystream, SecureKeystream
 from dp_publish.ledger import Ledger
-from dp_publish.policy import Policy
+from dp_publish.policy import EntityUnit, Policy, Privacy
+from dp_publish.private_bounds import Bounds, count_magnitudes, find_bounds
 from dp_publish.rows import RowReport, add_noise
 from dp_publish.table import Source, Table, open_table
 
@@ -57,6 +60,7 @@ def publish(
     out: str | Path,
     key: Ed25519PrivateKey,
     ledger: Ledger | None = None,
+    partition: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Receipt:
     """Add calibrated noise to a table and write it as one signed bundle.
@@ -73,6 +77,8 @@ def publish(
         The publisher's signing key.
     ledger : Ledger, optional
         Where the cost is kept; the user's own by default.
+    partition : str, optional
+        The part of the dataset's rows that this is, disjoint from every other partition's.
     progress : callable, optional
         Called with the number of rows done after each batch.
 
@@ -85,18 +91,30 @@ def publish(
     ------
     PolicyError, DataError, PrivacyError
         The policy, the table or the guarantee does not allow a release; nothing is written or spent.
+    BudgetExceededError
+        The release would pass the dataset's budget; nothing is written or spent.
     """
     out, ledger = Path(out), ledger if ledger is not None else Ledger()
     _require_free(out)
-    table = open_table(data)
+    table, privacy = open_table(data), policy.privacy
     kinds, left_out = choose_columns(table, policy)
-    columns = set_noise(table, policy, kinds)
-    cost, guarantee, conditional_mu = account(policy.privacy, columns)
-    reservation = ledger.reserve(policy.dataset.name, cost)
+    shares = share_mu(policy, kinds)
+    deviations = standard_deviations(table, kinds, policy) if privacy.snr_db is not None else None
+    if not shares.searched:
+        set_noise(policy, kinds, shares, deviations=deviations)  # refuses what does not go together before it costs
+    read, report = _reader(table, privacy, len(kinds))
+    reservation = ledger.reserve(
+        policy.dataset.name, cost_of(policy, kinds, shares), partition=partition, budget_mu=privacy.budget_mu
+    )
     try:
+        keystream = SecureKeystream()
+        found = _search_bounds(read, kinds, shares, keystream)
+        columns = set_noise(policy, kinds, shares, found=found, deviations=deviations)
+        guarantee, conditional_mu = account(policy, columns, shares)
         with whole_file(out) as file, contextlib.ExitStack() as unnamed:
             new_file = partial(_unnamed_file, unnamed, out.parent)
-            parts, report = _write_noisy_rows(table, columns, new_file, progress)
+            batches = (add_noise(batch, columns, keystream, report) for batch in read(kinds))
+            parts = _write_parts(batches, columns, new_file, progress)
             release = Release(
                 dataset=policy.dataset,
                 lineage=reservation.lineage,
@@ -121,24 +139,46 @@ def publish(
     return Receipt(out, release, digest, left_out, report)
 
 
+Read = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
+
+
+def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowReport]:
+    """Return what reads the rows that may be published, and a fresh report."""
+    rows = batch_rows(n_columns)
+    if not isinstance(privacy.unit, EntityUnit):
+        return lambda kinds: table.read(kinds, rows), RowReport()
+    cap = EntityCap(table, privacy.unit.entity, privacy.unit.max_rows, rows)
+    return cap.read, RowReport(n_over_cap=cap.n_left_out)
+
+
+def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream: Keystream) -> dict[str, Bounds]:
+    """Find the bounds that the policy leaves out; what is learned on the way is what the search was charged for."""
+    chosen = {name: kinds[name] for name in shares.searched}
+    if not chosen:
+        return {}
+    counts = count_magnitudes(read(chosen), len(chosen))
+    found = find_bounds(counts, chosen.values(), shares.histogram_sigma, keystream)
+    return dict(zip(chosen, found, strict=True))
+
+
 def _unnamed_file(stack: contextlib.ExitStack, folder: Path) -> BinaryIO:
     return cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=folder)))
 
 
-def _write_noisy_rows(
-    table: Table, columns: tuple[Column, ...], new_file: Callable[[], BinaryIO], progress: Callable[[int], None] | None
-) -> tuple[list[BinaryIO], RowReport]:
-    kinds: dict[str, str] = {column.name: column.kind for column in columns}
-    report, keystream = RowReport(), SecureKeystream()
-    raw = table.read(kinds, batch_rows(len(columns)))
+def _write_parts(
+    batches: Iterator[pa.RecordBatch],
+    columns: tuple[Column, ...],
+    new_file: Callable[[], BinaryIO],
+    progress: Callable[[int], None] | None,
+) -> list[BinaryIO]:
     with PartWriter(columns, new_file) as writer:
-        for noisy in _one_ahead(add_noise(batch, columns, keystream, report) for batch in raw):
+        for noisy in _one_ahead(batches):
             writer.write(noisy)
             if progress is not None:
                 progress(writer.n_rows)
-    if report.n_rows == 0:
+    if writer.n_rows == 0:
         raise DataError("the table has no rows to publish")
-    return writer.parts, report
+    return writer.parts
 
 
 def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -48,8 +48,15 @@ class RowReport:
 
     n_rows: int = 0
     n_dropped: int = 0
+    n_over_cap: int = 0
+    n_clipped_rows: int = 0
     clipped: dict[str, int] = field(default_factory=dict)
     filled: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tells(self) -> bool:
+        """Whether anything happened at all."""
+        return bool(self.clipped or self.filled or self.n_dropped or self.n_over_cap or self.n_clipped_rows)
 
     def count(self, counts: dict[str, int], name: str, number: int) -> None:
         """Add to one of the per-column counts, leaving out zeros."""
@@ -125,6 +132,8 @@ def add_noise(
     kept = _drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
     report.n_rows += kept.num_rows
+    if columns[0].ball is not None:
+        kept = _clip_to_ball(kept, columns, report)
     noisy = [_noisy_column(kept.column(index), column, keystream, report) for index, column in enumerate(columns)]
     return pa.RecordBatch.from_arrays(noisy, schema=part_schema(columns))
 
@@ -138,9 +147,31 @@ def _drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.Record
     return batch if keep is None else batch.filter(keep)
 
 
+def _clip_to_ball(batch: pa.RecordBatch, columns: Sequence[Column], report: RowReport) -> pa.RecordBatch:
+    """Shrink rows that lie outside the ball towards its centre, so far that snapping cannot take them out again."""
+    balls = [column.ball for column in columns if column.ball is not None]
+    center, scale = np.array([ball.center for ball in balls]), np.array([ball.scale for ball in balls])
+    step = np.array([column.noise.granularity for column in columns])
+    rounding = np.finfo(float).eps * (np.abs(center) + balls[0].radius * scale)
+    radius = balls[0].radius - float(np.linalg.norm((0.5 * step + 8 * rounding) / scale))
+    if radius <= 0:
+        raise PrivacyError("the ball is smaller than the noise's grid: choose another strength, or a larger l2_radius")
+    filled = [_fill_missing(batch.column(index), column, report) for index, column in enumerate(columns)]
+    rows = np.column_stack([to_numpy(values) for values in filled])
+    reach = balls[0].radius * scale
+    rows = (np.clip(rows, center - reach, center + reach) - center) / scale  # into the box around the ball: all finite
+    norms = np.linalg.norm(rows, axis=1)
+    outside = norms > radius
+    rows[outside] *= (radius / norms[outside])[:, None]
+    report.n_clipped_rows += int(np.count_nonzero(outside))
+    return pa.RecordBatch.from_arrays(
+        [to_arrow(np.ascontiguousarray(values)) for values in (center + scale * rows).T], names=batch.schema.names
+    )
+
+
 def _noisy_column(values: pa.Array, column: Column, keystream: Keystream, report: RowReport) -> pa.Array:
     values = _fill_missing(values, column, report)
-    noise = column.noise
+    noise = column.noise  # without bounds, values are in a ball already, or there is no guarantee
     low, high = (-_EXACT, _EXACT) if column.bounds is None else _step_bounds(column.bounds, noise.granularity)
     if column.kind == "integer":
         steps = to_numpy(values)
@@ -171,10 +202,11 @@ def _fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Arr
     number = pc.sum(missing).as_py() or 0
     if not number:
         return values
-    if column.missing != "midpoint" or column.bounds is None:
+    limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
+    if column.missing != "midpoint" or limits is None:
         raise MissingValuesError(column.name)
     report.count(report.filled, column.name, number)
-    middle = 0.5 * column.bounds[0] + 0.5 * column.bounds[1]
+    middle = 0.5 * limits[0] + 0.5 * limits[1]
     filler = pa.scalar(round(middle) if column.kind == "integer" else middle, values.type)
     return pc.if_else(missing, filler, values)
 

@@ -52,7 +52,7 @@ class Table:
         The columns in order.
     read : callable
         `read(kinds, rows)` yields record batches of at most `rows` rows with the columns of `kinds` (name to
-        "continuous" or "integer") in their order, as float64 or int64, nulls kept.
+        "continuous", "integer" or "text") in their order, as float64, int64 or strings, nulls kept.
     """
 
     types: dict[str, ColumnType]
@@ -191,7 +191,7 @@ def _require_whole(values: pa.Array, name: str) -> None:
 
 
 def _target_schema(kinds: dict[str, str]) -> pa.Schema:
-    types = {"continuous": pa.float64(), "integer": pa.int64()}
+    types = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}
     return pa.schema([pa.field(name, types[kind]) for name, kind in kinds.items()])
 
 

@@ -91,10 +91,25 @@ def test_raw_text_never_leaves(people: Path, command: Run, tmp_path: Path) -> No
     assert b'"name":"name"' not in (tmp_path / "people.bundle.tar").read_bytes()
 
 
-def test_missing_bounds_exit_2_and_say_how(tmp_path: Path, table: pd.DataFrame, command: Run) -> None:
-    """Without bounds the publisher is told which columns lack them and what to do; nothing is written."""
+def test_no_policy_at_all_works_and_says_what_it_assumed(tmp_path: Path, table: pd.DataFrame, command: Run) -> None:
+    """Without a policy one row is protected at mu = 1, and bounds are found privately, named, and charged."""
     table.to_parquet(tmp_path / "people.parquet")
-    refused = command("dp-publish", "people.parquet", "--mu", "1")
+    published = command("dp-publish", "people.parquet", "--json")
+    release = json.loads(published.stdout)["release"]
+    ledger = json.loads(command("dp-publish", "ledger", "--json").stdout)
+
+    assert release["guarantee"]["unit"] == "row"
+    assert release["guarantee"]["rho"] == pytest.approx(0.5)
+    assert release["guarantee"]["bounds_mu"] == pytest.approx(0.1**0.5)
+    assert {column["bounds_obtained"] for column in release["columns"]} == {"private-histogram"}
+    assert ledger["totals"][0]["rho"] == pytest.approx(0.5)
+    assert "assumed" in command("dp-publish", "people.parquet", "--out", "again.tar").stdout
+
+
+def test_missing_bounds_exit_2_where_none_can_be_found(tmp_path: Path, table: pd.DataFrame, command: Run) -> None:
+    """With sigma given there is nothing to spend on bounds: the publisher is told which columns lack them."""
+    table.to_parquet(tmp_path / "people.parquet")
+    refused = command("dp-publish", "people.parquet", "--sigma", "1")
 
     assert refused.returncode == 2
     assert "'height', 'weight', 'visits'" in refused.stderr
@@ -144,7 +159,7 @@ def test_unsolvable_alpha_exits_4_with_the_smallest(tmp_path: Path, command: Run
         (["dp-publish", "people.parquet", "--key", "nobody"], 1),
         (["dp-publish", "people.parquet", "--policy", "nowhere.toml"], 2),
         (["dp-publish", "people.parquet", "--out", "no/such/folder.tar"], 2),
-        (["dp-publish", "plan-b"], 2),
+        (["dp-publish", "plan-b"], 1),
         (["dp-learn", "nowhere.tar"], 3),
         (["dp-learn", "people.parquet"], 3),
         (["dp-learn", "people.bundle.tar", "--alpha", "much"], 2),
@@ -178,7 +193,49 @@ def test_existing_bundle_is_never_replaced(people: Path, command: Run, tmp_path:
 
     assert refused.returncode == 1
     assert (tmp_path / "people.bundle.tar").read_bytes() == before
-    assert len(json.loads(command("dp-publish", "ledger", "--json").stdout)) == 1
+    assert len(json.loads(command("dp-publish", "ledger", "--json").stdout)["releases"]) == 1
+
+
+def test_budget_forbids_with_exit_5(people: Path, command: Run, tmp_path: Path) -> None:
+    """A release that would pass the budget is refused with exit 5, and nothing is written or spent."""
+    text = people.with_name("people.policy.toml").read_text().replace("mu = 20.0", "mu = 20.0\nbudget_mu = 30.0")
+    people.with_name("people.policy.toml").write_text(text)
+    assert command("dp-publish", people, "--out", "first.tar").returncode == 0
+    assert command("dp-publish", people, "--out", "second.tar").returncode == 0
+    refused = command("dp-publish", people, "--out", "third.tar")
+
+    assert refused.returncode == 5
+    assert "budget" in refused.stderr
+    assert not (tmp_path / "third.tar").exists()
+    assert len(json.loads(command("dp-publish", "ledger", "--json").stdout)["releases"]) == 2
+
+
+def test_partitions_cost_in_parallel(people: Path, command: Run) -> None:
+    """Disjoint months cost as much as one of them."""
+    for month in ("2026-10", "2026-11"):
+        words = ["dp-publish", people, "--partition", month, "--out", f"{month}.tar"]
+        assert command(*words).returncode == 0
+    total = json.loads(command("dp-publish", "ledger", "--json").stdout)["totals"][0]
+
+    assert total["rho"] == pytest.approx(200.0)
+    assert total["releases"] == 2
+
+
+def test_entities_and_balls_publish_and_learn(tmp_path: Path, table: pd.DataFrame, command: Run) -> None:
+    """A cap on each customer's rows, and rows clipped to a ball, give a bundle that verifies and teaches."""
+    table["customer"] = [f"c{index % 50}" for index in range(400)]
+    table.to_parquet(tmp_path / "people.parquet")
+    columns = "[columns.height]\ncenter = 170\nscale = 10\n[columns.weight]\ncenter = 63\nscale = 10\n"
+    unit = 'unit = { entity = "customer", max_rows = 5 }'
+    (tmp_path / "people.policy.toml").write_text(f"[privacy]\n{unit}\nmu = 30.0\nl2_radius = 3.0\n{columns}")
+    published = command("dp-publish", "people.parquet", "--json")
+    document = json.loads(published.stdout)
+
+    assert document["release"]["n_rows"] == 250
+    assert document["for_the_publisher_only"]["rows_over_cap"] == 150
+    assert document["release"]["guarantee"]["max_rows"] == 5
+    assert command("dp-bundle", "verify", "people.bundle.tar").returncode == 0
+    assert command("dp-learn", "people.bundle.tar", "--alpha", "0.2").returncode == 0
 
 
 def test_a_passphrase_protects_the_key(people: Path, program: Run) -> None:

@@ -1,0 +1,113 @@
+"""Which columns are published, as what, and what strength by SNR asks of them."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import numpy as np
+
+from dp_bundle.arrays import to_numpy
+from dp_bundle.errors import DataError, PolicyError
+from dp_bundle.parts import batch_rows
+from dp_publish.policy import EntityUnit, Policy, listed
+from dp_publish.table import ColumnType, Table
+
+__all__ = ["choose_columns", "require_bounds", "standard_deviations"]
+
+_MAX_NAME = 1_000  # characters; what a manifest takes
+
+
+def choose_columns(table: Table, policy: Policy) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the columns to publish, each with its kind, and the names of those left out.
+
+    Raises
+    ------
+    PolicyError
+        The policy and the table do not fit.
+    """
+    unknown = [name for name in policy.columns if name not in table.types]
+    if unknown:
+        raise PolicyError(f"the policy names columns that the table does not have: {listed(unknown)}")
+    unit = policy.privacy.unit
+    entity = unit.entity if isinstance(unit, EntityUnit) else None
+    if entity is not None and entity not in table.types:
+        raise PolicyError(f"the unit of privacy is {entity!r}, which is no column of the table: name the column")
+    whole = "continuous" if policy.privacy.l2_radius is not None else "integer"  # what integers are published as
+    kinds: dict[str, str] = {}
+    left_out: list[str] = []
+    for name, declared in table.types.items():
+        entry = policy.column(name)
+        if declared is ColumnType.OTHER or entry.drop or name == entity:
+            left_out.append(name)
+        elif entry.kind is not None:
+            kinds[name] = entry.kind
+        else:
+            kinds[name] = whole if declared is ColumnType.INTEGER else "continuous"
+    _require_publishable(policy, kinds, left_out)
+    return kinds, tuple(left_out)
+
+
+def require_bounds(policy: Policy, kinds: dict[str, str]) -> None:
+    """Refuse columns without declared bounds, where none can be found privately.
+
+    Raises
+    ------
+    PolicyError
+        The columns, and how to get bounds for them.
+    """
+    privacy = policy.privacy
+    unbounded = [name for name in kinds if policy.column(name).bounds is None]
+    if unbounded and privacy.snr_db is None and privacy.l2_radius is None:
+        raise PolicyError(
+            f"bounds are missing for {listed(unbounded)}: write a policy with `dp-publish policy DATA`, fill in the "
+            "bounds from public knowledge (or set drop = true), and try again"
+        )
+
+
+def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str]) -> None:
+    bounded = [name for name in left_out if policy.column(name).bounds is not None]
+    if bounded:
+        raise PolicyError(f"the policy gives bounds to columns that are not published: {listed(bounded)}")
+    if not kinds:
+        raise PolicyError("there is no numeric column to publish: every column is text, or dropped by the policy")
+    if any(not 0 < len(name) <= _MAX_NAME for name in kinds):
+        raise PolicyError(
+            f"a column to be published has no name, or one of more than {_MAX_NAME} characters: rename it in the data, "
+            "or set drop = true for it"
+        )
+    if policy.privacy.sigma is not None:
+        require_bounds(policy, kinds)
+    if policy.privacy.l2_radius is not None:
+        bounded = [name for name in kinds if policy.column(name).bounds is not None]
+        whole = [name for name, kind in kinds.items() if kind == "integer"]
+        if bounded or whole:
+            raise PolicyError(
+                f"rows clipped to a ball (l2_radius) have neither bounds nor integer columns, unlike "
+                f'{listed(bounded or whole)}: give center and scale, and kind = "continuous"'
+            )
+
+
+def standard_deviations(table: Table, kinds: dict[str, str], policy: Policy) -> dict[str, float]:
+    """Return every column's standard deviation after clipping, in one pass; only strength by snr_db may ask."""
+    bounds = {name: policy.column(name).bounds for name in kinds}
+    n_rows, mean, scatter = np.zeros(len(kinds)), np.zeros(len(kinds)), np.zeros(len(kinds))
+    limits = [(-math.inf, math.inf) if bounds[name] is None else bounds[name] for name in kinds]
+    for batch in table.read(kinds, batch_rows(len(kinds))):
+        for index, (low, high) in enumerate(cast(list[tuple[float, float]], limits)):
+            values = to_numpy(batch.column(index).drop_null()).astype(float)
+            values = np.clip(values[~np.isnan(values)], low, high)
+            if len(values):
+                total = n_rows[index] + len(values)
+                with np.errstate(over="ignore", invalid="ignore"):  # infinite values are refused below
+                    shift = values.mean() - mean[index]
+                    scatter[index] += values.var() * len(values) + shift**2 * n_rows[index] * len(values) / total
+                    mean[index] += shift * len(values) / total
+                n_rows[index] = total
+    deviations = dict(zip(kinds, np.sqrt(scatter / np.maximum(n_rows, 1)).tolist(), strict=True))
+    constant = [name for name, deviation in deviations.items() if not 0 < deviation < math.inf]
+    if constant:
+        raise DataError(
+            f"snr_db needs columns that vary and are finite, unlike {listed(constant)}: set drop = true for them"
+        )
+    return deviations
