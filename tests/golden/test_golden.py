@@ -1,0 +1,45 @@
+"""Bundles of every format version so far, made by `make.py`, verify and read as on the day they were made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import UntrustedKeyError
+from dp_bundle.signing import PublicKey
+from dp_bundle.trust import TrustStore
+from dp_learn import estimate_moments, learn_graph
+
+FOLDER = Path(__file__).parent
+VERSIONS = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("bundle-*.tar"))
+
+
+def test_there_is_a_stored_bundle() -> None:
+    """The first format version is among the stored ones."""
+    assert "v1" in VERSIONS
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_stored_bundle_verifies_and_reads_as_it_did(version: str) -> None:
+    """A stored bundle is trusted by its key alone, and holds the numbers that were found when it was made."""
+    path = FOLDER / f"bundle-{version}.tar"
+    expected = json.loads((FOLDER / f"expected-{version}.json").read_text())
+    with pytest.raises(UntrustedKeyError):
+        open_bundle(path)
+    TrustStore().add(PublicKey.from_pem((FOLDER / f"test-key-{version}.pub").read_bytes()), "test key")
+    with open_bundle(path) as bundle:
+        moments = estimate_moments(bundle)
+        learned = learn_graph(bundle, alpha=0.2)
+        rho = bundle.release.guarantee.rho
+
+    assert bundle.manifest_sha256 == expected["manifest_sha256"]
+    assert moments.n_rows == expected["n_rows"]
+    assert rho == expected["rho"]
+    np.testing.assert_allclose(bundle.release.noise_variance, expected["noise_variance"], rtol=1e-12)
+    np.testing.assert_allclose(moments.mean, expected["mean"], rtol=1e-12)
+    np.testing.assert_allclose(moments.covariance, expected["covariance"], rtol=1e-9)
+    assert learned.solution.converged
