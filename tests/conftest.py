@@ -40,6 +40,15 @@ def key(home: Path) -> Ed25519PrivateKey:
 
 
 @pytest.fixture
+def data_folder() -> Path:
+    """Return the folder of the public tables; tests that need it are marked `data`."""
+    folder = os.environ.get("DPGRAPH_DATA")
+    if not folder:
+        pytest.fail("set DPGRAPH_DATA to the folder that holds the public tables")
+    return Path(folder)
+
+
+@pytest.fixture
 def table() -> pd.DataFrame:
     """Return a small mixed table: two continuous columns, one of counts, one of text."""
     rng = np.random.default_rng(7)

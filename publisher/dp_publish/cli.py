@@ -16,13 +16,9 @@ from dp_bundle.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.keys import DEFAULT_KEY, new_key_pair, private_key_path, public_key_path
 from dp_bundle.signing import load_private_key
-from dp_publish.audit import audit, audit_document, describe_audit, describe_findings
-from dp_publish.audit.canaries import Unit
 from dp_publish.calibration import calibrate
 from dp_publish.columns import choose_columns, require_bounds
 from dp_publish.forecast import EVEN_SPREAD
-from dp_publish.forecast.plan import make_plan
-from dp_publish.forecast.report import describe_plan, plan_document
 from dp_publish.ledger import Ledger
 from dp_publish.policy import load_policy, policy_path, policy_template
 from dp_publish.release import publish
@@ -165,6 +161,9 @@ def plan_command(
     Example:
       dp-publish plan wine.parquet --picture wine.plan.png
     """
+    from dp_publish.forecast.plan import make_plan  # what it imports takes memory that publishing has use for
+    from dp_publish.forecast.report import describe_plan, plan_document
+
     plan = make_plan(data, policy_file, _plain_name(data), unit=unit, spread=spread)
     if picture is not None:
         from dp_publish.forecast.picture import draw_plan
@@ -199,6 +198,8 @@ def audit_command(
     Example:
       dp-publish audit wine.parquet
     """
+    from dp_publish.audit import audit, audit_document, describe_audit, describe_findings  # its statistics take memory
+
     own = policy_path(data)
     policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
     if policy.privacy.snr_db is not None:
@@ -207,8 +208,12 @@ def audit_command(
     kinds, _ = choose_columns(table, policy)
     require_bounds(policy, kinds)
     columns = calibrate(policy, kinds)
-    unit: Unit = "cell" if policy.privacy.unit == "cell" else "row"  # of an entity, one row
-    report = audit(columns, unit, n_canaries=canaries, confidence=confidence)
+    report = audit(
+        columns,
+        "cell" if policy.privacy.unit == "cell" else "row",  # of an entity, one row
+        n_canaries=canaries,
+        confidence=confidence,
+    )
     answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
         raise PrivacyError(describe_findings(report))

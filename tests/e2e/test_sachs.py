@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +19,9 @@ ALPHA = 0.1
 
 
 @pytest.mark.data
-def test_20_db_keeps_the_graph(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_20_db_keeps_the_graph(tmp_path: Path, key: Ed25519PrivateKey, data_folder: Path) -> None:
     """At 20 dB the learned graph is the clean one's (AUC >= 0.98), and as close to the known network within 0.02."""
-    folder = Path(os.environ["DPGRAPH_DATA"]) / "sachs"
+    folder = data_folder / "sachs"
     raw = pd.read_csv(folder / "sachs.csv")
     table = (raw - raw.mean()) / raw.std(ddof=0)
     policy = Policy.model_validate({"dataset": {"name": "sachs"}, "privacy": {"unit": "cell", "snr_db": 20}})
