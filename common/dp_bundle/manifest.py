@@ -166,7 +166,7 @@ class Guarantee(_Model):
 
     unit: Literal["cell", "row", "entity"]
     entity: Name | None = None
-    max_rows: Annotated[int, Field(ge=1)] | None = None
+    max_rows: Annotated[int, Field(ge=1, le=10**9)] | None = None
     neighbours: Literal["replace-one"] = "replace-one"
     bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     mu: Positive | None
@@ -308,6 +308,8 @@ def _check_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
     if (guarantee.bounds_mu > 0) != any(column.bounds_obtained == "private-histogram" for column in columns):
         raise ValueError("the cost of private bounds is stated exactly where there are any")
     mu = math.hypot(release_mu(guarantee.unit, columns, guarantee.max_rows or 1), guarantee.bounds_mu)
+    if not 0 < mu < math.inf:
+        raise ValueError("the bounds and the noise give no guarantee")
     continuous = all(column.kind == "continuous" for column in columns)
     if (guarantee.mu is not None) != continuous:
         raise ValueError("mu is stated exactly where all columns are continuous")

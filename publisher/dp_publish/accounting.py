@@ -20,7 +20,6 @@ import numpy as np
 from scipy import optimize, special
 
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.manifest import EpsilonDelta
 
 __all__ = [
     "compose_mu",
@@ -30,14 +29,11 @@ __all__ = [
     "epsilon_for_delta_zcdp",
     "mu_for_epsilon_delta",
     "mu_for_rho",
-    "privacy_curve",
     "rho_for_epsilon_delta",
     "rho_for_mu",
     "unit_mu",
 ]
 
-_ROUND_UP = 1 + 1e-9  # printed epsilons are rounded up by this factor, far above the root finder's error
-_CURVE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 _LARGEST_EPSILON = 1e9
 
 
@@ -128,24 +124,6 @@ def epsilon_for_delta_zcdp(rho: float, delta: float) -> float:
 def rho_for_epsilon_delta(epsilon: float, delta: float) -> float:
     """Return the largest rho whose bound passes under (epsilon, delta)."""
     return _strength_for(lambda rho: delta_for_epsilon_zcdp(rho, epsilon), epsilon, delta)
-
-
-def privacy_curve(mu: float, *, continuous: bool) -> tuple[EpsilonDelta, ...]:
-    """Return the (epsilon, delta) table of a manifest, every epsilon rounded up.
-
-    Parameters
-    ----------
-    mu : float
-        The release's mu, or sqrt(2 rho).
-    continuous : bool
-        Whether all noise is continuous, so that mu-GDP holds; otherwise the table follows from rho alone.
-    """
-    invert: Callable[[float], float] = (
-        (lambda delta: epsilon_for_delta(mu, delta))
-        if continuous
-        else (lambda delta: epsilon_for_delta_zcdp(rho_for_mu(mu), delta))
-    )
-    return tuple(EpsilonDelta(epsilon=invert(delta) * _ROUND_UP, delta=delta) for delta in _CURVE_DELTAS)
 
 
 def _epsilon_for(delta_at: Callable[[float], float], delta: float) -> float:

@@ -131,7 +131,9 @@ def set_noise(
     )
 
 
-def account(policy: Policy, columns: tuple[Column, ...], shares: Shares) -> tuple[Guarantee | None, float | None]:
+def account(
+    policy: Policy, columns: tuple[Column, ...], shares: Shares, partition: str | None = None
+) -> tuple[Guarantee | None, float | None]:
     """Return what a release guarantees, and, where that is nothing, the conditional mu of a cell if there is one."""
     privacy, max_rows = policy.privacy, _max_rows(policy)
     if privacy.snr_db is not None:
@@ -155,7 +157,7 @@ def account(policy: Policy, columns: tuple[Column, ...], shares: Shares) -> tupl
         bounds_mu=bounds_mu,
         epsilon_delta=curve,
         accountant="gaussian-dp" if continuous else "privacy-loss-distribution",
-        public=tuple(_public(entity, columns)),
+        public=tuple(_public(entity, partition, columns)),
     )
     return guarantee, None
 
@@ -248,10 +250,12 @@ def _max_rows(policy: Policy) -> int:
     return policy.privacy.unit.max_rows if isinstance(policy.privacy.unit, EntityUnit) else 1
 
 
-def _public(entity: EntityUnit | None, columns: tuple[Column, ...]) -> list[str]:
+def _public(entity: EntityUnit | None, partition: str | None, columns: tuple[Column, ...]) -> list[str]:
     public = ["the number and the order of the rows"]
     if entity is not None:
         public.append("which rows belong together")
+    if partition is not None:
+        public.append(f"that the rows are those of {partition!r}")
     dropping = [column.name for column in columns if column.missing == "drop"]
     if dropping:
         public.append(f"which rows have no value in {listed(dropping)}")

@@ -8,6 +8,7 @@ one before it: a line that was changed, removed or inserted shows at the next us
 The cost of a release is kept for every unit of privacy that it protects, so that releases at different levels add up to
 a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjoint parts of the rows (one month each,
 say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
+Not so for an entity, which may have rows in every partition: for it, everything adds up.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import BudgetExceededError, DpGraphError, PrivacyError
+from dp_bundle.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
 from dp_bundle.files import make_private_folder
 from dp_bundle.home import home_folder
 from dp_bundle.manifest import Cumulative, Lineage
@@ -35,6 +36,7 @@ CREATE TABLE IF NOT EXISTS log (
     line INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL, sha256 TEXT NOT NULL
 )
 """
+_MAX_NAME = 1_000  # characters; what a manifest takes
 _SLACK = 1 + 1e-9  # a budget that releases fill exactly must not fail by rounding
 
 
@@ -123,7 +125,11 @@ class Ledger:
         ------
         BudgetExceededError
             The release would pass the budget; nothing is written.
+        ParameterError
+            The partition has no name that can be printed.
         """
+        if partition is not None and not (0 < len(partition) <= _MAX_NAME and partition.isprintable()):
+            raise ParameterError("partition", f"a printable name of at most {_MAX_NAME} characters", partition)
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         with self._open() as (connection, books):
             earlier = books.of(dataset)
@@ -168,9 +174,12 @@ class Ledger:
         return _total(entries, unit) if entries else None
 
     def _note(self, reservation: Reservation, content: dict[str, Any]) -> None:
+        dataset, number = reservation.dataset, reservation.lineage.number
         with self._open() as (connection, books):
-            about = {"dataset": reservation.dataset, "number": reservation.lineage.number}
-            _append(connection, books, {**content, **about})
+            entry = books.entries.get((dataset, number))
+            if entry is None or entry.state != "reserved":
+                raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.path}")
+            _append(connection, books, {**content, "dataset": dataset, "number": number})
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[tuple[sqlite3.Connection, _Books]]:
@@ -248,7 +257,8 @@ def _total_mu(entries: Sequence[Entry], unit: str) -> float | None:
     for entry in entries:
         if unit not in entry.cost.mu:
             return None
-        by_partition.setdefault(entry.partition, []).append(entry.cost.mu[unit])
+        part = None if unit.startswith("entity:") else entry.partition
+        by_partition.setdefault(part, []).append(entry.cost.mu[unit])
     common = by_partition.pop(None)
     return max([compose_mu([*common, *mus]) for mus in by_partition.values()] or [compose_mu(common)])
 

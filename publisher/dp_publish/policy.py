@@ -21,6 +21,7 @@ from dp_publish.table import ColumnType
 __all__ = ["ColumnPolicy", "EntityUnit", "Policy", "Privacy", "listed", "load_policy", "policy_path", "policy_template"]
 
 _STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
+_MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]  # strict: true is not 1, nor is "1"
@@ -35,7 +36,7 @@ class EntityUnit(_Model):
     """All rows that carry the same value in the column `entity`, of which at most `max_rows` are published."""
 
     entity: Annotated[str, Field(min_length=1, strict=True)]
-    max_rows: Annotated[int, Field(ge=1, strict=True)]
+    max_rows: Annotated[int, Field(ge=1, le=_MAX_ROWS, strict=True)]
 
 
 class Privacy(_Model):
@@ -85,11 +86,11 @@ class ColumnPolicy(_Model):
     """What holds for one column.
 
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
-    `weight`. `center` and `scale` place the column in the ball of `l2_radius`.
+    `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`.
     """
 
     bounds: tuple[Finite, Finite] | None = None
-    weight: Positive = 1.0
+    weight: Annotated[float, Field(ge=1e-9, le=1e9, strict=True)] = 1.0
     center: Finite = 0.0
     scale: Positive = 1.0
     kind: Literal["continuous", "integer"] | None = None
@@ -116,6 +117,13 @@ class Policy(_Model):
     dataset: Dataset
     privacy: Privacy
     columns: dict[str, ColumnPolicy] = {}
+
+    @model_validator(mode="after")
+    def _check(self) -> Policy:
+        placed = [name for name, entry in self.columns.items() if entry.model_fields_set & {"center", "scale"}]
+        if placed and self.privacy.l2_radius is None:
+            raise ValueError(f"center and scale, of {listed(placed)}, mean something only with l2_radius: give bounds")
+        return self
 
     def column(self, name: str) -> ColumnPolicy:
         """Return what holds for a column, by default for one that is not named."""
@@ -231,7 +239,7 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     try:
         return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy})
     except ValidationError as error:
-        first = error.errors()[0]
+        first = max(error.errors(), key=lambda found: len(found["loc"]))  # of a union, the branch that fits best
         place = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
         raise PolicyError(f"the policy {where}, at {place or 'its top level'}: {message}") from error

@@ -3,11 +3,12 @@
 Continuous columns are mu-GDP and compose exactly. Discrete Gaussian noise is not: at sigma = 1 step its true delta is
 up to twice that of the Gaussian curve, so its privacy loss is composed numerically (dp-accounting's privacy-loss
 distributions, which round pessimistically). From sigma = 1000 steps on, a discrete column is counted as a continuous
-one plus an epsilon of 30 / sigma^2. Within 13 sigma of its centre, the probability of each integer k differs from that
-of rounding N(0, sigma^2) to k by a factor between exp(-1/(8 sigma^2)) and exp(k^2/(24 sigma^4)), since the average of
-exp(-k u/sigma^2 - u^2/(2 sigma^2)) over |u| < 1/2 lies between those and the normalising constants agree to 300
-digits; four such factors (two tables, two directions) make 4 (1/8 + 169/24) / sigma^2 < 30 / sigma^2, and what lies
-beyond 13 sigma has probability below 10^-37. rho-zCDP holds for all of it, and bounds the answer from above.
+one. The probability q of rounding N(0, sigma^2) to the integer k is the discrete one, p, times the average of
+exp(-k u/sigma^2 - u^2/(2 sigma^2)) over |u| < 1/2 (the normalising constants agree to 300 digits), so that
+exp(-b) p <= q <= exp(a) p with b = 1/(8 sigma^2) and a = k^2/(24 sigma^4). Within 13 sigma of one table's centre, and
+so within (13 + mu) sigma of its neighbour's, a <= (13 + mu)^2/(24 sigma^2), and delta(epsilon + a + b) is at most
+exp(b) times that of rounded, hence of continuous noise at epsilon. What lies beyond 13 sigma has a probability below
+10^-37, which is taken off delta. rho-zCDP holds for all of it, and bounds the answer from above.
 
 References
 ----------
@@ -20,7 +21,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ _CURVE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 _LARGE_SIGMA = 1000.0
 _BINS = 2**17  # of a numerical loss distribution, over its whole range
 _TAIL_SIGMAS = 13.0
+_TAIL = 1e-37  # what lies beyond them
 
 
 @dataclass(frozen=True)
@@ -79,24 +81,34 @@ def epsilon_of_unit(
     """Return an epsilon at which the release has `delta`: the worst cell's, or that of all columns of all rows."""
     common = [Loss(common_mu, 1.0, discrete=False)] if common_mu else []
     if unit == "cell":
-        return max(_compose_epsilon([loss, *common], delta) for loss in set(losses))
-    return _compose_epsilon([*list(losses) * max_rows, *common], delta)
+        return max(_compose_epsilon(Counter([loss, *common]), delta) for loss in set(losses))
+    numbers = {loss: number * max_rows for loss, number in Counter(losses).items()}
+    return _compose_epsilon(Counter(numbers) + Counter(common), delta)
 
 
-def _compose_epsilon(losses: Sequence[Loss], delta: float) -> float:
-    small = Counter(loss for loss in losses if loss.discrete and loss.sigma < _LARGE_SIGMA)
-    large = [loss for loss in losses if loss.discrete and loss.sigma >= _LARGE_SIGMA]
-    mu = math.hypot(*(loss.mu for loss in losses if not loss.discrete), *(loss.mu for loss in large))
-    if not small and not large:
+def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:
+    discrete = {loss: number for loss, number in losses.items() if loss.discrete}
+    small = {loss: number for loss, number in discrete.items() if loss.sigma < _LARGE_SIGMA}
+    mu = _compose_mu({loss: number for loss, number in losses.items() if loss not in small})
+    if not discrete:
         return epsilon_for_delta(mu, delta)
-    total_mu = math.hypot(*(loss.mu for loss in losses))
-    excess = math.fsum(30 / loss.sigma**2 for loss in large)
-    shifted = _numerical(frozenset(small.items()), mu, total_mu, delta) if small else epsilon_for_delta(mu, delta)
-    return min(epsilon_for_delta_zcdp(rho_for_mu(total_mu), delta), shifted + excess)
+    total_mu = _compose_mu(losses)
+    zcdp = epsilon_for_delta_zcdp(rho_for_mu(total_mu), delta)
+    large = [(loss, number) for loss, number in discrete.items() if loss not in small]
+    below = math.fsum(number / (8 * loss.sigma**2) for loss, number in large)
+    above = math.fsum(number * (_TAIL_SIGMAS + loss.mu) ** 2 / (24 * loss.sigma**2) for loss, number in large)
+    inner = (delta * (1 - 1e-9) - sum(discrete.values()) * _TAIL) * math.exp(-below)
+    if inner <= 0:
+        return zcdp
+    if small:
+        epsilon = float(_composition(frozenset(small.items()), mu, total_mu).get_epsilon_for_delta(inner))
+    else:
+        epsilon = epsilon_for_delta(mu, inner)
+    return min(zcdp, epsilon + above + below)
 
 
-def _numerical(discrete: frozenset[tuple[Loss, int]], mu: float, total_mu: float, delta: float) -> float:
-    return float(_composition(discrete, mu, total_mu).get_epsilon_for_delta(delta * (1 - 1e-9)))  # and the far tails
+def _compose_mu(losses: Mapping[Loss, int]) -> float:
+    return math.hypot(*(math.sqrt(number) * loss.mu for loss, number in losses.items()))
 
 
 @functools.lru_cache(maxsize=8)

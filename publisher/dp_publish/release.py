@@ -90,7 +90,8 @@ def publish(
     Raises
     ------
     PolicyError, DataError, PrivacyError
-        The policy, the table or the guarantee does not allow a release; nothing is written or spent.
+        The policy, the table or the guarantee does not allow a release; nothing is written, and nothing spent unless
+        bounds were found with which the strength does not go together.
     BudgetExceededError
         The release would pass the dataset's budget; nothing is written or spent.
     """
@@ -106,11 +107,14 @@ def publish(
     reservation = ledger.reserve(
         policy.dataset.name, cost_of(policy, kinds, shares), partition=partition, budget_mu=privacy.budget_mu
     )
+    told = False  # whether a refusal would tell of noisy numbers
     try:
         keystream = SecureKeystream()
         found = _search_bounds(read, kinds, shares, keystream)
+        told = bool(found)
         columns = set_noise(policy, kinds, shares, found=found, deviations=deviations)
-        guarantee, conditional_mu = account(policy, columns, shares)
+        told = False
+        guarantee, conditional_mu = account(policy, columns, shares, partition)
         with whole_file(out) as file, contextlib.ExitStack() as unnamed:
             new_file = partial(_unnamed_file, unnamed, out.parent)
             batches = (add_noise(batch, columns, keystream, report) for batch in read(kinds))
@@ -128,7 +132,7 @@ def publish(
             )
             digest = write_bundle(file, release, parts, key)
     except BaseException as error:
-        if isinstance(error, FileExistsError) or not out.exists():
+        if not told and (isinstance(error, FileExistsError) or not out.exists()):
             ledger.cancel(reservation)  # no file of ours has a name, so nothing noisy has left this process
         if isinstance(error, FileExistsError):
             raise _taken(out) from error

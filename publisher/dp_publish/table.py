@@ -173,9 +173,10 @@ def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
         values = values.dictionary_decode()
     if pa.types.is_float16(values.type):
         values = pc.cast(values, pa.float32())  # Arrow computes little with half floats
-    if field.type == pa.int64() and pa.types.is_floating(values.type):
+    if field.type != pa.float64() and pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-        _require_whole(values, field.name)
+        if field.type == pa.int64():
+            _require_whole(values, field.name)
     if pa.types.is_uint64(values.type) and field.type == pa.int64():
         values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
     try:

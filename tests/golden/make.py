@@ -29,9 +29,8 @@ def main() -> None:
     """Write bundle-vN.tar, its public test key, and what a reader must find in it."""
     table: pd.DataFrame = load_wine(as_frame=True).data[list(BOUNDS)].astype({"proline": int})
     columns = {name: {"bounds": bounds, "unit": "u"} for name, bounds in BOUNDS.items()}
-    policy = Policy.model_validate(
-        {"dataset": {"name": "wine", "license": "CC-BY-4.0"}, "privacy": {"unit": "row", "mu": 30.0}, "columns": columns}
-    )
+    dataset = {"name": "wine", "license": "CC-BY-4.0"}
+    policy = Policy.model_validate({"dataset": dataset, "privacy": {"unit": "row", "mu": 30.0}, "columns": columns})
     key = Ed25519PrivateKey.generate()
     path = FOLDER / f"bundle-v{FORMAT_VERSION}.tar"
     path.unlink(missing_ok=True)

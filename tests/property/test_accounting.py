@@ -20,6 +20,9 @@ from dp_publish.accounting import (
     rho_for_mu,
     unit_mu,
 )
+from dp_publish.calibration import account, set_noise, share_mu
+from dp_publish.policy import Policy
+from dp_publish.private_bounds import histogram_mu, histogram_sigma
 
 MU = st.floats(1e-3, 100)
 DELTA = st.floats(1e-15, 0.3)
@@ -105,3 +108,45 @@ def test_a_row_is_at_least_as_exposed_as_its_cells(mus: list[float]) -> None:
     cell, row = unit_mu("cell", mus), unit_mu("row", mus)
     assert cell <= row * (1 + 1e-15)
     assert row <= cell * math.sqrt(len(mus)) * (1 + 1e-12)
+
+
+UNITS = st.sampled_from(["cell", "row", "entity"])
+
+
+@given(UNITS, st.integers(1, 10_000), st.floats(1e-6, 1e6), st.integers(1, 10_000))
+def test_noise_and_mu_of_the_search_are_inverse(unit: str, n_columns: int, mu: float, max_rows: int) -> None:
+    """The noise on the counts for a mu has that mu, there and back, and never costs a smaller unit more."""
+    sigma = histogram_sigma(unit, n_columns, mu, max_rows)
+    assert math.isclose(histogram_mu(unit, n_columns, sigma, max_rows), mu, rel_tol=1e-14)
+    cell, row = histogram_mu("cell", n_columns, sigma), histogram_mu("row", n_columns, sigma)
+    assert cell <= row <= histogram_mu("entity", n_columns, sigma, max_rows)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    widths=st.lists(st.integers(5, 3000), min_size=1, max_size=3),
+    continuous=st.booleans(),
+    unit=st.sampled_from(["cell", "row", "entity"]),
+    epsilon=st.floats(0.2, 4),
+    delta=st.sampled_from([1e-4, 1e-6, 1e-8]),
+)
+def test_point_asked_for_is_the_point_released(
+    widths: list[int], continuous: bool, unit: str, epsilon: float, delta: float
+) -> None:
+    """With integer columns, the epsilon at the delta asked for is at most the one asked for, and within 1e-3 of it."""
+    columns = {f"c{index}": {"bounds": [0, width]} for index, width in enumerate(widths)}
+    kinds = dict.fromkeys(columns, "integer")
+    if continuous:
+        columns["x"], kinds["x"] = {"bounds": [0, 1]}, "continuous"
+    privacy = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "unit": {"entity": "who", "max_rows": 3} if unit == "entity" else unit,
+    }
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    shares = share_mu(policy, kinds)
+    guarantee, _ = account(policy, set_noise(policy, kinds, shares), shares)
+    assert guarantee is not None
+    (found,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == delta]
+    assert found <= epsilon * (1 + 2e-9)
+    assert found >= epsilon * (1 - 1e-3)

@@ -16,8 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_bundle.bundle import open_bundle, write_bundle
-from dp_bundle.descriptors import DESCRIPTORS, DataMember, describe_guarantee, describe_noise, round_up
-from dp_bundle.manifest import Column, EpsilonDelta, Guarantee, Noise, Release
+from dp_bundle.descriptors import (
+    DESCRIPTORS,
+    DataMember,
+    describe_bounds,
+    describe_guarantee,
+    describe_noise,
+    round_up,
+)
+from dp_bundle.manifest import Ball, Column, EpsilonDelta, Guarantee, Noise, Release
 from dp_publish import Receipt
 
 MEMBERS = [DataMember("data/part-00000.parquet", 123, "a" * 64), DataMember("data/part-00001.parquet", 45, "b" * 64)]
@@ -129,6 +136,27 @@ def test_guarantee_names_unit_strength_and_what_is_public(release: Release) -> N
     assert "the number and the order of the rows" in text
     assert "one cell" in describe_guarantee(variant(release, guarantee=continuous))[0]
     assert "mu = 20 (Gaussian" in describe_guarantee(variant(release, guarantee=continuous))[0]
+
+
+def test_entities_and_their_cap_are_said(release: Release) -> None:
+    """An entity's guarantee is about the content of all its rows, and says how many these can be."""
+    assert release.guarantee is not None
+    entity = release.guarantee.model_copy(update={"unit": "entity", "entity": "customer", "max_rows": 9})
+    first = describe_guarantee(variant(release, guarantee=entity))[0]
+    assert first.startswith("Replacing the content of all rows of one 'customer', at most 9 of them, within the bounds")
+
+
+def test_bounds_say_how_they_were_obtained(release: Release) -> None:
+    """Declared, found privately, a ball, or none: each column's limits are told from the others."""
+    column = release.columns[0]
+    found = column.model_copy(update={"bounds_obtained": "private-histogram"})
+    ball = Ball(center=170.0, scale=10.0, radius=3.0)
+    inside = column.model_copy(update={"bounds": None, "bounds_obtained": "ball", "ball": ball})
+    free = column.model_copy(update={"bounds": None, "bounds_obtained": "none"})
+    assert describe_bounds(column) == "120 to 220"
+    assert describe_bounds(found) == "120 to 220 (found privately)"
+    assert describe_bounds(inside) == "rows within 3 scales of their centre; here centre 170, scale 10"
+    assert describe_bounds(free) == "not clipped"
 
 
 def test_no_guarantee_is_said_first(release: Release) -> None:

@@ -79,6 +79,15 @@ def test_leaves_carry_their_facts_and_one_sentence(error: DpGraphError, facts: d
     assert str(error)
 
 
+@pytest.mark.parametrize(
+    ("spent", "requested", "message"),
+    [(1.0, 2.0, "has spent mu = 1 of its budget of 2.5"), (1.0, None, "would void"), (None, 2.0, "does not protect")],
+)
+def test_budget_error_says_why(spent: float | None, requested: float | None, message: str) -> None:
+    """No room, a release without a guarantee, and books without one, are three different sentences."""
+    assert message in str(BudgetExceededError("wine", spent, requested, 2.5))
+
+
 def test_parameter_errors_are_value_errors_and_others_are_not() -> None:
     """Callers who know only Python catch a wrong argument, and nothing more, with ValueError."""
     assert {name for name, kind in CLASSES.items() if issubclass(kind, ValueError)} == {"ParameterError", "PolicyError"}

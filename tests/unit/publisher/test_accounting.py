@@ -18,7 +18,6 @@ from dp_publish.accounting import (
     epsilon_for_delta_zcdp,
     mu_for_epsilon_delta,
     mu_for_rho,
-    privacy_curve,
     rho_for_epsilon_delta,
     rho_for_mu,
     unit_mu,
@@ -126,41 +125,6 @@ def test_strength_for_epsilon_delta_is_the_largest_sound_one(epsilon: float, del
     rho = rho_for_epsilon_delta(epsilon, delta)
     assert delta_for_epsilon_zcdp(rho, epsilon) <= delta < delta_for_epsilon_zcdp(rho * (1 + 1e-6), epsilon)
     assert rho <= rho_for_mu(mu) * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("mu", [2e-4, *MUS, 100.0, 3e4])
-def test_printed_epsilons_are_on_the_safe_side(mu: float) -> None:
-    """Every point of the table holds exactly, and none is wasteful by more than a billionth."""
-    with mpmath.workdps(60):
-        for point in privacy_curve(mu, continuous=True):
-            assert exact_delta(mu, point.epsilon) <= point.delta
-            tighter = point.epsilon * (1 - 3e-9)
-            assert point.epsilon == 0 or exact_delta(mu, tighter) > point.delta
-
-
-@pytest.mark.parametrize("mu", [1e-8, 1e-4, 0.1, 1.0, 20.0])
-def test_printed_epsilons_of_integer_tables_are_on_the_safe_side(mu: float) -> None:
-    """The table that follows from rho holds by the brute-force bound as well."""
-    with mpmath.workdps(40):
-        for point in privacy_curve(mu, continuous=False):
-            assert exact_delta_zcdp(mu * mu / 2, point.epsilon) <= point.delta
-
-
-def test_curve_has_several_deltas_and_falls() -> None:
-    """A smaller delta costs a larger epsilon, and the discrete table is never below the continuous one."""
-    for continuous in (True, False):
-        points = privacy_curve(1.0, continuous=continuous)
-        assert [point.delta for point in points] == sorted((point.delta for point in points), reverse=True)
-        assert [point.epsilon for point in points] == sorted(point.epsilon for point in points)
-    pairs = zip(privacy_curve(1.0, continuous=True), privacy_curve(1.0, continuous=False), strict=True)
-    assert all(fine.epsilon <= whole.epsilon for fine, whole in pairs)
-
-
-def test_no_noise_has_no_curve() -> None:
-    """Noise so weak that no sensible epsilon exists is refused and not given a meaningless number."""
-    for continuous in (True, False):
-        with pytest.raises(PrivacyError, match="add more noise"):
-            privacy_curve(1e6, continuous=continuous)
 
 
 def test_impossible_points_are_refused() -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-import dp_publish.cli
+import dp_publish.audit
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.manifest import Column, Noise
 from dp_publish.audit import audit
@@ -226,7 +226,7 @@ def test_command_says_in_one_sentence_what_it_found(
         noisy = add_noise(batch, columns, keystream, report)
         return noisy.set_column(0, noisy.schema.field(0), pa.array(noisy.column(0).to_numpy() + 1e-3))
 
-    monkeypatch.setattr(dp_publish.cli, "audit", lambda *args, **kwargs: audit(*args, **kwargs, mechanism=off_grid))
+    monkeypatch.setattr(dp_publish.audit, "audit", lambda *args, **kwargs: audit(*args, **kwargs, mechanism=off_grid))
     finished = command("dp-publish", "audit", people, "--canaries", 3000)
 
     assert finished.returncode == 1

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
 from dp_publish.ledger import Cost, Ledger
 
-ROW = Cost("row", 3.0, 5.0, continuous=True)
-CELL = Cost("cell", 1.0, 12.0, continuous=True)
-WHOLE = Cost("row", 2.0, 4.0, continuous=False)
-NOTHING = Cost("row", None, None, continuous=True)
+ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
+CELL = Cost("cell", {"cell": 1.0, "row": 12.0}, continuous=True)
+WHOLE = Cost("row", {"cell": 2.0, "row": 4.0}, continuous=False)
+NOTHING = Cost("row", {}, continuous=True)
+ENTITY = Cost("entity:who", {"cell": 1.0, "row": 2.0, "entity:who": 4.0}, continuous=True)
 
 
 @pytest.fixture
@@ -67,7 +68,9 @@ def test_reservations_count_until_they_are_cancelled(ledger: Ledger) -> None:
     ledger.cancel(second)
     assert ledger.total("wine", "row") == first.cumulative
     ledger.commit(first, "a" * 64, Path("out.tar"))
-    ledger.cancel(first)
+    for finished in (first, second):
+        with pytest.raises(PrivacyError, match="not reserved"):
+            ledger.cancel(finished)
 
     (entry,) = ledger.entries("wine")
     assert (entry.state, entry.manifest_sha256, entry.file, entry.cost) == ("published", "a" * 64, "out.tar", ROW)
@@ -90,14 +93,14 @@ def test_numbers_grow_and_refer_to_the_last_published_release(ledger: Ledger) ->
 
 def test_floats_come_back_to_the_last_bit(ledger: Ledger) -> None:
     """What is stored as spent is exactly what was reserved."""
-    cost = Cost("row", math.nextafter(0.1, 1), math.pi * 1e-7, continuous=False)
+    cost = Cost("row", {"cell": math.nextafter(0.1, 1), "row": math.pi * 1e-7}, continuous=False)
     ledger.reserve("wine", cost)
     assert [entry.cost for entry in Ledger().entries()] == [cost]
 
 
 def test_names_are_data_and_not_commands(ledger: Ledger) -> None:
     """A dataset's name cannot reach the database's language."""
-    name = "'; DROP TABLE releases; --"
+    name = "'; DROP TABLE log; --"
     ledger.reserve(name, ROW)
     assert [entry.dataset for entry in ledger.entries(name)] == [name]
 
@@ -114,7 +117,7 @@ def test_two_processes_lose_nothing(home: Path) -> None:
     script = (
         "from dp_publish.ledger import Cost, Ledger\n"
         "import sys; sys.stdin.readline()\n"
-        "for _ in range(25): Ledger().reserve('wine', Cost('row', 1.0, 1.0, True))\n"
+        "for _ in range(25): Ledger().reserve('wine', Cost('row', {'cell': 1.0, 'row': 1.0}, True))\n"
     )
     running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(2)]
     for process in running:
@@ -141,11 +144,184 @@ def test_unusable_files_are_errors_of_ours(content: bytes, tmp_path: Path) -> No
 
 
 def test_failure_within_a_transaction_books_nothing(ledger: Ledger) -> None:
-    """A release that the database refuses leaves no half entry."""
+    """A release that cannot be written down leaves no half entry, and the ledger goes on."""
     ledger.reserve("wine", ROW)
-    with pytest.raises(DpGraphError):
-        ledger.reserve("wine", Cost("table", 1.0, 1.0, continuous=True))
+    with pytest.raises(TypeError):
+        ledger.reserve("wine", Cost("row", {"row": object()}, continuous=True))  # type: ignore[dict-item]
     assert len(ledger.entries()) == 1
+    assert ledger.reserve("wine", ROW).lineage.number == 2
     with sqlite3.connect(ledger.path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
+
+
+def test_entities_add_up_in_their_own_account(ledger: Ledger) -> None:
+    """An entity's total exists only if all releases protect that entity; a row's takes every release's row cost."""
+    first = ledger.reserve("wine", ENTITY).cumulative
+    second = ledger.reserve("wine", ENTITY).cumulative
+    third = ledger.reserve("wine", ROW).cumulative
+    assert (first.mu, second.mu) == (4.0, pytest.approx(math.sqrt(32)))
+    assert third.mu == pytest.approx(math.sqrt(4 + 4 + 25))
+    total = ledger.total("wine", "entity:who")
+    assert total is not None
+    assert (total.releases, total.mu, total.rho) == (3, None, None)
+    other = ledger.total("wine", "entity:whom")
+    assert other is not None
+    assert other.rho is None
+
+
+def test_partitions_cost_in_parallel_and_all_else_on_top(ledger: Ledger) -> None:
+    """The total is the costliest partition's, plus what was released about all rows."""
+    for partition, cost in (("a", ROW), ("b", ROW), ("b", ROW), ("c", WHOLE)):
+        ledger.reserve("wine", cost, partition=partition)
+    total = ledger.total("wine", "row")
+    assert total is not None
+    assert total.rho == pytest.approx((25 + 25) / 2)
+    assert total.mu is None
+    after = ledger.reserve("wine", CELL)
+    assert after.cumulative.rho == pytest.approx((1 + 9 + 9) / 2)
+    assert after.lineage.partition is None
+    row = ledger.total("wine", "row")
+    assert row is not None
+    assert row.rho == pytest.approx((144 + 25 + 25) / 2)
+
+
+def test_entities_are_not_split_by_partitions(ledger: Ledger) -> None:
+    """An entity may have rows in every partition, so its costs add up over partitions, as its rows' do not."""
+    ledger.reserve("wine", ENTITY, partition="2026-10")
+    second = ledger.reserve("wine", ENTITY, partition="2026-11").cumulative
+    assert second.mu == pytest.approx(math.sqrt(32))
+    rows = ledger.total("wine", "row")
+    assert rows is not None
+    assert rows.mu == pytest.approx(2.0)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("wine", ENTITY, partition="2026-12", budget_mu=6.9)
+
+
+@pytest.mark.parametrize("partition", ["", "x" * 1001, "a\nb", "\udc80", "\0"])
+def test_partitions_without_a_usable_name_are_refused(partition: str, ledger: Ledger) -> None:
+    """What no manifest can carry as a name is an argument error, before anything is written."""
+    with pytest.raises(ParameterError, match="partition"):
+        ledger.reserve("wine", ROW, partition=partition)
+    assert ledger.entries() == []
+
+
+def lines(ledger: Ledger) -> list[tuple[int, str, str]]:
+    """Return the log as it is in the file."""
+    with sqlite3.connect(ledger.path) as connection:
+        found = connection.execute("SELECT line, content, sha256 FROM log ORDER BY line").fetchall()
+    connection.close()
+    return found
+
+
+def test_budget_is_filled_exactly_and_not_passed(ledger: Ledger) -> None:
+    """Four releases at mu = 1 fill a budget of 2; a millionth more is refused, and nothing is written."""
+    one = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
+    for _ in range(4):
+        ledger.reserve("wine", one, budget_mu=2.0)
+    before = lines(ledger)
+    with pytest.raises(BudgetExceededError) as caught:
+        ledger.reserve("wine", Cost("row", {"cell": 0.0, "row": 2e-3}, continuous=True), budget_mu=2.0)
+    assert (caught.value.spent_mu, caught.value.requested_mu, caught.value.budget_mu) == (pytest.approx(2), 2e-3, 2.0)
+    assert caught.value.exit_code == 5
+    assert lines(ledger) == before
+    assert ledger.reserve("beer", one, budget_mu=1.0).lineage.number == 1
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("cider", Cost("row", {"row": 1 + 1e-6}, continuous=True), budget_mu=1.0)
+    assert ledger.entries("cider") == []
+
+
+def test_cancelled_releases_free_their_budget_and_keep_their_number(ledger: Ledger) -> None:
+    """What was cancelled costs nothing, and its number is never given again."""
+    cancelled = ledger.reserve("wine", ROW, budget_mu=5.0)
+    ledger.cancel(cancelled)
+    again = ledger.reserve("wine", ROW, budget_mu=5.0)
+    assert (cancelled.lineage.number, again.lineage.number) == (1, 2)
+    assert again.cumulative.releases == 1
+    ledger.cancel(again)
+    assert ledger.total("wine", "row") is None
+    assert ledger.reserve("wine", ROW).lineage.number == 3
+
+
+@pytest.mark.parametrize(("before", "cost"), [(NOTHING, ROW), (ROW, NOTHING), (ROW, ENTITY)])
+def test_budget_allows_nothing_beside_a_release_without_its_guarantee(before: Cost, cost: Cost, ledger: Ledger) -> None:
+    """Where one release does not protect the unit, no budget for that unit holds."""
+    ledger.reserve("wine", before)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("wine", cost, budget_mu=1e9)
+    assert len(ledger.entries()) == 1
+
+
+def test_only_reservations_of_this_ledger_can_be_finished(ledger: Ledger, tmp_path: Path) -> None:
+    """A reservation from elsewhere is refused, twice published is refused, and neither harms the log."""
+    foreign = Ledger(tmp_path / "other.sqlite").reserve("wine", ROW)
+    for finish in (ledger.cancel, lambda r: ledger.commit(r, "a" * 64, Path("a"))):
+        with pytest.raises(PrivacyError, match="not reserved"):
+            finish(foreign)
+    own = ledger.reserve("wine", ROW)
+    ledger.commit(own, "a" * 64, Path("a"))
+    with pytest.raises(PrivacyError, match="not reserved"):
+        ledger.commit(own, "b" * 64, Path("b"))
+    assert [entry.manifest_sha256 for entry in ledger.entries()] == ["a" * 64]
+
+
+TAMPERINGS = {
+    "edited": ["UPDATE log SET content = replace(content, '5.0', '0.1') WHERE line = 3"],
+    "edited hash": ["UPDATE log SET sha256 = replace(sha256, 'a', 'b') || 'a' WHERE line = 2"],
+    "emptied": ["UPDATE log SET content = '' WHERE line = 2"],
+    "blob": ["UPDATE log SET content = x'00' WHERE line = 2"],
+    "deleted first": ["DELETE FROM log WHERE line = 1"],
+    "deleted inside": ["DELETE FROM log WHERE line = 3"],
+    "truncated": ["DELETE FROM log WHERE line = 5"],
+    "cut to nothing": ["DELETE FROM log"],
+    "closed up": ["DELETE FROM log WHERE line = 3", "UPDATE log SET line = line - 1 WHERE line > 3"],
+    "inserted": ["INSERT INTO log (content, sha256) SELECT content, sha256 FROM log WHERE line = 2"],
+    "swapped": [
+        "UPDATE log SET line = 99 WHERE line = 2",
+        "UPDATE log SET line = 2 WHERE line = 3",
+        "UPDATE log SET line = 3 WHERE line = 99",
+    ],
+}
+
+
+@pytest.mark.parametrize("statements", TAMPERINGS.values(), ids=TAMPERINGS)
+def test_every_tampering_shows(statements: list[str], ledger: Ledger) -> None:
+    """A line that was edited, deleted, inserted, moved or cut off stops every use of the ledger."""
+    first = ledger.reserve("wine", ROW)
+    ledger.commit(first, "a" * 64, Path("a.tar"))
+    second = ledger.reserve("wine", ROW)
+    ledger.cancel(second)
+    ledger.reserve("beer", CELL)
+    assert len(lines(ledger)) == 5
+    with sqlite3.connect(ledger.path) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    for use in (ledger.entries, lambda: ledger.reserve("wine", ROW), lambda: ledger.total("wine", "row")):
+        with pytest.raises(PrivacyError, match="altered at line") as caught:
+            use()
+        assert "\n" not in str(caught.value)
+
+
+def test_eight_processes_with_room_for_five(home: Path) -> None:
+    """Of eight processes that reserve at once from a new ledger, exactly as many as the budget allows succeed."""
+    script = (
+        "import sys\n"
+        "from dp_publish.ledger import Cost, Ledger\n"
+        "from dp_bundle.errors import BudgetExceededError\n"
+        "sys.stdin.readline()\n"
+        "try: Ledger().reserve('wine', Cost('row', {'row': 1.0}, True), budget_mu=5**0.5)\n"
+        "except BudgetExceededError as error: sys.exit(error.exit_code)\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(8)]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    for process in running:
+        process.communicate(timeout=120)
+    assert sorted(process.returncode for process in running) == [0] * 5 + [5] * 3
+    assert sorted(entry.number for entry in Ledger().entries("wine")) == [1, 2, 3, 4, 5]
+    total = Ledger().total("wine", "row")
+    assert total is not None
+    assert total.mu == pytest.approx(math.sqrt(5))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_bundle.errors import PolicyError, SchemaError
-from dp_publish.policy import Policy, load_policy, policy_path, policy_template
+from dp_publish.policy import ColumnPolicy, EntityUnit, Policy, load_policy, policy_path, policy_template
 from dp_publish.table import ColumnType, open_table
 
 SOUND = """
@@ -56,7 +56,7 @@ def test_file_is_read_as_written(tmp_path: Path) -> None:
 
 def test_options_override_the_file(tmp_path: Path) -> None:
     """A strength on the command line replaces the file's, whole; other entries stay."""
-    assert load(tmp_path, SOUND, rho=0.5).privacy.model_dump(exclude_none=True) == {"unit": "cell", "rho": 0.5}
+    assert load(tmp_path, SOUND, rho=0.5).privacy.model_dump(exclude_defaults=True) == {"unit": "cell", "rho": 0.5}
     assert load(tmp_path, SOUND, unit="row").privacy.mu == 1.5
     point = "[privacy]\nepsilon = 1.0\ndelta = 1e-6"
     assert load(tmp_path, point, mu=2.0).privacy.delta is None
@@ -68,13 +68,11 @@ def test_options_override_the_file(tmp_path: Path) -> None:
     ("wrong", "sentence"),
     [
         ("[privacy", "not valid TOML"),
-        ("mu = 1", "strength"),
-        ("", "strength"),
+        ("mu = 1", "at mu: Extra"),
         ("privacy = 3", "as tables"),
         ("dataset = 3\n[privacy]\nmu = 1", "as tables"),
         ("extra = 1\n[privacy]\nmu = 1", "extra"),
         ("columns = 3\n[privacy]\nmu = 1", "columns"),
-        ("[privacy]", "exactly one strength"),
         ("[privacy]\nmu = 1\nrho = 1", "mu and rho"),
         ("[privacy]\nmu = 0", "greater than 0"),
         ("[privacy]\nmu = -1", "greater than 0"),
@@ -88,7 +86,7 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         ("[privacy]\nsnr_db = -100000", "snr_db"),
         ("[privacy]\nepsilon = 1", "give both"),
         ("[privacy]\ndelta = 1e-6\nmu = 1", "give both"),
-        ("[privacy]\ndelta = 1e-6", "exactly one strength"),
+        ("[privacy]\ndelta = 1e-6", "give both"),
         ("[privacy]\nepsilon = 1\ndelta = 0", "delta"),
         ("[privacy]\nepsilon = 1\ndelta = 1", "delta"),
         ("[privacy]\nepsilon = 1\ndelta = nan", "delta"),
@@ -113,7 +111,27 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0, 1e16]\nkind = "integer"', "2\\^53"),
         ('[privacy]\nmu = 1\n[columns.a]\nkind = "text"', "kind"),
         ('[privacy]\nmu = 1\n[columns.a]\nmissing = "zero"', "missing"),
-        ('[privacy]\nmu = 1\n[columns.a]\nmissing = "midpoint"', "needs bounds"),
+        ("[privacy]\nmu = 1\nbudget_mu = 0", "budget_mu"),
+        ("[privacy]\nmu = 1\nbudget_mu = inf", "budget_mu"),
+        ("[privacy]\nmu = 1\nbounds_share = 0", "bounds_share"),
+        ("[privacy]\nmu = 1\nbounds_share = 1", "bounds_share"),
+        ("[privacy]\nmu = 1\nl2_radius = 0", "l2_radius"),
+        ("[privacy]\nsigma = 1\nl2_radius = 1", "l2_radius goes with"),
+        ("[privacy]\nsnr_db = 1\nl2_radius = 1", "l2_radius goes with"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e" }', "max_rows"),
+        ("[privacy]\nmu = 1\nunit = { max_rows = 3 }", "entity"),
+        ('[privacy]\nmu = 1\nunit = { entity = "", max_rows = 3 }', "entity"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = 0 }', "max_rows"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = 1.5 }', "max_rows"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = true }', "max_rows"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = 10000000000 }', "max_rows"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = 3, cap = 1 }', "cap"),
+        ("[privacy]\nmu = 1\n[columns.a]\nweight = 0", "weight"),
+        ("[privacy]\nmu = 1\n[columns.a]\nweight = 1e10", "weight"),
+        ("[privacy]\nmu = 1\n[columns.a]\nweight = 1e-10", "weight"),
+        ("[privacy]\nmu = 1\n[columns.a]\nweight = nan", "weight"),
+        ("[privacy]\nmu = 1\n[columns.a]\ncenter = inf", "center"),
+        ("[privacy]\nmu = 1\n[columns.a]\nscale = 0", "scale"),
         (f'[privacy]\nmu = 1\n[columns.a]\ndescription = "{"x" * 10_001}"', "description"),
         (f'[privacy]\nmu = 1\n[columns.a]\nunit = "{"x" * 10_001}"', "unit"),
         ("[privacy]\nmu = 1\n[columns.a]\ndrop = 7", "drop"),
@@ -144,10 +162,36 @@ def test_unreadable_files_are_policy_errors(tmp_path: Path) -> None:
             load_policy(path, "data", {"mu": 1.0})
 
 
-def test_no_policy_and_no_strength_says_what_to_do() -> None:
-    """Whoever gives neither is sent to the template."""
-    with pytest.raises(PolicyError, match="dp-publish policy DATA"):
-        load_policy(None, "data", {"mu": None, "unit": "cell"})
+@pytest.mark.parametrize("text", ["", "[privacy]", '[dataset]\nname = "d"', '[privacy]\nunit = "row"'])
+def test_without_a_strength_one_row_is_protected_at_mu_one(text: str, tmp_path: Path) -> None:
+    """No policy, or one that leaves the strength out, means mu = 1 for a row, a tenth of rho for bounds, no budget."""
+    for policy in (load(tmp_path, text), load_policy(None, "data", {"mu": None})):
+        assert policy.privacy.model_dump(exclude_none=True) == {"unit": "row", "mu": 1.0, "bounds_share": 0.1}
+    assert load(tmp_path, text, unit="cell").privacy.model_dump(exclude_defaults=True) == {"unit": "cell", "mu": 1.0}
+
+
+def test_entities_weights_ball_and_budget_are_read(tmp_path: Path) -> None:
+    """What goes beyond bounds and a strength arrives where it belongs, and an account names its entity."""
+    text = """
+    [privacy]
+    unit = { entity = "customer", max_rows = 7 }
+    rho = 0.5
+    budget_mu = 3
+    l2_radius = 2.5
+    [columns.a]
+    weight = 2
+    center = -1
+    scale = 0.5
+    """
+    policy = load(tmp_path, text)
+    assert policy.privacy.unit == EntityUnit(entity="customer", max_rows=7)
+    assert (policy.privacy.unit_name, policy.privacy.account) == ("entity", "entity:customer")
+    assert (policy.privacy.budget_mu, policy.privacy.l2_radius) == (3.0, 2.5)
+    column = policy.column("a")
+    assert (column.weight, column.center, column.scale) == (2.0, -1.0, 0.5)
+    assert policy.column("b") == ColumnPolicy()
+    plain = load(tmp_path, text, unit="cell").privacy
+    assert (plain.unit_name, plain.account) == ("cell", "cell")
 
 
 def test_policy_is_expected_beside_the_data(tmp_path: Path) -> None:
@@ -214,4 +258,10 @@ def test_template_holds_no_number_of_the_table(tmp_path: Path, table: pd.DataFra
     table.to_parquet(tmp_path / "people.parquet")
     text = policy_template("people.parquet", "people", open_table(tmp_path / "people.parquet").types)
     numbers = set(re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", text))
-    assert numbers == {"1.0", "1e-6", "0.5", "2.0", "20"}
+    assert numbers == {"1.0", "1e-6", "0.5", "2.0", "20", "10", "3.0", "0.1"}
+
+
+def test_center_without_a_ball_is_refused(tmp_path: Path) -> None:
+    """A centre or scale that nothing would use is an error, not silence."""
+    with pytest.raises(PolicyError, match="l2_radius"):
+        load(tmp_path, "[columns.a]\nbounds = [0, 1]\ncenter = 0.5\n")

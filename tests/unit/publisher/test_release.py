@@ -19,11 +19,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle import parts
 from dp_bundle.bundle import open_bundle
 from dp_bundle.errors import (
+    BudgetExceededError,
     DataError,
     DpGraphError,
     MissingValuesError,
     ParameterError,
     PolicyError,
+    PrivacyError,
     SchemaError,
 )
 from dp_publish import Policy, Receipt, publish, release, table
@@ -314,7 +316,6 @@ def test_impossible_releases_cost_nothing(one_column: Policy, tmp_path: Path, ke
     cases: list[tuple[pd.DataFrame, Path, type[DpGraphError]]] = [
         (pd.DataFrame({"x": [0.5]}), tmp_path / "no" / "a.tar", ParameterError),
         (pd.DataFrame({"x": np.array([], dtype=float)}), tmp_path / "a.tar", DataError),
-        (pd.DataFrame({"x": [0.5], "y": [0.5]}), tmp_path / "a.tar", PolicyError),
         (pd.DataFrame({"y": [0.5]}), tmp_path / "a.tar", PolicyError),
         (pd.DataFrame({"x": ["0.5"]}), tmp_path / "a.tar", PolicyError),
     ]
@@ -358,3 +359,102 @@ def test_failed_releases_fall_silent(
         publish(pd.DataFrame({"x": values}), one_column, out=tmp_path / "a.tar", key=key)
     gc.collect()
     assert complaints == []
+
+
+def private(columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
+    """Return a policy that leaves bounds out."""
+    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns or {}})
+
+
+def test_bounds_are_found_and_paid_for(tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns without bounds get powers of two around their values, and search and rows together cost the strength."""
+    monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {"x": rng.uniform(3, 900, 50_000), "n": rng.integers(-30, 5, 50_000), "y": rng.uniform(size=50_000)}
+    )
+    policy = private({"y": {"bounds": [0, 1]}}, mu=2.0)
+    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
+    made = receipt.release
+
+    assert made.guarantee is not None
+    assert [column.bounds_obtained for column in made.columns] == ["private-histogram"] * 2 + ["declared"]
+    for column, (low, high) in zip(made.columns, [(2.0, 1024.0), (-32.0, 8.0), (0.0, 1.0)], strict=True):
+        assert column.bounds is not None  # at least those, and now and then a bin or two more
+        assert (8 * low if low < 0 else 0.25) <= column.bounds[0] <= low or low == 0
+        assert high <= column.bounds[1] <= 8 * high
+    assert made.guarantee.bounds_mu == pytest.approx(2 * np.sqrt(0.1), rel=1e-9)
+    assert made.guarantee.rho == pytest.approx(2.0, rel=1e-9)
+    assert Ledger().entries()[0].cost.mu["row"] == pytest.approx(2.0, rel=1e-9)
+    assert receipt.report.clipped == {}
+    with open_bundle(receipt.path) as opened:
+        assert opened.release == made
+
+
+def test_refusal_that_tells_of_the_search_stays_paid_for(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """When the strength does not go with the bounds that were found, the error shows noisy bounds, so they count."""
+    frame = pd.DataFrame({"x": np.full(10_000, 2**51)})
+    with pytest.raises(PrivacyError, match="does not go with"):
+        publish(frame, private(mu=1.0), out=tmp_path / "a.tar", key=key)
+    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_failure_after_the_search_that_tells_nothing_is_free(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A missing value, which the search does not look at, ends the release without cost."""
+    frame = pd.DataFrame({"x": [1.0] * 1000 + [np.nan]})
+    with pytest.raises(MissingValuesError):
+        publish(frame, private(mu=1.0), out=tmp_path / "a.tar", key=key)
+    assert nothing_happened(tmp_path, set())
+
+
+@pytest.mark.parametrize("missing", ["midpoint", "drop"])
+def test_missing_values_go_with_found_bounds(missing: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Gaps are filled with the middle of the found bounds, or their rows dropped, as with declared ones."""
+    frame = pd.DataFrame({"x": [3.0] * 30_000 + [np.nan] * 30_000})
+    receipt = publish(frame, private({"x": {"missing": missing}}, mu=5.0), out=tmp_path / "a.tar", key=key)
+    column, values = receipt.release.columns[0], rows_of(receipt)["x"]
+    assert column.bounds is not None
+    assert column.bounds[0] <= 2 < 4 <= column.bounds[1]
+    assert len(values) == receipt.release.n_rows == (60_000 if missing == "midpoint" else 30_000)
+    middle = 3.0 if missing == "drop" else sum(column.bounds) / 2
+    assert abs(values[-20_000:].mean() - middle) < 5 * np.sqrt(column.noise.variance / 20_000)
+
+
+def test_entities_are_capped_in_a_release(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Only so many rows of an entity are published, its column is not, and every account is charged for."""
+    frame = pd.DataFrame({"who": ["a"] * 50 + ["b"] * 2 + ["c"] * 9, "x": np.arange(61) / 61})
+    policy = private({"x": {"bounds": [0, 1]}}, mu=1.0, unit={"entity": "who", "max_rows": 4}, budget_mu=1.4)
+    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
+    guarantee = receipt.release.guarantee
+
+    assert receipt.release.n_rows == len(rows_of(receipt)) == 10
+    assert (receipt.report.n_over_cap, receipt.left_out) == (51, ("who",))
+    assert guarantee is not None
+    assert (guarantee.entity, guarantee.max_rows) == ("who", 4)
+    assert receipt.release.columns[0].noise.sigma == pytest.approx(2.0)
+    (entry,) = Ledger().entries()
+    assert entry.cost.mu == {name: pytest.approx(mu) for name, mu in (("cell", 0.5), ("row", 0.5), ("entity:who", 1.0))}
+    assert b"who" not in b"".join(receipt.path.read_bytes().split(b"manifest")[:1])
+    with pytest.raises(BudgetExceededError):
+        publish(frame, policy, out=tmp_path / "b.tar", key=key, partition="later")
+
+
+def test_rows_in_a_ball_are_released(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Rows in a ball verify, state the ball, and those outside are counted for the publisher."""
+    frame = pd.DataFrame({"x": [0.0, 3.0, np.inf, 0.1], "y": [0, 4, 0, 10**18]})
+    receipt = publish(frame, private(mu=1.0, l2_radius=5.1), out=tmp_path / "a.tar", key=key)
+    assert receipt.report.n_clipped_rows == 2
+    with open_bundle(receipt.path) as opened:
+        ball = opened.release.columns[1].ball
+        assert ball is not None
+        assert ball.radius == 5.1
+        assert opened.release.columns[1].noise.sigma == pytest.approx(10.2)
+
+
+def test_release_past_the_budget_leaves_nothing(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A release that the budget does not allow is refused before any noise, without a file or a cost."""
+    policy = one_column.model_copy(update={"privacy": one_column.privacy.model_copy(update={"budget_mu": 0.99})})
+    with pytest.raises(BudgetExceededError):
+        publish(pd.DataFrame({"x": [0.5]}), policy, out=tmp_path / "a.tar", key=key)
+    assert nothing_happened(tmp_path, set())

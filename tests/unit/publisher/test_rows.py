@@ -245,3 +245,85 @@ def test_slices_and_filled_batches_are_read_right() -> None:
     whole = pa.RecordBatch.from_arrays([pa.array([9.0, 1.0, 2.0, None])], names=["v"])
     result = add_noise(whole.slice(1, 2), (column(),), insecure_keystream(1), RowReport())
     np.testing.assert_array_equal(result.column(0).to_numpy(), noisy([1.0, 2.0], column()))
+
+
+def ball_columns(centers: list[float], scales: list[float], radius: float, mu: float) -> tuple[Column, ...]:
+    """Return the columns of rows in a ball, with the noise that a row's mu asks for."""
+    return tuple(
+        Column.model_validate(
+            {
+                "name": f"v{index}",
+                "kind": "continuous",
+                "bounds": None,
+                "bounds_obtained": "ball",
+                "ball": {"center": center, "scale": scale, "radius": radius},
+                "missing": "midpoint",
+                "noise": noise_for(
+                    "continuous", 2 * radius * scale / mu, (center - radius * scale, center + radius * scale)
+                ),
+            }
+        )
+        for index, (center, scale) in enumerate(zip(centers, scales, strict=True))
+    )
+
+
+@pytest.mark.usefixtures("_silent")
+@settings(max_examples=150, deadline=None)
+@given(
+    shape=st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e3)), min_size=1, max_size=8),
+    radius=st.floats(1e-2, 1e4),
+    mu=st.floats(0.2, 50),
+    seed=st.integers(0, 2**32),
+)
+def test_rows_in_a_ball_stay_within_its_diameter(
+    shape: list[tuple[float, float]], radius: float, mu: float, seed: int
+) -> None:
+    """Whatever rows hold, what meets the noise is, exactly, on the grid and in the ball, so within 2 R of any other."""
+    try:
+        columns = ball_columns([center for center, _ in shape], [scale for _, scale in shape], radius, mu)
+    except PrivacyError:
+        assume(False)
+    rng = np.random.default_rng(seed)
+    centers, scales = np.array(shape).T
+    direction = rng.normal(size=(6, len(shape)))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    table = centers + scales * radius * direction * rng.choice([0.5, 1, 1 + 1e-12, 3, 1e9], (6, 1))
+    extreme = rng.choice(WILD, size=(6, len(shape)))
+    table = np.vstack([table, centers - (table - centers), extreme, -extreme])
+    batch = pa.RecordBatch.from_arrays([pa.array(v) for v in table.T], names=[c.name for c in columns])
+    out = np.column_stack([v.to_numpy() for v in add_noise(batch, columns, insecure_keystream(1), RowReport()).columns])
+    rows_in_scales = [
+        [(Fraction(v) - Fraction(c)) / Fraction(s) for v, (c, s) in zip(row, shape, strict=True)]
+        for row in out.tolist()
+    ]
+    limit = Fraction(radius) ** 2
+    for row in rows_in_scales:
+        assert sum(value * value for value in row) <= limit
+    for row in out.tolist():
+        assert all(
+            (Fraction(v) / Fraction(c.noise.granularity)).denominator == 1 for v, c in zip(row, columns, strict=True)
+        )
+
+
+@pytest.mark.usefixtures("_silent")
+def test_ball_keeps_what_is_inside_and_shrinks_what_is_not() -> None:
+    """Inner rows move by half a step at most, outer ones towards the centre, and nearly to the sphere."""
+    columns = ball_columns([10.0, -3.0], [2.0, 0.5], 4.0, 1.0)
+    raw = [[10.0, -3.0], [12.0, -2.5], [10.0 + 8 * 30, -3.0], [math.inf, -3.0], [10.0, None]]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([row[i] for row in raw], pa.float64()) for i in (0, 1)], names=["v0", "v1"]
+    )
+    report = RowReport()
+    out = add_noise(batch, columns, insecure_keystream(1), report)
+    steps = [column.noise.granularity for column in columns]
+    np.testing.assert_allclose(out.column(0).to_numpy(), [10, 12, 18, 18, 10], atol=3 * steps[0])
+    np.testing.assert_allclose(out.column(1).to_numpy(), [-3, -2.5, -3, -3, -3], atol=3 * steps[1])
+    assert (report.n_clipped_rows, report.filled) == (2, {"v1": 1})
+
+
+def test_ball_below_its_own_grid_is_refused() -> None:
+    """So many columns that snapping alone could leave the ball have no sound release."""
+    columns = ball_columns([0.0] * 5000, [1.0] * 5000, 1.0, 0.1)
+    batch = pa.RecordBatch.from_arrays([pa.array([0.0])] * 5000, names=[column.name for column in columns])
+    with pytest.raises(PrivacyError, match="smaller than the noise's grid"):
+        add_noise(batch, columns, insecure_keystream(1), RowReport())
