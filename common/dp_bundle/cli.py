@@ -10,7 +10,7 @@ import click
 
 from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
 from dp_bundle.console import answer, json_option, quiet_option, run, version_option
-from dp_bundle.descriptors import describe_bounds, describe_guarantee, describe_noise, round_up
+from dp_bundle.descriptors import describe_bounds, describe_guarantee, describe_noise, describe_total
 from dp_bundle.errors import ParameterError
 from dp_bundle.keys import (
     DEFAULT_KEY,
@@ -24,7 +24,7 @@ from dp_bundle.manifest import Statement
 from dp_bundle.signing import PublicKey
 from dp_bundle.trust import TrustStore
 
-BUNDLE = click.Path(dir_okay=False, path_type=Path)
+BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -176,9 +176,7 @@ def _describe(bundle: Bundle, name: str | None) -> str:
     lines += [f"  licence    {release.dataset.license}"] if release.dataset.license else []
     for index, sentence in enumerate(describe_guarantee(release)):
         lines.append(f"  {'guarantee' if index == 0 else '':<10} {sentence}")
-    total = release.cumulative
-    spent = f"rho = {round_up(total.rho)}" if total.rho is not None else "no total guarantee"
-    lines.append(f"  so far     {total.releases} release(s) of this dataset, {spent} in all")
+    lines.append(f"  {'so far':<10} {describe_total(release)}")
     lines.append("  columns")
     width = max(len(column.name) for column in release.columns)
     for column in release.columns:

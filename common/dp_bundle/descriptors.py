@@ -17,10 +17,18 @@ from typing import Any
 
 from dp_bundle.manifest import Column, Release
 
-__all__ = ["DESCRIPTORS", "DataMember", "describe_bounds", "describe_guarantee", "describe_noise", "round_up"]
+__all__ = [
+    "DESCRIPTORS",
+    "DataMember",
+    "describe_bounds",
+    "describe_guarantee",
+    "describe_noise",
+    "describe_total",
+    "round_up",
+]
 
 _PARQUET = "application/vnd.apache.parquet"
-_MARGIN = 1 - 1.001e-12  # a publisher's sigmas or mus are on the safe side by 1e-12, which would show as a last digit
+_MARGIN = 1 - 4e-12  # what a stated number is above the exact one for safety (twice that for rho), and may not show
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,18 @@ def describe_guarantee(release: Release) -> list[str]:
     return lines
 
 
+def describe_total(release: Release) -> str:
+    """Return one sentence about the cost of all releases of the dataset so far."""
+    total = release.cumulative
+    part = f" (this one is partition {release.lineage.partition!r})" if release.lineage.partition else ""
+    if total.rho is None:
+        return f"{total.releases} release(s) of this dataset so far{part}, one of which at least states no guarantee."
+    spent = [f"rho = {round_up(total.rho)} per {total.unit}"]
+    spent += [f"rho = {round_up(rho)} per {unit}" for unit, rho in total.other_units_rho.items()]
+    mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "
+    return f"{total.releases} release(s) of this dataset so far{part} cost {mu}{'; '.join(spent)} in all."
+
+
 def _readme(release: Release, members: Sequence[DataMember]) -> bytes:
     dataset = release.dataset
     head = [f"# {dataset.title or dataset.name}", ""]
@@ -92,9 +112,13 @@ def _readme(release: Release, members: Sequence[DataMember]) -> bytes:
     facts += [("Release", f"{release.lineage.number}, made {release.lineage.created} with {release.software}")]
     facts += [("Size", f"{release.n_rows} rows, {len(release.columns)} columns, {len(members)} Parquet file(s)")]
     body = [f"- {name}: {value}" for name, value in facts if value]
-    body += ["", "Every value carries random noise; the table below says how much. To learn from the file:", ""]
-    body += ["    pip install dpgraph", "    dp-learn bundle.tar", "", "## What is guaranteed", ""]
-    body += [line for sentence in describe_guarantee(release) for line in (sentence, "")]
+    body += [
+        "",
+        "Every value carries random noise; the table below says how much. To learn from the file with dpgraph,",
+    ]
+    body += ["trust the publisher once, by the fingerprint that she announces, and learn:", ""]
+    body += ["    dp-bundle trust FINGERPRINT", "    dp-learn THIS-FILE.tar", "", "## What is guaranteed", ""]
+    body += [line for sentence in (*describe_guarantee(release), describe_total(release)) for line in (sentence, "")]
     body += ["## Columns", "", "| column | unit | bounds | noise | description |", "|---|---|---|---|---|"]
     return ("\n".join(head + body + [_readme_row(column) for column in release.columns]) + "\n").encode()
 
@@ -192,7 +216,7 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": dataset.name,
-        "description": " ".join([dataset.description, *describe_guarantee(release)]).strip(),
+        "description": " ".join([dataset.description, *describe_guarantee(release), describe_total(release)]).strip(),
         "license": dataset.license,
         "version": f"{release.lineage.number}.0.0",
         "datePublished": release.lineage.created,

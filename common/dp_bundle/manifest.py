@@ -177,11 +177,17 @@ class Guarantee(_Model):
 
 
 class Cumulative(_Model):
-    """The cost of all releases of the dataset so far, this one included; None where one of them states no guarantee."""
+    """The cost of all releases of the dataset so far, this one included; None where one of them states no guarantee.
 
+    `unit` is this release's unit of privacy ("cell", "row", or "entity:" and its column); `other_units_rho` gives rho
+    for every other unit that all releases protect.
+    """
+
+    unit: Name
     releases: Annotated[int, Field(ge=1)]
     mu: Positive | None
     rho: Positive | None
+    other_units_rho: dict[Name, Positive] = {}
 
 
 class Dataset(_Model):
@@ -335,6 +341,8 @@ def _check_cumulative(total: Cumulative, guarantee: Guarantee | None) -> None:
         if total.mu is not None or total.rho is not None:
             raise ValueError("a total is stated although this release has no guarantee")
         return
+    if total.unit != (guarantee.unit if guarantee.entity is None else f"entity:{guarantee.entity}"):
+        raise ValueError("the stated total is about another unit of privacy")
     if total.mu is not None and (guarantee.mu is None or total.mu < guarantee.mu * (1 - _SLACK)):
         raise ValueError("the stated total mu is smaller than this release's own")
     if total.rho is not None and total.rho < guarantee.rho * (1 - _SLACK):

@@ -197,7 +197,7 @@ def load_private_key(path: Path, passphrase: str | None = None) -> Ed25519Privat
         ) from error
     except TypeError as error:
         need = "does not have" if passphrase else "has"
-        raise KeyStoreError(f"the key {path} {need} a passphrase: set DPGRAPH_PASSPHRASE accordingly") from error
+        raise KeyStoreError(f"the key {path} {need} a passphrase: set DPGRAPH_PASSPHRASE to it, or unset it") from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise KeyStoreError(f"the key {path} cannot be opened: it is no PEM key, or the passphrase is wrong") from error
     if not isinstance(key, Ed25519PrivateKey):

@@ -23,7 +23,7 @@ _SHOWN_EDGES = 10
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--alpha", default="auto", show_default=True, help="The penalty, or auto: 5-fold cross-validation.")
 @click.option("--solver", type=click.Choice(["cd", "admm"]), default="cd", show_default=True, help="How to solve.")
 @click.option(
@@ -100,10 +100,7 @@ def _write(learned: Learned, summary: dict[str, Any], bundle: Bundle, target: Pa
     try:
         partial.mkdir(parents=True)
         write_estimate(learned.estimate, summary, partial)
-        dataset = bundle.release.dataset
-        draw_graph(
-            learned.estimate, partial / "graph.png", f"{dataset.title or dataset.name}, alpha {summary['alpha']:.3g}"
-        )
+        draw_graph(learned.estimate, partial / "graph.png", _title(learned, summary, bundle))
         if target.exists():
             shutil.rmtree(target)
         os.rename(partial, target)  # noqa: PTH104
@@ -111,6 +108,14 @@ def _write(learned: Learned, summary: dict[str, Any], bundle: Bundle, target: Pa
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _title(learned: Learned, summary: dict[str, Any], bundle: Bundle) -> str:
+    release, drowned = bundle.release, summary["drowned_columns"]
+    share = f"noise {np.median(learned.noise_share):.0%} of the variance"
+    left_out = f"; {len(drowned)} column(s) drowned" if drowned else ""
+    name = f"{release.dataset.title or release.dataset.name}, release {release.lineage.number}"
+    return f"{name}\nalpha {summary['alpha']:.3g}, {share}{left_out}".replace("$", "\\$")
 
 
 def _describe(learned: Learned, summary: dict[str, Any], bundle: Bundle, target: Path) -> str:

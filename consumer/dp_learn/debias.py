@@ -116,11 +116,12 @@ def keep_columns_with_signal(
     kept = np.flatnonzero(clear)
     drowned = tuple(name for name, seen in zip(columns, clear, strict=True) if not seen)
     if len(kept) < 2:
-        named = ", ".join(drowned[:8])
+        named = ", ".join(drowned[:8]) + (" and others" if len(drowned) > 8 else "")
+        which = "all but one of the columns" if len(kept) else "all columns"
         raise DrownedColumnError(
             list(drowned),
-            f"the noise drowns all but {len(kept)} of the columns ({named}): their variance is no larger than the "
-            "noise's; learn from a bundle with more rows or less noise",
+            f"the noise drowns {which} ({named}): their variance is no larger than the noise's; learn from a bundle "
+            "with more rows or less noise",
         )
     chosen = covariance[np.ix_(kept, kept)]
     names = tuple(columns[index] for index in kept)

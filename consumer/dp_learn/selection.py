@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import EstimationError, NoSolutionError, ParameterError
+from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.moments import Moments, merge_moments
-from dp_learn.solvers import graphical_lasso
+from dp_learn.problem import make_problem
+from dp_learn.solvers import solve
 
 __all__ = ["Selection", "alpha_grid", "cross_validate"]
 
@@ -104,11 +105,9 @@ def _path_scores(train: Floats, test: Floats, alphas: Floats, solver: str, *, pe
     scores = np.full(len(alphas), np.nan)
     start = None
     for index, alpha in enumerate(alphas):
-        try:
-            start = graphical_lasso(
-                train, alpha, solver=solver, penalize_diagonal=penalize_diagonal, tol=_PATH_TOL, start=start
-            )
-        except NoSolutionError:
+        problem = make_problem(train, float(alpha), penalize_diagonal=penalize_diagonal)
+        start = solve(problem, solver=solver, tol=_PATH_TOL, start=start)
+        if start is None:
             break  # a smaller penalty has none either
         logdet = np.linalg.slogdet(start.precision)[1]
         scores[index] = logdet - np.vdot(test, start.precision)

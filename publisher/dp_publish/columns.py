@@ -60,8 +60,9 @@ def require_bounds(policy: Policy, kinds: dict[str, str]) -> None:
     unbounded = [name for name in kinds if policy.column(name).bounds is None]
     if unbounded and privacy.snr_db is None and privacy.l2_radius is None:
         raise PolicyError(
-            f"bounds are missing for {listed(unbounded)}: write a policy with `dp-publish policy DATA`, fill in the "
-            "bounds from public knowledge (or set drop = true), and try again"
+            f"bounds are missing for {listed(unbounded)}, and only publishing with mu, rho or epsilon can find them "
+            "privately: write a policy with `dp-publish policy DATA`, fill in the bounds from public knowledge (or set "
+            "drop = true), and try again"
         )
 
 

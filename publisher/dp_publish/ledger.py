@@ -17,6 +17,7 @@ import contextlib
 import datetime
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -186,6 +187,7 @@ class Ledger:
         """Hold the ledger alone, read and checked; what is appended is kept if the block ends without an error."""
         try:
             make_private_folder(self.path.parent)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -266,6 +268,13 @@ def _total_mu(entries: Sequence[Entry], unit: str) -> float | None:
 def _total(entries: Sequence[Entry], unit: str) -> Cumulative:
     mu = _total_mu(entries, unit)
     if mu is None:
-        return Cumulative(releases=len(entries), mu=None, rho=None)
+        return Cumulative(unit=unit, releases=len(entries), mu=None, rho=None)
     continuous = all(entry.cost.continuous for entry in entries)
-    return Cumulative(releases=len(entries), mu=mu if continuous else None, rho=rho_for_mu(mu))
+    others = {name: _total_mu(entries, name) for name in entries[-1].cost.mu if name != unit}
+    return Cumulative(
+        unit=unit,
+        releases=len(entries),
+        mu=mu if continuous else None,
+        rho=rho_for_mu(mu),
+        other_units_rho={name: rho_for_mu(other) for name, other in others.items() if other is not None},
+    )

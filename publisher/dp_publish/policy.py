@@ -105,7 +105,7 @@ class ColumnPolicy(_Model):
             return self
         low, high = self.bounds
         if not low < high or not math.isfinite(high - low):
-            raise ValueError(f"bounds must be [low, high] with low < high, not [{low:g}, {high:g}]")
+            raise ValueError(f"bounds must be [low, high] with low < high and a finite width, not [{low:g}, {high:g}]")
         if self.kind == "integer" and not (low.is_integer() and high.is_integer() and max(-low, high) <= _MAX_INTEGER):
             raise ValueError(f"bounds of an integer column must be integers up to 2^53, not [{low:g}, {high:g}]")
         return self
@@ -117,6 +117,7 @@ class Policy(_Model):
     dataset: Dataset
     privacy: Privacy
     columns: dict[str, ColumnPolicy] = {}
+    assumed: bool = False  # whether the strength is the default one
 
     @model_validator(mode="after")
     def _check(self) -> Policy:
@@ -230,14 +231,17 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     privacy = document.get("privacy", {})
     if not isinstance(privacy, dict) or not isinstance(document.get("dataset", {}), dict):
         raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
+    if "assumed" in document:
+        raise PolicyError(f"the policy {where} has an unknown entry: assumed")
     if any(overrides.get(name) is not None for name in _STRENGTHS):
         privacy = {name: value for name, value in privacy.items() if name not in (*_STRENGTHS, "delta")}
     privacy = {**privacy, **{name: value for name, value in overrides.items() if value is not None}}
-    if not any(name in privacy for name in _STRENGTHS):
+    assumed = not any(name in privacy for name in _STRENGTHS)
+    if assumed:
         privacy["mu"] = _DEFAULT_MU
     dataset = {"name": default_name, **document.get("dataset", {})}
     try:
-        return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy})
+        return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy, "assumed": assumed})
     except ValidationError as error:
         first = max(error.errors(), key=lambda found: len(found["loc"]))  # of a union, the branch that fits best
         place = ".".join(str(part) for part in first["loc"])

@@ -111,7 +111,9 @@ def _bounds_of(noisy: NDArray[np.float64], threshold: float, faint: float, kind:
         last += 1
     low, high = _edges(first)[0], _edges(last)[1]
     if kind == "continuous":
-        return low, high
+        around_zero = 2.0**_LOWEST
+        low = 0.0 if low == -around_zero and high > around_zero else low
+        return low, 0.0 if high == around_zero and low < -around_zero else high
     low, high = float(math.trunc(low)), float(math.trunc(high))  # of the bin around zero, zero alone is an integer
     return low, max(high, low + 1)
 

@@ -7,12 +7,16 @@ import math
 from typing import Any
 
 from dp_bundle.descriptors import describe_bounds, describe_guarantee, round_up
-from dp_bundle.manifest import Cumulative
+from dp_bundle.errors import PolicyError, PrivacyError
+from dp_bundle.manifest import Column, Cumulative
+from dp_publish.forecast import forecast
 from dp_publish.ledger import Entry, Ledger
-from dp_publish.policy import Policy
+from dp_publish.policy import Policy, listed
 from dp_publish.release import Receipt
 
 __all__ = ["describe_ledger", "describe_receipt", "ledger_document", "receipt_document"]
+
+_HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 
 
 def describe_receipt(receipt: Receipt, policy: Policy) -> str:
@@ -24,6 +28,8 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
     ]
     lines += [f"  {sentence}" for sentence in describe_guarantee(release)]
     lines += [f"  left out: {name} ({_why_left_out(name, policy)})" for name in receipt.left_out]
+    if policy.assumed:
+        lines.append(f"  assumed, as nothing said otherwise: one {policy.privacy.unit_name} is protected at mu = 1")
     searched = [column for column in release.columns if column.bounds_obtained == "private-histogram"]
     if searched:
         share = policy.privacy.bounds_share
@@ -31,6 +37,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
             f"  assumed: these bounds, found privately with {share:.0%} of rho (declare them to spend it on data)"
         )
         lines += [f"    {column.name}: {describe_bounds(column)}" for column in searched]
+    lines += [f"  {sentence}" for sentence in _verdict(receipt, policy)]
     if report.tells:
         lines.append("for your eyes only, as it tells of the raw values:")
         lines += [
@@ -63,11 +70,42 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
     }
 
 
+def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
+    """Say what the release is good for, and whether a column goes out as it is; from bounds and noise alone."""
+    release = receipt.release
+    still = [column.name for column in release.columns if _share_unchanged(column) > _HARDLY_CHANGED]
+    lines = [f"hardly changed by noise this small: {listed(still)}"] if still else []
+    if release.guarantee is None:
+        return lines
+    kinds = {column.name: column.kind for column in release.columns}
+    entries = {name: policy.column(name) for name in kinds}
+    found = {column.name: column.bounds for column in release.columns if column.bounds is not None}
+    known = {name: entry.model_copy(update={"bounds": found.get(name)}) for name, entry in entries.items()}
+    try:
+        declared = policy.model_copy(update={"columns": known})
+        seen = forecast(release.n_rows, declared, kinds, [policy.privacy], with_epsilon=False)[0].seen_in_rows
+    except (PolicyError, PrivacyError):  # a strength at the edge of what can be released
+        return lines
+    if seen is None:
+        return [*lines, "forecast: even if values fill their bounds, the noise drowns these rows (see dp-publish plan)"]
+    shown = f"partial correlations from about {seen:.2g} on can be seen"
+    return [*lines, f"forecast: if values fill their bounds evenly, {shown} (see dp-publish plan)"]
+
+
+def _share_unchanged(column: Column) -> float:
+    """Return the share of values that discrete noise leaves as they are: 1 / sum_k exp(-k^2 / (2 sigma^2))."""
+    if column.kind == "continuous" or column.noise.sigma > 10:
+        return 0.0
+    steps = range(1, math.ceil(13 * column.noise.sigma) + 1)
+    return 1 / (1 + 2 * math.fsum(math.exp(-0.5 * (k / column.noise.sigma) ** 2) for k in steps))
+
+
 def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
     """Return the ledger, or one dataset's part of it, as lines."""
     entries = ledger.entries(dataset)
     if not entries:
-        return "nothing has been published yet"
+        what = "nothing" if dataset is None else f"nothing of {dataset!r}"
+        return f"{what} has been published yet, says {ledger.path}"
     lines = [_ledger_line("dataset", "release", "created", "partition", "unit", "mu", "state")]
     lines += [_ledger_line(*_ledger_cells(entry)) for entry in entries]
     for (name, unit), total in _totals(ledger, entries).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import networkx as nx
@@ -16,6 +17,7 @@ __all__ = ["draw_graph"]
 
 _POSITIVE, _NEGATIVE, _NODE = "#1f6fb4", "#c4452d", "#f2f2ee"
 _MAX_DRAWN_EDGES = 400
+_FULL_WIDTH = 0.2  # a partial correlation of this size is drawn at full width, if there is no stronger one
 
 
 def draw_graph(estimate: GraphEstimate, path: Path, title: str) -> None:
@@ -33,7 +35,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str) -> None:
     layout = nx.circular_layout(graph)
     strongest = max((edge[2]["weight"] for edge in ranked), default=1.0)
     for source, target, data in reversed(drawn):
-        relative = data["weight"] / strongest
+        relative = data["weight"] / max(strongest, _FULL_WIDTH)
         colour = _POSITIVE if data["partial_correlation"] > 0 else _NEGATIVE
         ends = np.array([layout[source], layout[target]])
         axes.plot(*ends.T, color=colour, lw=0.4 + 4 * relative, alpha=0.25 + 0.7 * relative, zorder=1)
@@ -41,14 +43,17 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str) -> None:
         _draw_node(axes, name, place, linked=graph.degree[name] > 0)
     axes.set_title(title, loc="left")
     shown = "" if len(drawn) == len(ranked) else f" (the strongest {len(drawn)} drawn)"
-    axes.set_xlabel(f"{len(ranked)} edges{shown}; the widest line is a partial correlation of {strongest:.2f} in size")
+    widest = f"; the widest line is a partial correlation of {strongest:.2f} in size" if ranked else ""
+    axes.set_xlabel(f"{len(ranked)} edge{'' if len(ranked) == 1 else 's'}{shown}{widest}")
     handles = [Line2D([], [], color=_POSITIVE, lw=2), Line2D([], [], color=_NEGATIVE, lw=2)]
     axes.legend(handles, ["positive", "negative"], loc="lower right", frameon=False)
     reach = 1.05 + 3.4 / side  # room for the names
     axes.set(xticks=[], yticks=[], aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     for spine in axes.spines.values():
         spine.set_visible(False)
-    figure.savefig(path, dpi=130)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # drawn as a box; the files have the name
+        figure.savefig(path, dpi=130)
 
 
 def _draw_node(axes, name: str, place, *, linked: bool) -> None:  # type: ignore[no-untyped-def]

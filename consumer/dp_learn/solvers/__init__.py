@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from dp_learn.solvers.admm import solve_admm
 from dp_learn.solvers.block_descent import solve_block_descent
 from dp_learn.solvers.standard_form import Solver, StandardForm, Start, standardize, standardize_start
 
-__all__ = ["SOLVERS", "graphical_lasso"]
+__all__ = ["SOLVERS", "graphical_lasso", "solve"]
 
 SOLVERS: dict[str, Solver] = {"cd": solve_block_descent, "admm": solve_admm}
 
@@ -77,17 +77,32 @@ def graphical_lasso(
     components, whose theorems hold for indefinite S as well: zeros between components are in the box.
     """
     problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
-    solve = _check_settings(problem, solver, tol, max_iter, start)
+    solution = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
+    if solution is None:
+        relative = problem.penalty / problem.alpha
+        smallest = smallest_solvable_alpha(problem.covariance, weights=relative)
+        raise NoSolutionError(problem.alpha, max(smallest, math.nextafter(problem.alpha, math.inf)))
+    return solution
+
+
+def solve(
+    problem: Problem, *, solver: str = "cd", tol: float = 1e-6, max_iter: int = 10_000, start: Solution | None = None
+) -> Solution | None:
+    """Solve a checked problem as `graphical_lasso` does; None if it has no solution, at no further cost."""
+    run = _check_settings(problem, solver, tol, max_iter, start)
     variance = problem.covariance.diagonal() + problem.penalty.diagonal()
     if (variance <= 0.0).any():
-        _raise_no_solution(problem)
+        return None
     precision, w = np.diag(1.0 / variance), np.diag(variance)
     singles, components = _components(problem)
     objective = float(np.log(variance[singles]).sum()) + singles.size
     duality_gap, n_iter, status = 0.0, 0, Status.OPTIMAL
     for index in components:
         form = standardize(problem, index)
-        answer = solve(form, _starting_point(problem, form, index, start), gap=tol * index.size, max_iter=max_iter)
+        first = _starting_point(form, index, start)
+        if first is None:
+            return None
+        answer = run(form, first, gap=tol * index.size, max_iter=max_iter)
         block = np.ix_(index, index)
         precision[block] = form.restore_precision(answer.theta)
         w[block] = form.restore_covariance(answer.w)
@@ -124,18 +139,10 @@ def _components(problem: Problem) -> tuple[NDArray[np.intp], list[NDArray[np.int
     return order[sizes[labels[order]] == 1], [block for block in blocks if block.size > 1]
 
 
-def _starting_point(problem: Problem, form: StandardForm, index: NDArray[np.intp], start: Solution | None) -> Start:
-    """Return a positive definite start in the box, warm if possible; raise when the box holds none."""
+def _starting_point(form: StandardForm, index: NDArray[np.intp], start: Solution | None) -> Start | None:
+    """Return a positive definite start in the box, warm if possible; None when the box holds none."""
     warm = None if start is None else standardize_start(start, form, index)
     if warm is not None and is_positive_definite(warm.w):
         return warm
     w = feasible_covariance(form.covariance, form.penalty)
-    if w is None:
-        _raise_no_solution(problem)
-    return Start(w, None if warm is None else warm.theta)
-
-
-def _raise_no_solution(problem: Problem) -> NoReturn:
-    weights = problem.penalty / problem.alpha
-    smallest = smallest_solvable_alpha(problem.covariance, weights=weights)
-    raise NoSolutionError(problem.alpha, max(smallest, math.nextafter(problem.alpha, math.inf)))
+    return None if w is None else Start(w, None if warm is None else warm.theta)

@@ -106,7 +106,7 @@ def test_readme_states_the_guarantee_and_every_column(release: Release) -> None:
     rows = [line for line in readme.splitlines() if line.startswith("| ")][1:]
 
     assert all(sentence in readme for sentence in describe_guarantee(release))
-    assert "dp-learn bundle.tar" in readme
+    assert "dp-bundle trust FINGERPRINT" in readme
     assert [row.split(" | ")[0][2:] for row in rows] == ["height", "weight", "visits"]
     assert all(describe_noise(column) in row for column, row in zip(release.columns, rows, strict=True))
     assert "120 to 220" in rows[0]

@@ -58,7 +58,7 @@ SOUND: dict[str, Any] = {
             "accountant": "gaussian-dp",
             "public": ["the number of rows"],
         },
-        "cumulative": {"releases": 2, "mu": 6.0, "rho": 18.0},
+        "cumulative": {"unit": "row", "releases": 2, "mu": 6.0, "rho": 18.0},
         "software": "dpgraph 0",
     },
 }
@@ -87,7 +87,7 @@ def mixed(**guarantee: Any) -> dict[str, Any]:
     return changed(
         ("predicate.columns", [*COLUMNS, COUNTS]),
         ("predicate.guarantee", {**sound, "public": [], **guarantee}),
-        ("predicate.cumulative", {"releases": 1, "mu": None, "rho": 100.0}),
+        ("predicate.cumulative", {"unit": "row", "releases": 1, "mu": None, "rho": 100.0}),
     )
 
 
@@ -128,7 +128,7 @@ def test_any_numbers_and_names_round_trip(
     points = tuple(EpsilonDelta(epsilon=epsilon, delta=math.nextafter(1, 0)) for epsilon in epsilons)
     guarantee = {**SOUND["predicate"]["guarantee"], "mu": mu, "rho": mu * mu / 2, "public": (), "epsilon_delta": points}
     release = {**SOUND["predicate"], "columns": (column,), "guarantee": guarantee}
-    release["cumulative"] = {"releases": 1, "mu": mu, "rho": mu * mu / 2}
+    release["cumulative"] = {"unit": "row", "releases": 1, "mu": mu, "rho": mu * mu / 2}
     statement = Statement(subject=(), predicate=Release.model_validate(release))
 
     assert Statement.from_bytes(statement.to_bytes()) == statement
@@ -215,11 +215,13 @@ def test_entries_left_out_are_refused(place: str) -> None:
 
 def test_guarantee_of_a_cell_is_its_largest_column() -> None:
     """At cell level the widest column in sigmas decides; at row level all of them."""
-    cell = ("predicate.guarantee.unit", "cell")
+    cell = [("predicate.guarantee.unit", "cell"), ("predicate.cumulative.unit", "cell")]
     curve = ("predicate.guarantee.epsilon_delta", [])
-    assert read(changed(cell, curve, ("predicate.guarantee.mu", 4.0))).predicate.guarantee is not None
-    with pytest.raises(BundleFormatError, match="mu"):
-        read(changed(cell, curve, ("predicate.guarantee.mu", 3.99)))
+    assert read(changed(*cell, curve, ("predicate.guarantee.mu", 4.0))).predicate.guarantee is not None
+    with pytest.raises(BundleFormatError, match="mu is smaller"):
+        read(changed(*cell, curve, ("predicate.guarantee.mu", 3.99)))
+    with pytest.raises(BundleFormatError, match="another unit"):
+        read(changed(cell[0], curve, ("predicate.guarantee.mu", 4.0)))
 
 
 def test_integer_columns_state_rho_and_no_mu() -> None:
@@ -236,7 +238,7 @@ def test_integer_columns_state_rho_and_no_mu() -> None:
 def test_release_without_a_guarantee_says_why_and_totals_nothing() -> None:
     """Only noise that was set from the data may lack a guarantee, and then no total is stated either."""
     derived = [("predicate.guarantee", None), ("predicate.sigma_derived_from_data", True)]
-    nothing = ("predicate.cumulative", {"releases": 1, "mu": None, "rho": None})
+    nothing = ("predicate.cumulative", {"unit": "row", "releases": 1, "mu": None, "rho": None})
     unclipped = [("predicate.columns.0.bounds", None), ("predicate.columns.0.bounds_obtained", "none")]
 
     assert read(changed(*derived, nothing, ("predicate.conditional_mu", 3.0))).predicate.conditional_mu == 3.0
@@ -326,14 +328,14 @@ def searched(bounds_mu: float = 12.0, mu: float = 13.0, rho: float = 84.5) -> di
         ("predicate.guarantee.mu", mu),
         ("predicate.guarantee.rho", rho),
         ("predicate.guarantee.epsilon_delta", []),
-        ("predicate.cumulative", {"releases": 1, "mu": 100.0, "rho": 5000.0}),
+        ("predicate.cumulative", {"unit": "row", "releases": 1, "mu": 100.0, "rho": 5000.0}),
     )
 
 
 def of_entity(**guarantee: Any) -> dict[str, Any]:
     """Return a statement about entities of at most four rows, whose mu is 10."""
     facts = {"unit": "entity", "entity": "who", "max_rows": 4, "mu": 10.0, "rho": 50.0, "epsilon_delta": []}
-    document = changed(("predicate.cumulative", {"releases": 1, "mu": 100.0, "rho": 5000.0}))
+    document = changed(("predicate.cumulative", {"unit": "entity:who", "releases": 1, "mu": 100.0, "rho": 5000.0}))
     document["predicate"]["guarantee"].update({**facts, **guarantee})
     return document
 
@@ -397,7 +399,7 @@ def test_rho_of_integer_entities_counts_rows_and_search() -> None:
     facts = {"unit": "entity", "entity": "who", "max_rows": 4, "bounds_mu": 1.0}
     document = mixed(**facts, rho=(4 * 169 + 1) / 2)
     document["predicate"]["columns"][0] = {**COLUMNS[0], "bounds_obtained": "private-histogram"}
-    document["predicate"]["cumulative"]["rho"] = 400.0
+    document["predicate"]["cumulative"] |= {"unit": "entity:who", "rho": 400.0}
     assert read(document).predicate.guarantee is not None
     for rho in (4 * 169 / 2, (169 + 1) / 2, 169 / 2):
         with pytest.raises(BundleFormatError, match="stated rho is smaller"):

@@ -181,7 +181,7 @@ def test_snr_with_all_bounds_shows_a_conditional_mu() -> None:
     assert conditional == 10.0
     lineage = {"number": 1, "created": "2026-01-01T00:00:00Z", "previous": None}
     document = {"dataset": {"name": "d"}, "lineage": lineage, "n_rows": 2, "columns": columns, "software": "x"}
-    nothing = Cumulative(releases=1, mu=None, rho=None)
+    nothing = Cumulative(unit="row", releases=1, mu=None, rho=None)
     facts = {"guarantee": None, "cumulative": nothing, "conditional_mu": conditional}
     assert Release.model_validate({**document, **facts, "sigma_derived_from_data": True}).guarantee is None
 

@@ -241,7 +241,9 @@ def test_ledger_lists_what_was_spent(people: Path, call: Call) -> None:
     assert "no guarantee" in ended.out
     assert [entry["state"] for entry in document["releases"]] == ["published", "published"]
     assert [entry["cost"]["mu"].get("row") for entry in document["releases"]] == [pytest.approx(3), None]
-    assert document["totals"] == [{"dataset": "people", "unit": "row", "releases": 2, "mu": None, "rho": None}]
+    assert document["totals"] == [
+        {"dataset": "people", "unit": "row", "releases": 2, "mu": None, "rho": None, "other_units_rho": {}}
+    ]
     assert json.loads(call("ledger", "beer", "--json").out) == {"releases": [], "totals": []}
 
 
