@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +21,14 @@ import numpy.typing as npt
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.moments import Moments, merge_moments
 from dp_learn.problem import make_problem
+from dp_learn.solution import Solution
 from dp_learn.solvers import solve
 
 __all__ = ["Selection", "alpha_grid", "cross_validate"]
 
 Floats = npt.NDArray[np.float64]
 _PATH_TOL = 1e-4  # a score needs fewer digits than an estimate
+_PATIENCE = 3  # so many alphas in a row without a better score end the path
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Selection:
     rule : str
         The name of the rule.
     alphas, scores : ndarray of shape (n_alphas,)
-        The path, largest first, and each alpha's score, larger being better; NaN where a fold has no solution.
+        The path, largest first, and each alpha's score, larger being better; NaN where a fold has no solution, and
+        after the path has ended because scores no longer improved.
     """
 
     alpha: float
@@ -84,31 +88,45 @@ def cross_validate(
     """
     if len(folds) < 2:
         raise ParameterError("folds", "at least two", len(folds))
-    scores = np.full((len(folds), len(alphas)), np.nan)
-    for held_out, fold in enumerate(folds):
-        others = [other for index, other in enumerate(folds) if index != held_out]
-        train = others[0]
-        for other in others[1:]:
-            train = merge_moments(train, other)
-        scores[held_out] = _path_scores(
-            debias(train.covariance), debias(fold.covariance), alphas, solver, penalize_diagonal=penalize_diagonal
-        )
-    mean = scores.mean(axis=0)
-    if np.isnan(mean).all():
+    paths = [_HeldOut(folds, index, debias, solver, penalize_diagonal=penalize_diagonal) for index in range(len(folds))]
+    scores = np.full(len(alphas), np.nan)
+    for index, alpha in enumerate(alphas):
+        each = [path.score(float(alpha)) for path in paths]
+        if any(score is None for score in each):
+            break  # a smaller penalty has no solution either
+        scores[index] = np.mean([score for score in each if score is not None])
+        if index - int(np.nanargmax(scores)) >= _PATIENCE:
+            break
+    if np.isnan(scores).all():
         raise EstimationError(
             "no alpha of the path has a solution in every fold: the folds are too small for this noise, give --alpha"
         )
-    return Selection(float(alphas[int(np.nanargmax(mean))]), f"{len(folds)}-fold cross-validation", alphas, mean)
+    return Selection(float(alphas[int(np.nanargmax(scores))]), f"{len(folds)}-fold cross-validation", alphas, scores)
 
 
-def _path_scores(train: Floats, test: Floats, alphas: Floats, solver: str, *, penalize_diagonal: bool) -> Floats:
-    scores = np.full(len(alphas), np.nan)
-    start = None
-    for index, alpha in enumerate(alphas):
-        problem = make_problem(train, float(alpha), penalize_diagonal=penalize_diagonal)
-        start = solve(problem, solver=solver, tol=_PATH_TOL, start=start)
-        if start is None:
-            break  # a smaller penalty has none either
-        logdet = np.linalg.slogdet(start.precision)[1]
-        scores[index] = logdet - np.vdot(test, start.precision)
-    return scores
+class _HeldOut:
+    """One fold's path: the other folds are solved for one alpha after the other, each from the last answer."""
+
+    def __init__(
+        self,
+        folds: Sequence[Moments],
+        index: int,
+        debias: Callable[[Floats], Floats],
+        solver: str,
+        *,
+        penalize_diagonal: bool,
+    ) -> None:
+        others = [fold for position, fold in enumerate(folds) if position != index]
+        self._train = debias(reduce(merge_moments, others).covariance)
+        self._test = debias(folds[index].covariance)
+        self._solver, self._penalize_diagonal = solver, penalize_diagonal
+        self._last: Solution | None = None
+
+    def score(self, alpha: float) -> float | None:
+        """Return the held-out log-likelihood at the next alpha, or None where the other folds have no solution."""
+        problem = make_problem(self._train, alpha, penalize_diagonal=self._penalize_diagonal)
+        self._last = solve(problem, solver=self._solver, tol=_PATH_TOL, start=self._last)
+        if self._last is None:
+            return None
+        precision = self._last.precision
+        return float(np.linalg.slogdet(precision)[1] - np.vdot(self._test, precision))
