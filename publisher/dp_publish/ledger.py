@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,6 +39,7 @@ CREATE TABLE IF NOT EXISTS log (
 )
 """
 _MAX_NAME = 1_000  # characters; what a manifest takes
+_PATIENCE = 60.0  # seconds that a process waits for others
 _SLACK = 1 + 1e-9  # a budget that releases fill exactly must not fail by rounding
 
 
@@ -188,9 +190,9 @@ class Ledger:
         try:
             make_private_folder(self.path.parent)
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+            connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
             try:
-                connection.execute("PRAGMA journal_mode = WAL")
+                _use_write_ahead_log(connection)
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_SCHEMA)
@@ -203,6 +205,20 @@ class Ledger:
                 f"the ledger {self.path} cannot be used ({error}): make sure that it can be read and written, and that "
                 "there is room for it"
             ) from error
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Set the journal mode; SQLite does not wait for others here, as it does everywhere else, so this does."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _append(connection: sqlite3.Connection, books: _Books, content: dict[str, Any]) -> None:
