@@ -23,6 +23,7 @@ from dp_bundle.errors import ParameterError
 __all__ = [
     "MAX_SIGMA",
     "MIN_SIGMA",
+    "check_sigma",
     "discrete_gaussian_variance",
     "estimate_discrete_gaussian_variance",
     "rounded_gaussian_variance",
@@ -32,6 +33,19 @@ MIN_SIGMA = 0.05  # in steps of the grid; below, hardly any value is ever moved
 MAX_SIGMA = 1e9
 _TERMS = range(1, 13)  # at sigma <= 1 the thirteenth term is below 1e-33, and from sigma = 1 on the fourth dual one is
 _BATCH = 1 << 20
+
+
+def check_sigma(sigma: float, name: str = "sigma") -> float:
+    """Return sigma as a float if it is a number from 0.05 to 1e9.
+
+    Raises
+    ------
+    ParameterError
+        It is not; the message calls it `name`.
+    """
+    if not isinstance(sigma, Real) or not MIN_SIGMA <= sigma <= MAX_SIGMA:
+        raise ParameterError(name, f"a number from {MIN_SIGMA:g} to {MAX_SIGMA:g}", sigma)
+    return float(sigma)
 
 
 def discrete_gaussian_variance(sigma: float) -> float:
@@ -55,7 +69,7 @@ def discrete_gaussian_variance(sigma: float) -> float:
     ParameterError
         `sigma` is outside the range.
     """
-    sigma = _check_sigma(sigma)
+    sigma = check_sigma(sigma)
     if sigma < 1.0:
         weights = [_exp_minus(Fraction(k * k, 2) / Fraction(sigma) ** 2) for k in _TERMS]
         moment = math.fsum(k * k * weight for k, weight in zip(_TERMS, weights, strict=True))
@@ -86,7 +100,7 @@ def rounded_gaussian_variance(sigma: float) -> float:
     ParameterError
         `sigma` is outside the range.
     """
-    sigma = _check_sigma(sigma)
+    sigma = check_sigma(sigma)
     if sigma < 1.0:
         return math.fsum((2 * k - 1) * _erfc_root(Fraction((2 * k - 1) ** 2, 8) / Fraction(sigma) ** 2) for k in _TERMS)
     corrections = (
@@ -124,7 +138,7 @@ def estimate_discrete_gaussian_variance(sigma: float, n_draws: int, rng: np.rand
     ----------
     Guo et al. (2025), theorem 4.5. Canonne, Kamath & Steinke (2020), algorithm 3.
     """
-    sigma = _check_sigma(sigma)
+    sigma = check_sigma(sigma)
     if not isinstance(n_draws, Integral) or n_draws < 1:
         raise ParameterError("n_draws", "a whole number, at least 1", n_draws)
     total, missing = 0.0, int(n_draws)
@@ -133,12 +147,6 @@ def estimate_discrete_gaussian_variance(sigma: float, n_draws: int, rng: np.rand
         total += float(accepted @ accepted)
         missing -= accepted.size
     return total / int(n_draws)
-
-
-def _check_sigma(sigma: float) -> float:
-    if not isinstance(sigma, Real) or not MIN_SIGMA <= sigma <= MAX_SIGMA:
-        raise ParameterError("sigma", f"a number from {MIN_SIGMA:g} to {MAX_SIGMA:g}", sigma)
-    return float(sigma)
 
 
 def _exp_minus(t: Fraction) -> float:

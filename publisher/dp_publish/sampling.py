@@ -19,18 +19,17 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
-from numbers import Real
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.noise import MAX_SIGMA, MIN_SIGMA
+from dp_bundle.noise import check_sigma
 from dp_publish.blocks import fill_large_discrete, fill_large_rounded
 from dp_publish.inversion import fill_symmetric
 from dp_publish.keystream import Keystream, SecureKeystream
-from dp_publish.probability_tables import discrete_table, rounded_table
+from dp_publish.probability_tables import Table, discrete_table, rounded_table
 
 __all__ = [
     "fill_discrete_gaussian",
@@ -102,30 +101,28 @@ def sample_discrete_gaussian(
 
 def fill_rounded_gaussian(out: NDArray[np.int64], sigma_in_steps: float, rng: Keystream | None = None) -> None:
     """Overwrite a C-contiguous int64 array as `sample_rounded_gaussian` does, in about 1 MB of further memory."""
-    sigma = _check_sigma("sigma_in_steps", sigma_in_steps)
-    values = _check_out(out)
-    rng = SecureKeystream() if rng is None else rng
-    if sigma < _MAX_TABULATED:
-        fill_symmetric(values, rounded_table(sigma), rng)
-    else:
-        fill_large_rounded(values, sigma, rng)
+    sigma = check_sigma(sigma_in_steps, "sigma_in_steps")
+    _fill(out, sigma, rng, rounded_table, fill_large_rounded)
 
 
 def fill_discrete_gaussian(out: NDArray[np.int64], sigma: float, rng: Keystream | None = None) -> None:
     """Overwrite a C-contiguous int64 array as `sample_discrete_gaussian` does, in about 1 MB of further memory."""
-    sigma = _check_sigma("sigma", sigma)
+    _fill(out, check_sigma(sigma), rng, discrete_table, fill_large_discrete)
+
+
+def _fill(
+    out: NDArray[np.int64],
+    sigma: float,
+    rng: Keystream | None,
+    tabulate: Callable[[float], Table],
+    fill_large: Callable[[NDArray[np.int64], float, Keystream], None],
+) -> None:
     values = _check_out(out)
     rng = SecureKeystream() if rng is None else rng
     if sigma < _MAX_TABULATED:
-        fill_symmetric(values, discrete_table(sigma), rng)
+        fill_symmetric(values, tabulate(sigma), rng)
     else:
-        fill_large_discrete(values, sigma, rng)
-
-
-def _check_sigma(name: str, sigma: float) -> float:
-    if not isinstance(sigma, Real) or not MIN_SIGMA <= sigma <= MAX_SIGMA:
-        raise ParameterError(name, f"a number from {MIN_SIGMA:g} to {MAX_SIGMA:g}", sigma)
-    return float(sigma)
+        fill_large(values, sigma, rng)
 
 
 def _check_size(size: int | Sequence[int]) -> tuple[int, ...]:
