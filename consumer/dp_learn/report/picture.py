@@ -17,6 +17,8 @@ __all__ = ["draw_graph"]
 
 _POSITIVE, _NEGATIVE, _NODE = "#1f6fb4", "#c4452d", "#f2f2ee"
 _MAX_DRAWN_EDGES = 400
+_INCH_PER_LETTER = 0.065
+_LONGEST_NAME = 36
 _FULL_WIDTH = 0.2  # a partial correlation of this size is drawn at full width, if there is no stronger one
 
 
@@ -28,7 +30,8 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str) -> None:
     graph = to_networkx(estimate)
     ranked = sorted(graph.edges(data=True), key=lambda edge: -edge[2]["weight"])
     drawn = ranked[:_MAX_DRAWN_EDGES]
-    side = float(np.clip(5 + 0.12 * graph.number_of_nodes(), 7, 24))
+    longest = max(len(_shortened(name)) for name in estimate.columns)
+    side = float(np.clip(4 + 0.12 * graph.number_of_nodes() + 0.1 * longest, 7, 24))
     figure = Figure(figsize=(side, side), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -47,7 +50,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str) -> None:
     axes.set_xlabel(f"{len(ranked)} edge{'' if len(ranked) == 1 else 's'}{shown}{widest}")
     handles = [Line2D([], [], color=_POSITIVE, lw=2), Line2D([], [], color=_NEGATIVE, lw=2)]
     axes.legend(handles, ["positive", "negative"], loc="lower right", frameon=False)
-    reach = 1.05 + 3.4 / side  # room for the names
+    reach = 1.12 / (1 - 2 * _INCH_PER_LETTER * longest / side)  # room for the names
     axes.set(xticks=[], yticks=[], aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -61,7 +64,7 @@ def _draw_node(axes, name: str, place, *, linked: bool) -> None:  # type: ignore
     turned = angle + 180 if abs(angle) > 90 else angle
     axes.plot(*place, "o", ms=7, mfc=_NODE, mec="#333333" if linked else "#aaaaaa", zorder=2)
     axes.annotate(
-        name,
+        _shortened(name),
         1.06 * np.asarray(place),
         rotation=turned,
         rotation_mode="anchor",
@@ -71,3 +74,8 @@ def _draw_node(axes, name: str, place, *, linked: bool) -> None:  # type: ignore
         fontsize=8,
         annotation_clip=False,
     )
+
+
+def _shortened(name: str) -> str:
+    shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    return shown.replace("$", r"\$")  # or matplotlib would read mathematics
