@@ -77,6 +77,8 @@ def open_table(source: Source) -> Table:
     if isinstance(source, pa.Table):
         return _typed_table(source.schema, _batches_of_table(source))
     path = Path(source)
+    if not path.exists():
+        raise SchemaError(f"{path} cannot be read as a table: there is no such file or folder")
     try:
         return _open_path(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
