@@ -7,24 +7,70 @@ semidefinite ``Z != 0`` has ``<S, Z> + sum_ij L_ij |Z_ij| <= 0``, since that sum
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_learn.checks import check_covariance, check_free_diagonal, check_weights
-from dp_learn.linalg import FloatArray, eigendecomposition, is_positive_definite, raise_to_semidefinite
+from dp_learn.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
 from dp_learn.max_norm import project_max_norm
 
-__all__ = ["feasible_covariance", "smallest_solvable_alpha", "soft_threshold"]
+__all__ = ["Feasibility", "Verdict", "feasible_covariance", "judge_box", "smallest_solvable_alpha", "soft_threshold"]
 
-FIRST_FLOOR = 1e-3  # the smallest eigenvalue asked for at first, in units of the variances
-LAST_FLOOR = 1e-11  # a box without a matrix this definite is unsolvable in double precision
+RESOLUTION = 1e-11  # a box in which no smallest eigenvalue exceeds this, in units of the variances, is at the boundary
 MAX_ITER = 5000
-RTOL = 5e-5  # width of the bounds on the smallest alpha, relative to it
+TINIEST = 1e-12  # relative to the largest alpha that could be needed: rounding
+RTOL = 1e-4  # width of the bounds on the smallest alpha, relative to it
+MARGIN = 5e-5  # added to the upper one, so that the box at the alpha returned has an interior
+
+
+class Verdict(StrEnum):
+    """Whether a box holds a positive definite matrix."""
+
+    SOLVABLE = "solvable"
+    UNSOLVABLE = "unsolvable"
+    BOUNDARY = "boundary"
+
+
+@dataclass(frozen=True, eq=False)
+class Feasibility:
+    """A verdict with its proof.
+
+    Attributes
+    ----------
+    w : ndarray, shape (p, p), or None
+        A positive definite matrix in the box: the proof of `solvable`.
+    certificate : ndarray, shape (p, p)
+        A positive semidefinite Z of unit trace, the proof of `reach`; zero when it was not needed.
+    reach : float
+        ``<S, Z> + sum_ij L_ij |Z_ij|``: no matrix in the box has a larger smallest eigenvalue, so that at zero or
+        below there is no positive definite one. 1 when no certificate was needed.
+    """
+
+    w: FloatArray | None
+    certificate: FloatArray
+    reach: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """`boundary` when neither proof was found, as no matrix of the box is further from singular than `reach`.
+
+        That is a number of the size of rounding errors, unless the iterations were used up.
+        """
+        if self.w is not None:
+            return Verdict.SOLVABLE
+        return Verdict.UNSOLVABLE if self.reach <= 0.0 else Verdict.BOUNDARY
 
 
 def feasible_covariance(s: FloatArray, penalty: FloatArray) -> FloatArray | None:
-    """Return a positive definite matrix in the box, or None when there is none.
+    """Return a positive definite matrix in the box, or None when `judge_box` finds none."""
+    return judge_box(s, penalty).w
+
+
+def judge_box(s: FloatArray, penalty: FloatArray, *, max_iter: int = MAX_ITER) -> Feasibility:
+    """Find a positive definite matrix in the box, or prove that there is none.
 
     Parameters
     ----------
@@ -32,36 +78,30 @@ def feasible_covariance(s: FloatArray, penalty: FloatArray) -> FloatArray | None
         Unit diagonal.
     penalty : ndarray, shape (p, p)
         Zero diagonal; entries may be 0 or inf.
+    max_iter : int
+        Most eigendecompositions.
 
     Notes
     -----
-    Three guesses cost one Cholesky factorisation each; failing these, ADMM looks for a point common to the box and
-    to the matrices with eigenvalues above a floor, and lowers the floor when a certificate proves it too high.
+    Three guesses cost one Cholesky factorisation each. Failing these, the smallest t is sought for which a positive
+    semidefinite matrix with a diagonal of t has its other entries in the box: the box has a positive definite matrix
+    exactly when t < 1, and ``1 - t`` is the largest smallest eigenvalue of any of its matrices.
     """
     soft = soft_threshold(s, penalty)
     for guess in (soft, s.copy(), 0.5 * (soft + s)):
         if is_positive_definite(guess):
-            return guess
-    low, high = s - penalty, s + penalty
-    box, dual, floor = soft, np.zeros_like(s), FIRST_FLOOR
-    bounded = bool(np.isfinite(penalty).all())
-    for n_iter in range(1, MAX_ITER + 1):
-        d, q = eigendecomposition(box - dual)
-        k = int(np.searchsorted(d, floor))
-        root: FloatArray = q[:, :k] * np.sqrt(floor - d[:k])
-        lift = root @ root.T
-        target = box + lift  # the projection onto the cone, plus the dual
-        box = np.clip(target, low, high)
-        dual = target - box
-        if is_positive_definite(box):
-            return box
-        if n_iter % 5 == 0:
-            z = lift if bounded else raise_to_semidefinite(dual)
-            reach = _largest_smallest_eigenvalue(s, penalty, z)
-            if reach < LAST_FLOOR:
-                return None
-            floor = min(floor, 0.3 * reach)
-    return None
+            return Feasibility(guess, np.zeros_like(s), 1.0)
+    unit = np.eye(s.shape[0])
+    hollow = s - unit
+    inside = soft + (0.1 - smallest_eigenvalue(soft)) * unit
+    found = project_max_norm(hollow, penalty, unit, inside, decide=(1.0, 1.0 - RESOLUTION), max_iter=max_iter)
+    reach = 1.0 - found.lower_bound
+    if found.distance < 1.0:
+        w = np.clip(found.matrix, s - penalty, s + penalty)
+        np.fill_diagonal(w, 1.0)
+        if is_positive_definite(w):
+            return Feasibility(w, found.certificate, reach)
+    return Feasibility(None, found.certificate, reach)
 
 
 def smallest_solvable_alpha(
@@ -79,8 +119,8 @@ def smallest_solvable_alpha(
     Returns
     -------
     float
-        At this alpha a solution exists, and 2e-4 below it (relatively) provably none; 0 for a positive definite
-        covariance, which needs no penalty; inf when no alpha helps, because the free entries alone are indefinite.
+        At this alpha a solution exists, and 1.5e-4 below it (relatively) provably none; 0 for a positive definite
+        covariance, and wherever any alpha will do; inf when none helps, because the free entries alone are indefinite.
 
     Raises
     ------
@@ -97,11 +137,18 @@ def smallest_solvable_alpha(
         return 0.0
     costly = np.isfinite(w) & (w > 0.0)
     needed = float((np.abs(s[costly]) / w[costly]).max(initial=0.0))
-    inside = _find_inside(s, w, needed) if needed > 0.0 else None
+    if needed == 0.0:  # all costly entries are zero, and the scale is that of the free ones
+        needed = float(np.abs(s).max()) / float(w[costly].max(initial=1.0)) or 1.0
+    inside = _find_inside(s, w, needed)
     if inside is None:
         return math.inf
-    projection = project_max_norm(s, w, inside, rtol=RTOL, max_iter=MAX_ITER)
-    alpha = projection.distance * (1.0 + RTOL)
+    if not costly.any():
+        return 0.0
+    free, finite = np.where(np.isinf(w), np.inf, 0.0), np.where(np.isinf(w), 0.0, w)
+    projection = project_max_norm(s, free, finite, inside, rtol=RTOL, max_iter=MAX_ITER)
+    alpha = projection.distance * (1.0 + MARGIN)
+    if alpha <= TINIEST * needed:  # semidefinite, so that any alpha will do
+        return 0.0
     while alpha < needed:
         share = (alpha - projection.distance) / (2.0 * needed)
         if is_positive_definite((1.0 - share) * projection.matrix + share * inside):
@@ -114,15 +161,6 @@ def soft_threshold(s: FloatArray, penalty: FloatArray) -> FloatArray:
     """Return the matrix of the box ``|W - S| <= L`` whose entries are nearest to zero."""
     shrunk: FloatArray = s - np.clip(s, -penalty, penalty)
     return shrunk
-
-
-def _largest_smallest_eigenvalue(s: FloatArray, penalty: FloatArray, z: FloatArray) -> float:
-    """Return an upper bound on the smallest eigenvalue of any matrix in the box, from a positive semidefinite Z."""
-    trace = float(np.trace(z))
-    if trace <= 0.0:
-        return math.inf
-    nonzero = z != 0.0
-    return float(s[nonzero] @ z[nonzero] + penalty[nonzero] @ np.abs(z[nonzero])) / trace
 
 
 def _find_inside(s: FloatArray, w: FloatArray, needed: float) -> FloatArray | None:

@@ -1,18 +1,21 @@
 r"""The nearest positive semidefinite matrix in a weighted max norm (CoCoLasso's step), with a proof of the distance.
 
 The matrix found bounds the smallest distance from above; a positive semidefinite certificate Z bounds it from below,
-because every positive semidefinite W within distance t has ``0 <= <W, Z> <= <S, Z> + t sum_ij w_ij |Z_ij|``.
+because every positive semidefinite W within distance t has ``0 <= <W, Z> <= <S, Z> + t sum_ij w_ij |Z_ij|``. Entries
+may have an allowance besides, a distance that costs nothing; one loop then also says whether a given box holds a
+definite matrix (see `feasibility`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_learn.checks import check_covariance, check_free_diagonal
 from dp_learn.linalg import (
+    Anderson,
     FloatArray,
     balancing_factor,
     negative_part,
@@ -24,22 +27,26 @@ __all__ = ["MaxNormProjection", "nearest_psd_max_norm", "project_max_norm"]
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two evaluations of the bounds
-BALANCE_EVERY = 10  # iterations between two changes of rho
-RESOLUTION = 1e-13  # distances below this are rounding, relative to the entries
+BALANCE_EVERY = 5  # iterations between two changes of rho
+FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations
+LEAST_SHARE = 0.01  # columns that the certificate leaves out count as this much of an average one in a change of units
+RESOLUTION = 1e-13  # eigenvalues below this are rounding, relative to the entries
 
 
 @dataclass(frozen=True, eq=False)
 class MaxNormProjection:
     """A positive semidefinite matrix near S, with both bounds on the smallest possible distance.
 
+    With an allowance A the distance is the least t with ``|matrix - S| <= A + t w``.
+
     Attributes
     ----------
     matrix : ndarray, shape (p, p)
         Positive semidefinite.
     distance : float
-        ``max_ij |matrix_ij - S_ij| / w_ij``, an upper bound on the smallest distance.
+        ``max_ij (|matrix_ij - S_ij| - A_ij) / w_ij``, an upper bound on the smallest distance.
     lower_bound : float
-        No positive semidefinite matrix is closer: ``-<S, Z> / sum_ij w_ij |Z_ij|``.
+        No positive semidefinite matrix is closer: ``-(<S, Z> + sum_ij A_ij |Z_ij|) / sum_ij w_ij |Z_ij|``.
     certificate : ndarray, shape (p, p)
         The positive semidefinite Z that proves it.
     n_iter : int
@@ -86,7 +93,7 @@ def nearest_psd_max_norm(
         inside = np.diag(s.diagonal() / scale)
     else:
         inside = np.eye(s.shape[0])
-    unit = project_max_norm(s / scale, weights, inside, rtol=rtol, max_iter=max_iter)
+    unit = project_max_norm(s / scale, np.zeros_like(s), weights, inside, rtol=rtol, max_iter=max_iter)
     matrix = scale * unit.matrix
     return MaxNormProjection(
         matrix, float(np.abs(matrix - s).max()), scale * unit.lower_bound, unit.certificate, unit.n_iter
@@ -94,83 +101,139 @@ def nearest_psd_max_norm(
 
 
 def project_max_norm(
-    s: FloatArray, weights: FloatArray, inside: FloatArray, *, rtol: float, max_iter: int
+    s: FloatArray,
+    allowance: FloatArray,
+    weights: FloatArray,
+    inside: FloatArray,
+    *,
+    rtol: float = 0.0,
+    decide: tuple[float, float] = (-math.inf, math.inf),
+    max_iter: int,
 ) -> MaxNormProjection:
-    """Minimise t subject to W positive semidefinite and ``|W - S| <= t * weights``, by over-relaxed ADMM.
+    """Minimise t >= 0 subject to W positive semidefinite and ``|W - S| <= allowance + t * weights``.
+
+    ADMM, over-relaxed and with Anderson acceleration. Its map is one of the matrix H alone: the matrix of the widened
+    box nearest to H, what is left over (the scaled dual), and the semidefinite projection. Now and then the units of
+    the columns are changed so that certificate and matrix have proportional diagonals.
 
     Parameters
     ----------
     s : ndarray, shape (p, p)
         Symmetric, with entries of order one.
+    allowance : ndarray, shape (p, p)
+        Symmetric, non-negative, inf where an entry moves at no cost.
     weights : ndarray, shape (p, p)
-        Symmetric, non-negative: 0 keeps an entry as it is, inf lets it move at no cost.
+        Symmetric, non-negative, finite; 0 where an entry keeps to its allowance.
     inside : ndarray, shape (p, p)
-        A positive definite matrix equal to S where the weights are zero: iterates are drawn towards it until they
-        are positive semidefinite themselves.
-    rtol, max_iter : float, int
+        A positive definite matrix within the allowance where the weights are zero: iterates are drawn towards it
+        until they are positive semidefinite themselves.
+    rtol : float
         As in `nearest_psd_max_norm`.
+    decide : (float, float)
+        Stop also when the distance is below the first number, or the lower bound above the second.
+    max_iter : int
+        Most eigendecompositions.
 
     References
     ----------
     Boyd, Parikh, Chu, Peleato and Eckstein (2011), sections 3.3 to 3.4.
     """
-    costly = np.isfinite(weights) & (weights > 0.0)
-    w = np.where(costly, weights, 0.0)
-    floor = smallest_eigenvalue(inside)
-    box, dual = s, np.zeros_like(s)
-    matrix, upper = inside, _distance(inside, s, w, costly)
-    certificate, lower = dual, 0.0
-    rho, n_iter = 1.0 / s.shape[0], 0
-    while n_iter < max_iter and upper - lower > max(rtol * upper, RESOLUTION):
+    size = _Sizes(s, allowance, weights, np.ones_like(s))
+    floor = max(smallest_eigenvalue(inside), float(np.finfo(float).tiny))
+    matrix, upper, certificate, lower = inside, size.distance(inside), np.zeros_like(s), 0.0
+    bounded = bool(np.isfinite(allowance).all())
+    h, anderson = s.copy(), Anderson(s.shape[0])
+    rounding = 10.0 * RESOLUTION * (1.0 + upper / floor)  # what is lost by drawing a singular matrix inside
+    rho, n_iter, next_change = 1.0 / s.shape[0], 0, FIRST_CHANGE_OF_UNITS
+    while n_iter < max_iter and upper - lower > max(rtol * upper, rounding):
         n_iter += 1
+        dual = size.excess(h, 1.0 / rho)
+        box = h - dual
         negative = negative_part(box - dual)
         psd = box - dual + negative
-        before, excess = box, RELAXATION * psd + (1.0 - RELAXATION) * box + dual - s
-        dual = _project_weighted_l1_ball(excess, w, weights == 0.0, costly, 1.0 / rho)
-        box = s + excess - dual
         if n_iter % CHECK_EVERY == 0:
-            z = negative if np.isfinite(weights).all() else raise_to_semidefinite(dual)
-            norm = float((w * np.abs(z)).sum())
-            bound = -float((s * z).sum()) / norm if norm > 0.0 else 0.0
+            z = (negative if bounded else raise_to_semidefinite(dual)) * size.outer
+            bound, norm = size.bound(z)
             if bound > lower:
                 certificate, lower = z / norm, bound
-            candidate = _draw_inside(box, inside, floor)
-            distance = _distance(candidate, s, w, costly)
+            candidate = _draw_inside(box / size.outer, inside, floor)
+            distance = size.distance(candidate)
             if distance < upper:
                 matrix, upper = candidate, distance
+            if upper < decide[0] or lower > decide[1]:
+                break
+        h = anderson.next_point(h, RELAXATION * psd + (1.0 - RELAXATION) * box + dual)
         if n_iter % BALANCE_EVERY == 0:
-            factor = balancing_factor(psd - box, box - s, box - before, dual)
-            rho, dual = rho * factor, dual / factor
+            dual = size.excess(h, 1.0 / rho)
+            after = h - dual
+            factor = balancing_factor(psd - box, box - size.s, after - box, dual)
+            if n_iter >= next_change:
+                next_change *= 2
+                change = size.change_units(negative, after)
+                h = after * change + dual / change
+                anderson.forget()
+            elif factor != 1.0:
+                rho, h = rho * factor, after + dual / factor
+                anderson.forget()
     return MaxNormProjection(matrix, upper, lower, certificate, n_iter)
 
 
-def _distance(matrix: FloatArray, s: FloatArray, w: FloatArray, costly: NDArray[np.bool_]) -> float:
-    """Return the largest weighted change of an entry."""
-    moved = np.abs(matrix - s)
-    return float(np.divide(moved, w, out=np.zeros_like(s), where=costly).max())
+class _Sizes:
+    """The widening box in the units of the moment: ``outer`` takes a matrix there and a certificate back."""
 
+    def __init__(self, s: FloatArray, allowance: FloatArray, weights: FloatArray, outer: FloatArray) -> None:
+        self.first = s, allowance, weights
+        self.s, self.allowance, self.weights, self.outer = s, allowance, weights, outer
+        self.costly = weights > 0.0
 
-def _project_weighted_l1_ball(
-    c: FloatArray, w: FloatArray, free: NDArray[np.bool_], costly: NDArray[np.bool_], radius: float
-) -> FloatArray:
-    """Return the nearest V with ``sum w |V| <= radius`` over costly entries, V = c where free, V = 0 elsewhere."""
-    size = np.abs(c)
-    threshold = 0.0
-    a, b = (size * w)[costly], (w * w)[costly]
-    if a.sum() > radius:
-        active = np.ones(a.shape, dtype=np.bool_)
-        for _ in range(100):  # Michelot's iteration: finite, and short in practice
-            higher = (float(a[active].sum()) - radius) / float(b[active].sum())
-            if higher <= threshold * (1.0 + 1e-15):
-                break
-            threshold = higher
-            active = a > threshold * b
-    projected = np.where(costly, np.sign(c) * np.maximum(size - threshold * w, 0.0), 0.0)
-    return np.where(free, c, projected)
+    def distance(self, matrix: FloatArray) -> float:
+        """Return the least t at which the box in its first units holds `matrix`."""
+        s, allowance, weights = (x[self.costly] for x in self.first)
+        return float(((np.abs(matrix[self.costly] - s) - allowance) / weights).max(initial=0.0))
+
+    def bound(self, z: FloatArray) -> tuple[float, float]:
+        """Return the lower bound on t that Z in the first units proves, and ``sum w |Z|``."""
+        s, allowance, weights = self.first
+        norm = float((weights * np.abs(z)).sum())
+        if norm <= 0.0:
+            return 0.0, 1.0
+        nonzero = z != 0.0
+        linear = float(s[nonzero] @ z[nonzero] + allowance[nonzero] @ np.abs(z[nonzero]))
+        return -linear / norm, norm
+
+    def excess(self, h: FloatArray, radius: float) -> FloatArray:
+        """Return how far H is outside of the box that is wide enough for ``sum w |excess| <= radius``."""
+        moved = h - self.s
+        beyond = np.abs(moved) - self.allowance
+        w = self.weights[self.costly]
+        a, b = beyond[self.costly] * w, w * w
+        active = a > 0.0
+        width = 0.0
+        if a[active].sum() > radius:
+            for _ in range(100):  # Michelot's iteration: finite, and short in practice
+                wider = (float(a[active].sum()) - radius) / float(b[active].sum())
+                if wider <= width * (1.0 + 1e-15):
+                    break
+                width = wider
+                active = a > width * b
+        outside: FloatArray = np.sign(moved) * np.maximum(beyond - width * self.weights, 0.0)
+        return outside
+
+    def change_units(self, z: FloatArray, w: FloatArray) -> FloatArray:
+        """Make the diagonals of certificate and matrix proportional; return the factor of the matrix."""
+        d, e = z.diagonal(), w.diagonal()
+        share = d / d.mean() + LEAST_SHARE if d.mean() > 0.0 else np.ones_like(d)
+        spread = np.maximum(e / e.mean(), LEAST_SHARE) if e.mean() > 0.0 else np.ones_like(e)
+        root = (share / spread) ** 0.25
+        root = root / np.exp(np.log(root).mean())
+        factor: FloatArray = np.outer(root, root)
+        self.s, self.allowance, self.weights = self.s * factor, self.allowance * factor, self.weights * factor
+        self.outer = self.outer * factor
+        return factor
 
 
 def _draw_inside(box: FloatArray, inside: FloatArray, floor: float) -> FloatArray:
     """Mix in just enough of a positive definite matrix to be positive semidefinite."""
-    lacking = max(0.0, -smallest_eigenvalue(box)) + 1e-13
+    lacking = max(0.0, -smallest_eigenvalue(box)) + RESOLUTION
     share = lacking / (lacking + floor)
     return (1.0 - share) * box + share * inside

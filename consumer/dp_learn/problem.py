@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 from dp_learn.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
 from dp_learn.linalg import FloatArray, logdet
 
-__all__ = ["Problem", "certify", "duality_gap", "make_problem", "objective"]
+__all__ = ["ROUNDING", "Problem", "certify", "duality_gap", "make_problem", "objective", "rounding_allowance"]
 
+ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, logarithms of determinants included
 BOX_TOLERANCE = 1e-10  # a dual matrix this far outside its box, relative to the largest entry, is still rounding
 
 
@@ -69,9 +70,10 @@ def make_problem(
     """
     s = check_covariance(covariance)
     alpha = check_alpha(alpha)
-    w = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal)
-    check_free_diagonal(s, w)
-    return Problem(s, alpha * w, alpha)
+    penalty = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal)
+    check_free_diagonal(s, penalty)
+    penalty *= alpha
+    return Problem(s, penalty, alpha)
 
 
 def objective(problem: Problem, theta: FloatArray) -> float:
@@ -84,7 +86,7 @@ def objective(problem: Problem, theta: FloatArray) -> float:
     theta : ndarray, shape (p, p)
         A symmetric matrix.
     """
-    return _linear_term(problem.covariance, problem.penalty, theta) - logdet(theta)
+    return _linear_term(problem.covariance, problem.penalty, theta)[0] - logdet(theta)
 
 
 def duality_gap(problem: Problem, theta: FloatArray, w: FloatArray) -> float:
@@ -113,15 +115,26 @@ def duality_gap(problem: Problem, theta: FloatArray, w: FloatArray) -> float:
 def certify(s: FloatArray, penalty: FloatArray, theta: FloatArray, w: FloatArray) -> tuple[float, float]:
     """Return the objective at `theta` and its gap to the dual value at `w`, which the caller knows to be in its box.
 
-    Both are inf when `theta` is not positive definite; the gap also when `w` is not.
+    Both are inf when `theta` is not positive definite; the gap also when `w` is not. The gap includes what rounding may
+    have taken from it: where `theta` is huge, the objective is a small difference of large numbers.
     """
-    value = _linear_term(s, penalty, theta) - logdet(theta)
+    linear, size = _linear_term(s, penalty, theta)
+    value = linear - logdet(theta)
     logdet_w = logdet(w) if value < math.inf else -math.inf
-    return value, value - logdet_w - s.shape[0]
+    return value, value - logdet_w - s.shape[0] + ROUNDING * size
 
 
-def _linear_term(s: FloatArray, penalty: FloatArray, theta: FloatArray) -> float:
-    """Return ``<S, Theta> + sum L |Theta|``, over the entries that are not zero: inf times zero is zero here."""
+def rounding_allowance(problem: Problem, theta: FloatArray) -> float:
+    """Return by how much rounding may have lowered the objective at a precision matrix, or its gap."""
+    return ROUNDING * _linear_term(problem.covariance, problem.penalty, theta)[1]
+
+
+def _linear_term(s: FloatArray, penalty: FloatArray, theta: FloatArray) -> tuple[float, float]:
+    """Return ``<S, Theta> + sum L |Theta|``, and the same of absolute values: the size of what is added up.
+
+    Only entries that are not zero count: inf times zero is zero here.
+    """
     support = np.flatnonzero(theta)
-    t = theta.ravel()[support]
-    return float(s.ravel()[support] @ t + penalty.ravel()[support] @ np.abs(t))
+    t, own = theta.ravel()[support], s.ravel()[support]
+    penalties = float(penalty.ravel()[support] @ np.abs(t))
+    return float(own @ t) + penalties, float(np.abs(own) @ np.abs(t)) + penalties

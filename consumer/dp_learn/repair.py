@@ -70,7 +70,7 @@ def repair_covariance(covariance: ArrayLike, method: str = "none", *, rtol: floa
     Datta and Zou (2017), section 2.2, for `maxnorm`.
     """
     if method not in list(RepairMethod):
-        raise ParameterError("method", "one of " + ", ".join(RepairMethod), method)
+        raise ParameterError("repair", "one of " + ", ".join(RepairMethod), method)
     s = check_covariance(covariance)
     d, q = eigendecomposition(s)
     if d[0] >= 0.0 and method != RepairMethod.NONE:

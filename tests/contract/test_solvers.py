@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,3 +169,54 @@ def test_warm_start_saves_work_and_is_not_changed(solver: str) -> None:
     assert warm.status is Status.OPTIMAL
     assert warm.n_iter <= cold.n_iter + 5
     np.testing.assert_allclose(warm.precision, cold.precision, atol=1e-3)
+
+
+BENCHMARK = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "indefinite.py"))
+
+
+def check_indefinite(count: int, sizes: tuple[int, ...]) -> None:
+    """Check every solver on seeded indefinite problems, a third of which have no solution."""
+    for case in BENCHMARK["make_cases"](count, sizes):
+        judged = [BENCHMARK["judge_ours"](case, solver) for solver in SOLVERS]
+        expected = "certified" if case.factor > 1.0 else "none, named"
+        assert [verdict for verdict, _ in judged] == [expected] * len(SOLVERS)
+        if case.factor > 1.0:
+            p = case.covariance.shape[0]
+            in_objective, in_entries = BENCHMARK["disagreement"](case, [solution for _, solution in judged])
+            assert in_objective <= BENCHMARK["TOL"]
+            # a gap of g moves Theta by about sqrt(2 g) in its own norm, and so an entry relative to the diagonals
+            assert in_entries <= 2.0 * np.sqrt(2.0 * BENCHMARK["TOL"] * p)
+
+
+def test_indefinite_problems_are_certified_or_proven_unsolvable() -> None:
+    """Every solver returns a certified optimum or the error that a certificate backs, and all agree."""
+    check_indefinite(20, (10, 30))
+
+
+@pytest.mark.slow
+def test_two_hundred_indefinite_problems() -> None:
+    """The same on the two hundred problems of the benchmark, of up to a hundred columns."""
+    check_indefinite(200, BENCHMARK["SIZES"])
+
+
+@pytest.mark.parametrize(("solver", "most"), [("admm", 400), ("newton", 25)])
+def test_few_iterations_near_the_boundary(solver: str, most: int) -> None:
+    """One per cent above the smallest solvable alpha, acceleration and second-order steps still pay."""
+    s = autoregressive(50, 100, seed=6, noise=1.0)
+    s = s + (0.1 - min(0.0, s.diagonal().min())) * np.eye(50)
+    alpha = 1.01 * smallest_solvable_alpha(s, penalize_diagonal=False)
+    solution = graphical_lasso(s, alpha, solver=solver, penalize_diagonal=False)
+    assert solution.status is Status.OPTIMAL
+    assert solution.n_iter <= most
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("tol", [1.0, 0.1, 1e-3])
+def test_a_loose_tolerance_is_reached(solver: str, tol: float) -> None:
+    """A gap of the order of the number of columns is asked for seldom, but it is reached as well."""
+    s = autoregressive(40, 20, seed=7, noise=1.0)
+    s = s + (0.1 - min(0.0, s.diagonal().min())) * np.eye(40)
+    alpha = 1.02 * smallest_solvable_alpha(s, penalize_diagonal=False)
+    solution = graphical_lasso(s, alpha, solver=solver, penalize_diagonal=False, tol=tol)
+    assert solution.status is Status.OPTIMAL
+    assert 0.0 <= solution.duality_gap <= tol * 40

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,17 +13,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_bundle.errors import NoSolutionError, ParameterError
 from dp_learn.feasibility import feasible_covariance, smallest_solvable_alpha
-from dp_learn.linalg import is_positive_definite
+from dp_learn.linalg import FloatArray, is_positive_definite
 from dp_learn.problem import Problem, make_problem
 from dp_learn.solution import Solution, Status
-from dp_learn.solvers._kernels import label_components
+from dp_learn.solvers._block_kernels import label_components, shrink_into_box
+from dp_learn.solvers._sparse_kernels import is_dominant, off_diagonal_rows
 from dp_learn.solvers.admm import solve_admm
+from dp_learn.solvers.auto import solve_auto
 from dp_learn.solvers.block_descent import solve_block_descent
-from dp_learn.solvers.standard_form import Solver, StandardForm, Start, standardize, standardize_start
+from dp_learn.solvers.newton import solve_newton
+from dp_learn.solvers.sparse_certificate import is_sparse, sparse_logdet
+from dp_learn.solvers.standard_form import Answer, Solver, StandardForm, Start, restore, standardize, standardize_start
 
 __all__ = ["SOLVERS", "graphical_lasso", "solve"]
 
-SOLVERS: dict[str, Solver] = {"cd": solve_block_descent, "admm": solve_admm}
+SOLVERS: dict[str, Solver] = {"cd": solve_block_descent, "admm": solve_admm, "newton": solve_newton}
+
+AUTO = "auto"
+RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
+WORTH_A_THREAD = 300  # columns of a component: with two of these, two threads begin to pay
+
+Piece = tuple[StandardForm, Answer]
 
 _SEVERITY = list(Status)  # the worst component names the status of the whole
 
@@ -46,8 +59,9 @@ def graphical_lasso(
         S, symmetric; solved as it is whenever a solution exists, positive definite or not.
     alpha : float
         Strength of the penalty, > 0, in the units of `covariance`.
-    solver : {"cd", "admm"}
-        Block coordinate descent, or the alternating direction method of multipliers.
+    solver : {"cd", "admm", "newton", "auto"}
+        Block coordinate descent, the alternating direction method of multipliers, proximal Newton, or whichever suits a
+        component.
     weights : array, shape (p, p), optional
         Symmetric, non-negative; 0 leaves an entry unpenalised, inf forbids the edge. Ones by default.
     penalize_diagonal : bool
@@ -79,10 +93,15 @@ def graphical_lasso(
     problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
     solution = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
     if solution is None:
-        relative = problem.penalty / problem.alpha
-        smallest = smallest_solvable_alpha(problem.covariance, weights=relative)
-        raise NoSolutionError(problem.alpha, max(smallest, math.nextafter(problem.alpha, math.inf)))
+        raise NoSolutionError(problem.alpha, _smallest_alpha(problem))
     return solution
+
+
+def _smallest_alpha(problem: Problem) -> float:
+    """Return the smallest alpha that has a solution, which in double precision is above one that has none."""
+    relative = problem.penalty / problem.alpha
+    smallest = smallest_solvable_alpha(problem.covariance, weights=relative)
+    return smallest if smallest > problem.alpha else problem.alpha * (1.0 + RESOLUTION)
 
 
 def solve(
@@ -93,33 +112,55 @@ def solve(
     variance = problem.covariance.diagonal() + problem.penalty.diagonal()
     if (variance <= 0.0).any():
         return None
-    precision, w = np.diag(1.0 / variance), np.diag(variance)
     singles, components = _components(problem)
-    objective = float(np.log(variance[singles]).sum()) + singles.size
-    duality_gap, n_iter, status = 0.0, 0, Status.OPTIMAL
-    for index in components:
+
+    def solve_component(index: NDArray[np.intp]) -> Piece | None:
         form = standardize(problem, index)
         first = _starting_point(form, index, start)
-        if first is None:
+        return None if first is None else (form, run(form, first, gap=tol * index.size, max_iter=max_iter))
+
+    pieces = _map(solve_component, components)
+    if pieces and pieces[0] is not None and components[0].size == problem.n_features:
+        precision, w = pieces[0][1].theta, pieces[0][1].w  # restored in place
+    else:
+        precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
+        precision[singles, singles], w[singles, singles] = 1.0 / variance[singles], variance[singles]
+    objective = float(np.log(variance[singles]).sum()) + singles.size
+    duality_gap, n_iter, status, used = 0.0, 0, Status.OPTIMAL, set[str]()
+    for index, piece in zip(components, pieces, strict=True):
+        if piece is None:
             return None
-        answer = run(form, first, gap=tol * index.size, max_iter=max_iter)
-        block = np.ix_(index, index)
-        precision[block] = form.restore_precision(answer.theta)
-        w[block] = form.restore_covariance(answer.w)
+        form, answer = piece
+        restore(form, answer, index, precision, w)
         objective += answer.objective - 2.0 * float(np.log(form.scale).sum())
         duality_gap += answer.duality_gap
         n_iter = max(n_iter, answer.n_iter)
         status = max(status, answer.status, key=_SEVERITY.index)
+        used.update(answer.solvers)
     if status is not Status.OPTIMAL and duality_gap <= tol * problem.n_features:
         status = Status.OPTIMAL
+    name = ", ".join(each for each in SOLVERS if each in used) or solver
     return Solution(
-        precision, w, objective, duality_gap, n_iter, status, problem.alpha, solver, singles.size + len(components)
+        precision, w, objective, duality_gap, n_iter, status, problem.alpha, name, singles.size + len(components)
     )
 
 
+def _map(
+    solve_component: Callable[[NDArray[np.intp]], Piece | None], components: list[NDArray[np.intp]]
+) -> list[Piece | None]:
+    """Solve every component, in threads where several are large; the order and the answers do not depend on them."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    n_processors = len(affinity(0)) if affinity else os.cpu_count() or 1
+    n_threads = min(n_processors, sum(index.size >= WORTH_A_THREAD for index in components))
+    if n_threads < 2:
+        return [solve_component(index) for index in components]
+    with ThreadPoolExecutor(n_threads) as threads:
+        return list(threads.map(solve_component, components))
+
+
 def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> Solver:
-    if solver not in SOLVERS:
-        raise ParameterError("solver", "one of " + ", ".join(SOLVERS), solver)
+    if solver not in (*SOLVERS, AUTO):
+        raise ParameterError("solver", "one of " + ", ".join((*SOLVERS, AUTO)), solver)
     if not (isinstance(tol, int | float | np.floating) and 0.0 < tol < math.inf):
         raise ParameterError("tol", "a finite number > 0", tol)
     if not (isinstance(max_iter, int | np.integer) and max_iter >= 1):
@@ -127,7 +168,7 @@ def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, star
     p = problem.n_features
     if start is not None and start.precision.shape != (p, p):
         raise ParameterError("start", f"a solution with {p} columns", start.precision.shape)
-    return SOLVERS[solver]
+    return solve_auto if solver == AUTO else SOLVERS[solver]
 
 
 def _components(problem: Problem) -> tuple[NDArray[np.intp], list[NDArray[np.intp]]]:
@@ -144,5 +185,17 @@ def _starting_point(form: StandardForm, index: NDArray[np.intp], start: Solution
     warm = None if start is None else standardize_start(start, form, index)
     if warm is not None and is_positive_definite(warm.w):
         return warm
-    w = feasible_covariance(form.covariance, form.penalty)
+    w = _sparse_start(form)
+    if w is None:
+        w = feasible_covariance(form.covariance, form.penalty)
     return None if w is None else Start(w, None if warm is None else warm.theta)
+
+
+def _sparse_start(form: StandardForm) -> FloatArray | None:
+    """Return the matrix of the box nearest to zero if it is sparse and positive definite, which is quickly seen."""
+    w = np.empty_like(form.covariance)
+    shrink_into_box(form.covariance, form.penalty, w)
+    edges = off_diagonal_rows(w)
+    if not is_sparse(edges):
+        return None
+    return w if is_dominant(edges) or sparse_logdet(edges, w.diagonal()) > -math.inf else None

@@ -1,27 +1,51 @@
-"""The alternating direction method of multipliers, with over-relaxation and a rho that balances the residuals.
+"""The alternating direction method of multipliers: over-relaxed, balanced, rescaled and accelerated.
 
-    X <- argmin -logdet X + <S, X> + rho/2 ||X - Z + U||^2      one eigendecomposition
-    Z <- soft(X^ + U, L / rho),   X^ = a X + (1 - a) Z          the sparse iterate, which is returned
-    U <- U + X^ - Z
+    Z <- soft(H, L / rho),   U <- H - Z                       Z is the sparse iterate, which is returned
+    X <- argmin -logdet X + <S, X> + rho/2 ||X - Z + U||^2    one eigendecomposition
+    H <- a X + (1 - a) Z + U
 
-After every step ``S + rho U`` lies in the box ``|W - S| <= L``: the dual matrix of the certificate costs nothing.
+In every step ``S + rho U`` lies in the box ``|W - S| <= L``: the dual matrix of the certificate costs nothing. The
+iteration is a map of H alone, so that Anderson acceleration applies to it. Near the boundary of solvability some
+columns of Theta are far larger than others; a change to units in which Theta and W have the same diagonal, made ever
+more rarely, lets one rho serve all.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
 from dp_learn.feasibility import soft_threshold
-from dp_learn.linalg import FloatArray, balancing_factor, eigendecomposition
-from dp_learn.problem import certify
+from dp_learn.linalg import Anderson, FloatArray, balancing_factor, eigendecomposition
 from dp_learn.solution import Status
+from dp_learn.solvers.incumbent import Incumbent
 from dp_learn.solvers.standard_form import Answer, StandardForm, Start
 
 __all__ = ["solve_admm"]
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two certificates
+PATIENCE, LITTLE = 1000, 0.9  # so many iterations must lower the gap by a tenth: rounding stops what does not
 BALANCE_EVERY = 10  # iterations between two changes of rho
+FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations
+
+
+@dataclass
+class _Units:
+    """The problem in the units of the moment; ``outer`` takes a dual matrix there and a precision matrix back."""
+
+    s: FloatArray
+    penalty: FloatArray
+    outer: FloatArray
+
+    def change(self, theta: FloatArray, w: FloatArray) -> FloatArray:
+        """Go to the units in which both diagonals, given in the present ones, agree; return the factor of W."""
+        root = (theta.diagonal() / w.diagonal()) ** 0.25
+        factor: FloatArray = np.outer(root, root)
+        self.s, self.penalty, self.outer = self.s * factor, self.penalty * factor, self.outer * factor
+        return factor
 
 
 def solve_admm(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
@@ -29,28 +53,45 @@ def solve_admm(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
 
     References
     ----------
-    Boyd, Parikh, Chu, Peleato and Eckstein (2011), sections 3.4 and 6.5.
+    Boyd, Parikh, Chu, Peleato and Eckstein (2011), sections 3.4 and 6.5; Zhang, O'Donoghue and Boyd (2020) for the
+    acceleration.
     """
-    s, penalty = form.covariance, form.penalty
-    rho, balance_until = 1.0, max_iter // 2
-    z = np.eye(s.shape[0]) if start.theta is None else start.theta
-    u = start.w - s
-    best = _certified(form, np.eye(s.shape[0]), start.w, 0)
+    units = _Units(form.covariance, form.penalty, np.ones_like(start.w))
+    incumbent, anderson = Incumbent(form, start), Anderson(start.w.shape[0])
+    rho, balance_until, next_change = 1.0, max_iter // 2, FIRST_CHANGE_OF_UNITS
+    before = math.inf
+    theta, w = np.eye(start.w.shape[0]), start.w
+    if start.theta is not None and (start.theta.diagonal() > 0.0).all():
+        factor = units.change(start.theta, w)
+        theta, w = start.theta / factor, w * factor
+    h = theta + (w - units.s) / rho
     for n_iter in range(1, max_iter + 1):
-        x = _proximal_step(rho * (z - u) - s, rho)
-        before, target = z, RELAXATION * x + (1.0 - RELAXATION) * z + u
-        z = soft_threshold(target, penalty / rho)
-        u = target - z
-        if n_iter % CHECK_EVERY == 0 or n_iter == max_iter:
-            answer = _certified(form, z, s + rho * u, n_iter)
-            if answer.duality_gap < best.duality_gap:
-                best = answer
-            if best.duality_gap <= gap:
-                return _ended(best, n_iter, Status.OPTIMAL)
+        z = soft_threshold(h, units.penalty / rho)
+        u = h - z
+        if n_iter % CHECK_EVERY == 1 or n_iter == max_iter:
+            incumbent.offer_theta(z * units.outer)
+            incumbent.offer_w((units.s + rho * u) / units.outer)
+            if incumbent.duality_gap <= gap:
+                return incumbent.answer(n_iter, Status.OPTIMAL)
+        if n_iter % PATIENCE == 0:
+            if incumbent.duality_gap > LITTLE * before:
+                return incumbent.answer(n_iter, Status.STALLED)
+            before = incumbent.duality_gap
+        x = _proximal_step(rho * (z - u) - units.s, rho)
+        h = anderson.next_point(h, RELAXATION * x + (1.0 - RELAXATION) * z + u)
         if n_iter % BALANCE_EVERY == 0 and n_iter <= balance_until:
-            factor = balancing_factor(x - z, z, z - before, u)
-            rho, u = rho * factor, u / factor
-    return _ended(best, max_iter, Status.MAX_ITER)
+            after = soft_threshold(h, units.penalty / rho)
+            multiple = balancing_factor(x - z, z, after - z, h - after)
+            if n_iter >= next_change:
+                next_change *= 2
+                factor = units.change(x, units.s + rho * (h - after))
+                h = after / factor + (h - after) * factor
+                anderson.forget()
+            elif multiple != 1.0:
+                rho *= multiple
+                h = after + (h - after) / multiple
+                anderson.forget()
+    return incumbent.answer(max_iter, Status.MAX_ITER)
 
 
 def _proximal_step(m: FloatArray, rho: float) -> FloatArray:
@@ -58,12 +99,3 @@ def _proximal_step(m: FloatArray, rho: float) -> FloatArray:
     d, q = eigendecomposition(m)
     root: FloatArray = q * np.sqrt((d + np.sqrt(d * d + 4.0 * rho)) / (2.0 * rho))
     return root @ root.T
-
-
-def _certified(form: StandardForm, theta: FloatArray, w: FloatArray, n_iter: int) -> Answer:
-    value, reached = certify(form.covariance, form.penalty, theta, w)
-    return Answer(theta, w, value, reached, n_iter, Status.MAX_ITER)
-
-
-def _ended(best: Answer, n_iter: int, status: Status) -> Answer:
-    return Answer(best.theta, best.w, best.objective, max(best.duality_gap, 0.0), n_iter, status)

@@ -15,12 +15,15 @@ import numpy as np
 from dp_learn.linalg import FloatArray, is_positive_definite
 from dp_learn.problem import certify
 from dp_learn.solution import Status
-from dp_learn.solvers._kernels import precision_from_coefficients, sweep_columns
+from dp_learn.solvers._kernels import sweep_columns
+from dp_learn.solvers._sparse_kernels import SparseRows, fill_precision, off_diagonal_rows
+from dp_learn.solvers.sparse_certificate import certify_sparse, is_sparse
 from dp_learn.solvers.standard_form import Answer, StandardForm, Start
 
 __all__ = ["solve_block_descent"]
 
-LOOSEST, TIGHTEST = 1e-4, 1e-14  # tolerance of the lasso of one column
+LOOSEST, TIGHTEST = 1e-2, 1e-14  # tolerance of the lasso of one column
+FIRST_CHECK = 10.0  # gaps: a sweep that gains less is followed by a certificate, as the gap is far below its gain
 CHECK_EVERY = 10  # sweeps between two certificates at the latest
 MAX_FAILURES = 6  # losses of positive definiteness, each answered by tighter lassos
 MAX_IDLE = 20  # certificates without progress at the tightest lassos
@@ -34,24 +37,22 @@ def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_ite
     Friedman, Hastie and Tibshirani (2008), algorithm 1; Sustik and Calderhead (2012).
     """
     s, penalty = form.covariance, form.penalty
-    w = safe = start.w.copy()
-    coefficients, variance = _coefficients(start.theta, w)
-    best = _diagonal_answer(form, start.w)
+    w = safe = start.w
+    coefficients, variance = _coefficients(start.theta, s.shape[0])
+    best = None
     loosest, tol = LOOSEST, LOOSEST
-    target, next_check, failures, idle = gap, CHECK_EVERY, 0, 0
+    target, next_check, failures, idle = FIRST_CHECK * gap, CHECK_EVERY, 0, 0
     for n_iter in range(1, max_iter + 1):
         if w is safe:
             w = safe.copy()
-        increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol)
+        coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol)
         if definite:
-            tol = max(TIGHTEST, min(loosest, 0.1 * math.sqrt(increase / s.shape[0]) * float(variance.min())))
+            tol = max(TIGHTEST, min(loosest, 0.03 * math.sqrt(increase / s.shape[0]) * float(variance.min())))
             if increase > target and n_iter < next_check and n_iter < max_iter:
                 continue
-            theta = np.empty_like(w)
-            precision_from_coefficients(coefficients, variance, theta)
-            value, reached = certify(s, penalty, theta, w)
+            theta, value, reached = _certified(form, coefficients, variance, w)
             if reached <= gap:
-                return Answer(theta, w, value, max(reached, 0.0), n_iter, Status.OPTIMAL)
+                return Answer(theta, w, value, reached, n_iter, Status.OPTIMAL)
             next_check = n_iter + CHECK_EVERY
             target = 0.5 * increase * gap / reached if reached < math.inf else 0.1 * increase
             definite = reached < math.inf or is_positive_definite(w)
@@ -60,33 +61,44 @@ def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_ite
             loosest = tol = max(TIGHTEST, 1e-2 * loosest)
             w = safe
             if failures > MAX_FAILURES:
-                return _ended(best, n_iter, Status.STALLED)
+                return _ended(form, start, best, n_iter, Status.STALLED)
             continue
         safe = w
-        idle = idle + 1 if reached > 0.99 * best.duality_gap and tol <= TIGHTEST else 0
-        if reached < best.duality_gap:
+        reached_before = math.inf if best is None else best.duality_gap
+        idle = idle + 1 if reached > 0.99 * reached_before and tol <= TIGHTEST else 0
+        if reached < reached_before:
             best = Answer(theta, w, value, reached, n_iter, Status.MAX_ITER)
         if idle >= MAX_IDLE:
-            return _ended(best, n_iter, Status.STALLED)
-    return _ended(best, max_iter, Status.MAX_ITER)
+            return _ended(form, start, best, n_iter, Status.STALLED)
+    return _ended(form, start, best, max_iter, Status.MAX_ITER)
 
 
-def _coefficients(theta: FloatArray | None, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _coefficients(theta: FloatArray | None, p: int) -> tuple[SparseRows, FloatArray]:
     """Return the regression coefficients and residual variances that belong to a precision matrix."""
-    variance = np.ones(w.shape[0])
     if theta is None:
-        return np.zeros_like(w), variance
-    coefficients = -theta / theta.diagonal()[:, None]
-    np.fill_diagonal(coefficients, 0.0)
-    return coefficients, variance
+        empty = np.empty((p, 0), dtype=np.int32), np.empty((p, 0)), np.zeros(p, dtype=np.int64)
+        return SparseRows(*empty), np.ones(p)
+    edges, variance = off_diagonal_rows(theta), 1.0 / theta.diagonal()
+    return edges._replace(value=edges.value * -variance[:, None]), variance
 
 
-def _diagonal_answer(form: StandardForm, w: FloatArray) -> Answer:
-    """Return the pair that is certified before the first sweep: the identity and the start."""
-    theta = np.eye(w.shape[0])
-    value, reached = certify(form.covariance, form.penalty, theta, w)
-    return Answer(theta, w, value, reached, 0, Status.MAX_ITER)
+def _certified(
+    form: StandardForm, coefficients: SparseRows, variance: FloatArray, w: FloatArray
+) -> tuple[FloatArray, float, float]:
+    """Return the precision matrix of the coefficients, its objective and its gap to the dual value at `w`."""
+    theta = np.empty_like(w)
+    edges = fill_precision(coefficients, variance, theta)
+    if is_sparse(edges):
+        value, reached = certify_sparse(form.covariance, form.penalty, edges, theta.diagonal(), w)
+        if reached < math.inf:
+            return theta, value, reached
+    return theta, *certify(form.covariance, form.penalty, theta, w)
 
 
-def _ended(best: Answer, n_iter: int, status: Status) -> Answer:
-    return Answer(best.theta, best.w, best.objective, max(best.duality_gap, 0.0), n_iter, status)
+def _ended(form: StandardForm, start: Start, best: Answer | None, n_iter: int, status: Status) -> Answer:
+    """Return the best pair, or without any the identity and the start."""
+    if best is None:
+        theta = np.eye(start.w.shape[0])
+        value, reached = certify(form.covariance, form.penalty, theta, start.w)
+        best = Answer(theta, start.w, value, reached, 0, status)
+    return Answer(best.theta, best.w, best.objective, best.duality_gap, n_iter, status)

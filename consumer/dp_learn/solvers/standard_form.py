@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from dp_learn.linalg import FloatArray
 from dp_learn.problem import Problem
 from dp_learn.solution import Solution, Status
+from dp_learn.solvers._block_kernels import gather_block, scatter_block
 
-__all__ = ["Answer", "Solver", "StandardForm", "Start", "standardize", "standardize_start"]
+__all__ = ["Answer", "Solver", "StandardForm", "Start", "restore", "standardize", "standardize_start"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +39,6 @@ class StandardForm:
     penalty: FloatArray
     scale: FloatArray
 
-    def restore_precision(self, theta: FloatArray) -> FloatArray:
-        """Return a precision matrix in the problem's own units."""
-        return theta * np.outer(self.scale, self.scale)  # one product, so that it stays exactly symmetric
-
-    def restore_covariance(self, w: FloatArray) -> FloatArray:
-        """Return a dual matrix in the problem's own units."""
-        return w / np.outer(self.scale, self.scale)
-
 
 @dataclass(frozen=True, eq=False)
 class Start:
@@ -57,7 +50,7 @@ class Start:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A certified pair in standard form: both positive definite, `w` in its box."""
+    """A certified pair in standard form: both positive definite, `w` in its box; and who found it, if several might."""
 
     theta: FloatArray
     w: FloatArray
@@ -65,6 +58,7 @@ class Answer:
     duality_gap: float
     n_iter: int
     status: Status
+    solvers: tuple[str, ...] = ()
 
 
 class Solver(Protocol):
@@ -77,22 +71,29 @@ class Solver(Protocol):
 
 def standardize(problem: Problem, index: NDArray[np.intp]) -> StandardForm:
     """Return the component with these columns in standard form; ``S_ii + L_ii`` must be positive."""
-    whole = index.size == problem.n_features
-    s = problem.covariance if whole else problem.covariance[np.ix_(index, index)]
-    penalty = problem.penalty if whole else problem.penalty[np.ix_(index, index)]
-    scale = 1.0 / np.sqrt(s.diagonal() + penalty.diagonal())
-    outer = np.outer(scale, scale)
-    covariance, penalty = s * outer, penalty * outer
+    scale = 1.0 / np.sqrt(problem.covariance.diagonal()[index] + problem.penalty.diagonal()[index])
+    covariance, penalty = np.empty((index.size, index.size)), np.empty((index.size, index.size))
+    gather_block(problem.covariance, index, scale, covariance)
+    gather_block(problem.penalty, index, scale, penalty)
     np.fill_diagonal(covariance, 1.0)
     np.fill_diagonal(penalty, 0.0)
     return StandardForm(covariance, penalty, scale)
 
 
+def restore(form: StandardForm, answer: Answer, index: NDArray[np.intp], precision: FloatArray, w: FloatArray) -> None:
+    """Overwrite the component's entries of a precision and a dual matrix with the answer, in the problem's own units.
+
+    Where the component is everything, they may be the answer's own matrices.
+    """
+    scatter_block(answer.theta, index, form.scale, precision)
+    scatter_block(answer.w, index, 1.0 / form.scale, w)
+
+
 def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.intp]) -> Start:
     """Return an earlier solution in the standard form of this component; its `w` is not yet known to be feasible."""
-    block = np.ix_(index, index)
-    outer = np.outer(form.scale, form.scale)
-    w = start.covariance[block] * outer
+    theta, w = np.empty_like(form.covariance), np.empty_like(form.covariance)
+    gather_block(start.covariance, index, form.scale, w)
+    gather_block(start.precision, index, 1.0 / form.scale, theta)
     np.clip(w, form.covariance - form.penalty, form.covariance + form.penalty, out=w)
-    theta = np.where(np.isinf(form.penalty), 0.0, start.precision[block] / outer)
+    theta[np.isinf(form.penalty)] = 0.0
     return Start(w, theta)

@@ -95,7 +95,7 @@ def test_none_tells_how_far_it_is_from_definite() -> None:
 
 def test_bad_input_is_named() -> None:
     """An unknown method, and a variance that shrinkage cannot keep, get one sentence each."""
-    with pytest.raises(ParameterError, match="method must be one of none, maxnorm, clip, shrink, not 'nearest'"):
+    with pytest.raises(ParameterError, match="repair must be one of none, maxnorm, clip, shrink, not 'nearest'"):
         repair_covariance(np.eye(2), "nearest")
     with pytest.raises(ParameterError, match=r"covariance\[0, 0\] must be positive"):
         repair_covariance(np.diag([-1.0, 1.0]), "shrink")

@@ -1,0 +1,175 @@
+"""Compiled kernels on the few entries of a precision matrix: reading, symmetrising, bounding and multiplying them.
+
+They work on the standard form of the problem (see `standard_form`): C-contiguous float64 arrays, unit diagonal, nothing
+validated. Each says what it overwrites.
+
+Legend: S standardised covariance, L penalties, W dual matrix, T precision matrix, M any matrix.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+__all__ = [
+    "PENDING",
+    "TINY",
+    "SparseRows",
+    "add_multiple",
+    "fill_precision",
+    "is_dominant",
+    "off_diagonal_rows",
+    "trace_terms",
+]
+
+Array = np.ndarray
+
+MAX_SCALINGS = 100
+MARGIN = 1.0 - 1e-6  # leaves room for rounding
+TINY = 1e-100  # entries below are zero: numbers that underflow in products are slow
+PENDING = 8  # rows or columns handled together: as many doubles as a cache line holds
+
+
+class SparseRows(NamedTuple):
+    """Rows of a matrix: row j has `value[j, a]` in column `column[j, a]` for a < length[j]."""
+
+    column: Array
+    value: Array
+    length: Array
+
+
+@njit(cache=True, nogil=True)
+def off_diagonal_rows(M: Array) -> SparseRows:
+    """Return the entries of a matrix that are not zero, without the diagonal."""
+    p = M.shape[0]
+    count = np.zeros(p, dtype=np.int64)
+    for i in range(p):
+        for j in range(p):
+            count[i] += M[i, j] != 0.0
+        count[i] -= M[i, i] != 0.0
+    width = count.max()
+    index, value = np.zeros((p, width), dtype=np.int32), np.zeros((p, width))
+    for i in range(p):
+        if count[i] > 0:
+            _fill_row(M[i], i, index[i], value[i])
+    return SparseRows(index, value, count)
+
+
+@njit(cache=True, nogil=True)
+def _fill_row(row: Array, own: int, index: Array, value: Array) -> None:
+    """Fill `index` and `value` with the entries of a row that are not zero, without its own column."""
+    n = 0
+    for j in range(row.size):
+        if row[j] != 0.0 and j != own:
+            index[n] = j
+            value[n] = row[j]
+            n += 1
+
+
+@njit(cache=True, nogil=True)
+def is_dominant(edges: SparseRows) -> bool:
+    """Return whether a scale was found in which every diagonal entry, one, exceeds the sum of the others in its row.
+
+    That proves the matrix positive definite (Gershgorin). The scale approaches the eigenvector of the largest
+    eigenvalue of the entries' sizes, in which all rows exceed by as much.
+    """
+    p = edges.length.size
+    scale, total = np.ones(p), np.empty(p)
+    for _ in range(MAX_SCALINGS):
+        dominant = True
+        largest = 0.0
+        for i in range(p):
+            total[i] = 0.0
+            for a in range(edges.length[i]):
+                total[i] += abs(edges.value[i, a]) * scale[edges.column[i, a]]
+            dominant = dominant and total[i] < MARGIN * scale[i]
+            largest = max(largest, total[i] + scale[i])
+        if dominant:
+            return True
+        for i in range(p):
+            scale[i] = max((total[i] + scale[i]) / largest, TINY)
+    return False
+
+
+@njit(cache=True, nogil=True)
+def fill_precision(B: SparseRows, schur: Array, T: Array):  # type: ignore[no-untyped-def]
+    """Fill T with the symmetrised precision matrix: an entry is kept where both columns agree on its sign.
+
+    Returns its off-diagonal entries as rows.
+    """
+    index, value, count = B.column, B.value, B.length
+    p = T.shape[0]
+    T[:] = 0.0
+    for j in range(p):
+        for a in range(count[j]):
+            T[j, index[j, a]] = -value[j, a] / schur[j]
+    kept = SparseRows(np.empty_like(index), np.empty_like(value), np.zeros_like(count))
+    for j in range(p):
+        T[j, j] = 1.0 / schur[j]
+        for a in range(count[j]):
+            i = index[j, a]
+            t = 0.5 * (T[i, j] + T[j, i]) if T[i, j] * T[j, i] > 0.0 else 0.0
+            T[i, j] = t
+            T[j, i] = t
+            if t != 0.0:
+                kept.column[j, kept.length[j]] = i
+                kept.value[j, kept.length[j]] = t
+                kept.length[j] += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def trace_terms(S: Array, L: Array, W: Array, T: SparseRows, diagonal: Array):  # type: ignore[no-untyped-def]
+    """Return ``<S, T> + sum L |T|``, the size of its terms, it minus ``<W, T>``, and the trace of ``(T W - I)^2``.
+
+    T holds the entries of the precision matrix off its diagonal.
+    """
+    p = W.shape[0]
+    rows = np.empty((PENDING, p))  # of T W - I
+    columns = np.zeros((p, PENDING))  # of W
+    linear, size, complementarity, square = 0.0, 0.0, 0.0, 0.0
+    for first in range(0, p, PENDING):
+        rows[:] = 0.0
+        for r in range(min(PENDING, p - first)):
+            i = first + r
+            linear += diagonal[i]
+            size += diagonal[i]
+            add_multiple(rows[r], diagonal[i], W[i])
+            for a in range(T.length[i]):
+                k, t = T.column[i, a], T.value[i, a]
+                linear += S[i, k] * t + L[i, k] * abs(t)
+                size += (abs(S[i, k]) + L[i, k]) * abs(t)
+                complementarity += (S[i, k] - W[i, k]) * t + L[i, k] * abs(t)
+                add_multiple(rows[r], t, W[k])
+            rows[r, i] -= 1.0
+            square -= rows[r, i]
+            for j in range(p):
+                columns[j, r] = W[i, j]
+        square += _paired_with_columns(rows, columns, T, diagonal)
+    return linear, size, complementarity, square
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _paired_with_columns(rows: Array, columns: Array, T: SparseRows, diagonal: Array) -> float:
+    """Return the inner product of `rows` with the transpose of ``T columns``."""
+    product = np.empty(PENDING)
+    total = 0.0
+    for j in range(rows.shape[1]):
+        for r in range(PENDING):
+            product[r] = diagonal[j] * columns[j, r]
+        for a in range(T.length[j]):
+            k, t = T.column[j, a], T.value[j, a]
+            for r in range(PENDING):
+                product[r] += t * columns[k, r]
+        for r in range(PENDING):
+            total += rows[r, j] * product[r]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def add_multiple(w: Array, b: float, row: Array) -> None:
+    """Add ``b row`` to `w`."""
+    for i in range(w.size):
+        w[i] += b * row[i]

@@ -1,0 +1,38 @@
+"""The choice of a solver for one connected component: block descent, and others where it is slow.
+
+Block descent is the fastest on sparse answers by far, and on dense ones up to hundreds of columns. Close to the
+smallest alpha that has a solution its sweeps gain less and less, while ADMM's iterations and Newton's do not become as
+many: a problem that is not solved within `PATIENCE` sweeps goes on with these, from where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dp_learn.solution import Status
+from dp_learn.solvers.admm import solve_admm
+from dp_learn.solvers.block_descent import solve_block_descent
+from dp_learn.solvers.newton import solve_newton
+from dp_learn.solvers.standard_form import Answer, Solver, StandardForm, Start
+
+__all__ = ["solve_auto"]
+
+PATIENCE = 20  # sweeps
+ORDER: tuple[tuple[str, Solver], ...] = (("cd", solve_block_descent), ("admm", solve_admm), ("newton", solve_newton))
+
+
+def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+    """Return the answer of the first solver that reaches the gap, each going on from the best answer so far.
+
+    Its `solvers` names the ones that ran. If none reaches the gap, the answer is the best one.
+    """
+    (name, run), *others = ORDER
+    best = run(form, start, gap=gap, max_iter=min(max_iter, PATIENCE))
+    used = [name]
+    for name, run in others:
+        if best.status is Status.OPTIMAL:
+            break
+        answer = run(form, Start(best.w, best.theta), gap=gap, max_iter=max_iter)
+        best = min(answer, best, key=lambda each: each.duality_gap)
+        used.append(name)
+    return replace(best, solvers=tuple(used))

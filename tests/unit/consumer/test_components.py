@@ -1,0 +1,136 @@
+"""Components are solved apart, in any number of threads, and sparse certificates are the dense ones."""
+
+from __future__ import annotations
+
+import math
+import os
+
+import numpy as np
+import pytest
+
+from dp_learn import solvers
+from dp_learn.linalg import logdet
+from dp_learn.problem import duality_gap, make_problem
+from dp_learn.solution import Solution, Status
+from dp_learn.solvers import auto, graphical_lasso
+from dp_learn.solvers._sparse_kernels import off_diagonal_rows
+from dp_learn.solvers.block_descent import solve_block_descent
+from dp_learn.solvers.sparse_certificate import certify_sparse, is_sparse, sparse_logdet
+from dp_learn.solvers.standard_form import Answer, StandardForm, Start
+
+
+def chain(p: int, seed: int) -> np.ndarray:
+    """Sample covariance of a chain."""
+    rng = np.random.default_rng(seed)
+    root = np.linalg.inv(np.linalg.cholesky(np.eye(p) + 0.45 * (np.eye(p, k=1) + np.eye(p, k=-1))))
+    return np.cov((rng.normal(size=(4 * p, p)) @ root).T)
+
+
+def blocks(*sizes: int) -> np.ndarray:
+    """Chains without covariance between them, their columns shuffled."""
+    s = np.zeros((sum(sizes), sum(sizes)))
+    first = 0
+    for seed, size in enumerate(sizes):
+        s[first : first + size, first : first + size] = chain(size, seed)
+        first += size
+    order = np.random.default_rng(9).permutation(len(s))
+    return s[np.ix_(order, order)]
+
+
+def close_to_a_chain(p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return S, L, a sparse precision matrix and a dual matrix that nearly is its inverse, all in standard form."""
+    s = chain(p, 3)
+    s /= np.sqrt(np.outer(s.diagonal(), s.diagonal()))
+    penalty = np.full((p, p), 0.2) - 0.2 * np.eye(p)
+    solution = graphical_lasso(s, 0.2, penalize_diagonal=False, tol=1e-7)
+    return s, penalty, solution.precision, solution.covariance
+
+
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_the_number_of_threads_changes_nothing(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bits come out, whatever the number of threads."""
+    s = blocks(120, 3, 150, 1, 110)
+    monkeypatch.setattr(solvers, "WORTH_A_THREAD", 100)
+
+    def solve(threads: int) -> Solution:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(threads)))
+        return graphical_lasso(s, 0.3)
+
+    one, many = solve(1), solve(n_threads)
+    assert one.n_components >= 5
+    assert np.array_equal(one.precision, many.precision)
+    assert np.array_equal(one.covariance, many.covariance)
+    assert (one.objective, one.duality_gap, one.n_iter) == (many.objective, many.duality_gap, many.n_iter)
+
+
+def test_components_are_those_of_the_whole() -> None:
+    """Screening leaves out nothing: where the covariance between blocks is within the penalty, the answer is apart."""
+    s = blocks(12, 20)
+    between = s == 0.0
+    s[between] = np.triu(np.random.default_rng(0).uniform(-0.19, 0.19, s.shape))[between]
+    s = np.triu(s) + np.triu(s, 1).T
+    solution = graphical_lasso(s, 0.2, tol=1e-10)
+    assert solution.n_components == 2
+    assert duality_gap(make_problem(s, 0.2), solution.precision, solution.covariance) <= 1e-10 * 32
+    assert np.all(solution.precision[np.triu(between) | np.triu(between).T] == 0.0)
+
+
+@pytest.mark.parametrize("p", [400, 500])
+def test_sparse_certificate_is_the_dense_one(p: int) -> None:
+    """A large sparse answer carries the gap that dense factors give, or a fraction of its root more."""
+    s = chain(p, 1)
+    solution = graphical_lasso(s, 0.6)
+    assert is_sparse(off_diagonal_rows(solution.precision))
+    dense = duality_gap(make_problem(s, 0.6), solution.precision, solution.covariance)
+    assert dense - 1e-11 * p <= solution.duality_gap <= dense * (1.0 + math.sqrt(2.0 * dense)) + 1e-11 * p
+
+
+def test_sparse_certificate_bounds_a_poor_pair() -> None:
+    """Far from the optimum the bound is not below the gap, and not far above it; farther still there is none."""
+    s, penalty, theta, w = close_to_a_chain(300)
+    inside = s + 0.999 * (w - s)
+    edges = off_diagonal_rows(theta)
+    value, bound = certify_sparse(s, penalty, edges, theta.diagonal(), inside)
+    gap = value - logdet(inside) - 300
+    assert 1e-6 < gap <= bound <= 2.0 * gap
+    value, bound = certify_sparse(s, penalty, edges, theta.diagonal(), s)
+    assert math.isfinite(value)
+    assert bound == math.inf
+
+
+def test_sparse_logdet() -> None:
+    """It is the determinant's logarithm, and -inf for a matrix that is indefinite or singular."""
+    theta = close_to_a_chain(100)[2]
+    edges = off_diagonal_rows(theta)
+    assert sparse_logdet(edges, theta.diagonal()) == pytest.approx(np.linalg.slogdet(theta)[1], rel=1e-12)
+    smallest = np.linalg.eigvalsh(theta)[0]
+    assert sparse_logdet(edges, theta.diagonal() - smallest * (1.0 - 1e-8)) > -math.inf
+    assert sparse_logdet(edges, theta.diagonal() - smallest * (1.0 + 1e-8)) == -math.inf
+    singular = np.ones((2, 2))
+    assert sparse_logdet(off_diagonal_rows(singular), singular.diagonal()) == -math.inf
+
+
+def test_auto_goes_on_with_another_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first solver stops early the next one starts from its answer, and both are named."""
+    starts = []
+
+    def stuck(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+        return solve_block_descent(form, start, gap=1e-300, max_iter=1)
+
+    def second(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+        starts.append(start)
+        return solve_block_descent(form, start, gap=gap, max_iter=max_iter)
+
+    monkeypatch.setattr(auto, "ORDER", (("admm", stuck), ("cd", second)))
+    solution = graphical_lasso(chain(20, 2), 0.2, solver="auto")
+    assert solution.status is Status.OPTIMAL
+    assert solution.solver == "cd, admm"
+    assert starts[0].theta is not None
+
+
+def test_auto_without_any_success_returns_the_best() -> None:
+    """If every solver runs out, the status says so and the better certificate is returned."""
+    solution = graphical_lasso(chain(20, 2), 0.1, solver="auto", tol=1e-15, max_iter=1)
+    assert solution.status is Status.MAX_ITER
+    alone = graphical_lasso(chain(20, 2), 0.1, solver="cd", tol=1e-15, max_iter=1)
+    assert solution.duality_gap <= alone.duality_gap
