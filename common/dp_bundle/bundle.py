@@ -9,7 +9,7 @@
 5. the statement is a release of a known format version that does not contradict itself;
 6. the other members are the statement's subjects: all of them, no others, in their order;
 7. every member's SHA-256 is the signed one;
-8. no newer release of the dataset by this signer has been seen.
+8. no newer release of the dataset, or of its partition, by this signer has been seen.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.archive import Member, MemberReader, scan_archive, write_archive
 from dp_bundle.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.errors import BundleFormatError, DigestMismatchError
-from dp_bundle.manifest import Release, Statement, Subject
+from dp_bundle.manifest import COVARIANCE_NAME, Release, Statement, Subject
 from dp_bundle.signing import Envelope, PublicKey, sign_envelope, verify_envelope
 from dp_bundle.trust import TrustedKey, TrustStore
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 __all__ = [
     "MANIFEST_NAME",
@@ -108,11 +110,42 @@ class Bundle:
         return cast(BinaryIO, io.BufferedReader(MemberReader(self._descriptor, self.members[name]), 2**20))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the published rows as record batches of bounded size, straight from the archive."""
+        """Yield the published rows as record batches of bounded size, straight from the archive.
+
+        Raises
+        ------
+        BundleFormatError
+            It is a covariance release, or its data are not what the manifest says.
+        """
         from dp_bundle.parts import read_parts  # only readers of data need pyarrow
 
+        if self.release.kind != "rows":
+            raise BundleFormatError("this bundle is a covariance release, which has no rows: read its second moments")
         parts = ((name, self.open(name)) for name in self.members if name.startswith("data/"))
         return read_parts(parts, self.release.columns, self.release.n_rows)
+
+    def second_moments(self) -> NDArray[np.float64]:
+        """Return the noisy matrix of a covariance release, straight from the archive.
+
+        Returns
+        -------
+        ndarray of float64, shape (d, d)
+            Symmetric: the sum over rows of (z, c)(z, c)^T plus noise, as `SecondMoments` describes it, in the order of
+            the release's `labels`.
+
+        Raises
+        ------
+        BundleFormatError
+            It is a release of rows, or its data are not what the manifest says.
+        """
+        from dp_bundle.triangle import read_triangle
+
+        if self.release.kind != "covariance":
+            raise BundleFormatError("this bundle is a release of rows, not of second moments: read its batches")
+        if [name for name in self.members if name.startswith("data/")] != [COVARIANCE_NAME]:
+            raise BundleFormatError("the bundle is a covariance release whose data are not a single matrix")
+        with self.open(COVARIANCE_NAME) as file:
+            return read_triangle(file, self.release)
 
     def close(self) -> None:
         """Close the file."""
@@ -188,7 +221,7 @@ def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: E
     release : Release
         The manifest's predicate.
     parts : list of binary files
-        The data members' content, seekable.
+        The data members' content, seekable; a single one for a covariance release.
     key : Ed25519PrivateKey
         The publisher's key.
 
@@ -197,7 +230,7 @@ def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: E
     str
         The SHA-256 of the manifest member.
     """
-    data = {f"data/part-{index:05d}.parquet": part for index, part in enumerate(parts)}
+    data = dict(zip(_data_names(release, len(parts)), parts, strict=True))
     described = [DataMember(name, part.seek(0, os.SEEK_END), _digest(_chunks(part))) for name, part in data.items()]
     documents = {name: io.BytesIO(make(release, described)) for name, make in DESCRIPTORS.items()}
     subjects = [Subject(name=name, digest={"sha256": _digest(_chunks(file))}) for name, file in documents.items()]
@@ -205,6 +238,13 @@ def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: E
     manifest = sign_envelope(Statement(subject=tuple(subjects), predicate=release).to_bytes(), key).to_bytes()
     write_archive(file, [(MANIFEST_NAME, io.BytesIO(manifest)), *documents.items(), *data.items()])
     return hashlib.sha256(manifest).hexdigest()
+
+
+def _data_names(release: Release, n_parts: int) -> list[str]:
+    """Return the names of a release's data members."""
+    if release.kind == "covariance":
+        return [COVARIANCE_NAME]
+    return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
 
 
 def _verify(path: Path, descriptor: int, trust: TrustPolicy, *, allow_older: bool) -> Bundle:
@@ -220,8 +260,8 @@ def _verify(path: Path, descriptor: int, trust: TrustPolicy, *, allow_older: boo
             raise DigestMismatchError(member.name)
     release = statement.predicate
     if not allow_older:
-        trust.require_newest(signer.key, release.dataset.name, release.lineage.number)
-    trust.remember(signer.key, release.dataset.name, release.lineage.number)
+        trust.require_newest(signer.key, release.series, release.lineage.number)
+    trust.remember(signer.key, release.series, release.lineage.number)
     return Bundle(path, descriptor, release, signer, hashlib.sha256(content).hexdigest(), members)
 
 

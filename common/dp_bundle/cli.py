@@ -10,7 +10,14 @@ import click
 
 from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
 from dp_bundle.console import answer, json_option, quiet_option, run, version_option
-from dp_bundle.descriptors import describe_bounds, describe_guarantee, describe_noise, describe_total
+from dp_bundle.descriptors import (
+    describe_bounds,
+    describe_guarantee,
+    describe_moments,
+    describe_noise,
+    describe_size,
+    describe_total,
+)
 from dp_bundle.errors import ParameterError
 from dp_bundle.keys import (
     DEFAULT_KEY,
@@ -133,8 +140,11 @@ def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet:
     if remove:
         text = "no longer trusted" if store.remove(public) else "was not trusted"
     else:
-        store.add(public, name or (key if key == public.fingerprint else Path(key).stem))
-        text = "is trusted from now on"
+        entries = store.keys()
+        known = next((entry.name for entry in entries if entry.key == public), None)
+        chosen = name or known or (key if key == public.fingerprint else Path(key).stem)
+        store.add(public, chosen)
+        text = f"is trusted from now on, as {chosen}"
     answer(f"{public.fingerprint} {text}", document, as_json=as_json, quiet=quiet)
 
 
@@ -171,19 +181,21 @@ def _describe(bundle: Bundle, name: str | None) -> str:
     lines = [
         f"{release.dataset.title or release.dataset.name}: release {release.lineage.number}, {release.lineage.created}",
         f"  signer     {bundle.signer.key.fingerprint} ({known})",
-        f"  size       {release.n_rows} rows, {len(release.columns)} columns",
+        f"  size       {describe_size(release)}",
     ]
     lines += [f"  licence    {release.dataset.license}"] if release.dataset.license else []
     for index, sentence in enumerate(describe_guarantee(release)):
         lines.append(f"  {'guarantee' if index == 0 else '':<10} {sentence}")
     lines.append(f"  {'so far':<10} {describe_total(release)}")
+    if release.second_moments is not None:
+        lines += [
+            f"  {'noise' * (i == 0):<10} {text}" for i, text in enumerate(describe_moments(release.second_moments))
+        ]
     lines.append("  columns")
     width = max(len(column.name) for column in release.columns)
     for column in release.columns:
-        lines.append(
-            f"    {column.name:<{width}}  {describe_bounds(column)} {column.unit}".rstrip()
-            + f": {describe_noise(column)}"
-        )
+        noise = "" if column.noise is None else f": {describe_noise(column)}"
+        lines.append(f"    {column.name:<{width}}  {describe_bounds(column)} {column.unit}".rstrip() + noise)
     return "\n".join(lines)
 
 

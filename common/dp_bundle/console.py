@@ -55,10 +55,12 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
         error.show()
         sys.exit(2)
     except DpGraphError as error:
-        _leave(str(error), error.exit_code)
+        _leave("\n".join([str(error), *getattr(error, "__notes__", [])]), error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        _leave(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
     except Exception as error:  # a fault of ours: a sentence for the user, the trace for whoever asks
         if os.environ.get("DPGRAPH_DEBUG"):
             raise

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from dp_bundle.manifest import Column, Release
+from dp_bundle.manifest import Column, Guarantee, Release, SecondMoments
 
 __all__ = [
     "DESCRIPTORS",
     "DataMember",
     "describe_bounds",
     "describe_guarantee",
+    "describe_moments",
     "describe_noise",
+    "describe_size",
     "describe_total",
     "round_up",
 ]
@@ -48,7 +50,7 @@ def round_up(value: float, digits: int = 6) -> str:
 
 def describe_noise(column: Column) -> str:
     """Return one phrase that says which noise a column carries."""
-    noise = column.noise
+    noise = column.cell_noise
     if noise.distribution == "discrete-gaussian":
         return f"discrete Gaussian, sigma {noise.sigma:.6g}, variance {noise.variance:.6g}"
     return f"Gaussian, sigma {noise.sigma:.6g}, on a grid of {noise.granularity:.6g}, variance {noise.variance:.6g}"
@@ -65,6 +67,31 @@ def describe_bounds(column: Column) -> str:
     return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}"
 
 
+def describe_moments(moments: SecondMoments) -> list[str]:
+    """Return sentences that say what the matrix of a covariance release is, and which noise is on it."""
+    held = (
+        "A row is (z, c) with z_j = (x_j - center_j) / half_width_j from its column's bounds, shortened to a length "
+        f"of {moments.radius:.6g} where it is longer, and the constant c = {moments.constant:g}."
+    )
+    if moments.distribution is None:
+        return [held, f"The noise of the {moments.mechanism} mechanism does not act entry by entry."]
+    kind = {"rounded-gaussian": "Gaussian", "discrete-laplace": "Laplace", "wishart": "Wishart"}[moments.distribution]
+    noise = (
+        f"{kind} noise ({moments.mechanism}): variance {moments.diagonal_variance:.6g} on the diagonal and "
+        f"{moments.off_diagonal_variance:.6g} beside it, on a grid of {moments.granularity:.6g}"
+    )
+    return [held, f"{noise}, with a mean of {moments.bias:.6g} on the diagonal." if moments.bias else f"{noise}."]
+
+
+def describe_size(release: Release) -> str:
+    """Return one phrase that says how large the release is."""
+    if release.second_moments is None:
+        return f"{release.n_rows} rows, {len(release.columns)} columns"
+    protected = release.guarantee is not None and release.guarantee.neighbours == "add-remove"
+    about = "about (a noisy estimate) " if protected else ""
+    return f"second moments of {len(release.columns)} columns, over {about}{release.n_rows} rows; no rows"
+
+
 def describe_guarantee(release: Release) -> list[str]:
     """Return sentences that say what the release guarantees, and what it does not."""
     guarantee = release.guarantee
@@ -74,21 +101,36 @@ def describe_guarantee(release: Release) -> list[str]:
             mu = round_up(release.conditional_mu)
             lines.append(f"Had the same noise been fixed beforehand, one cell would be protected at mu = {mu}.")
         return lines
-    replaced = f"Replacing one {guarantee.unit} by any other"
-    if guarantee.unit == "entity":
-        replaced = (
-            f"Replacing the content of all rows of one {guarantee.entity!r}, at most {guarantee.max_rows} of them,"
+    strengths = [f"rho = {round_up(guarantee.rho)} (zero-concentrated differential privacy)"]
+    if guarantee.mu is not None:
+        strengths.insert(0, f"mu = {round_up(guarantee.mu)} (Gaussian differential privacy)")
+    if guarantee.epsilon is not None:
+        pure = "" if guarantee.excepted_delta else "pure "
+        strengths.insert(0, f"epsilon = {round_up(guarantee.epsilon)} ({pure}differential privacy)")
+    lines = [f"{_change(guarantee)} within the bounds changes the release by at most {', '.join(strengths)}."]
+    if guarantee.excepted_delta:
+        lines.append(f"All of that holds except with a probability of {round_up(guarantee.excepted_delta)}.")
+    if guarantee.epsilon_delta:
+        points = "; ".join(
+            f"epsilon = {round_up(point.epsilon, 4)} at delta = {round_up(point.delta)}"
+            for point in guarantee.epsilon_delta
         )
-    lines = [f"{replaced} within the bounds changes the release by at most"]
-    mu = "" if guarantee.mu is None else f"mu = {round_up(guarantee.mu)} (Gaussian differential privacy), "
-    lines[0] += f" {mu}rho = {round_up(guarantee.rho)} (zero-concentrated differential privacy)."
-    points = "; ".join(
-        f"epsilon = {round_up(point.epsilon, 4)} at delta = {round_up(point.delta)}"
-        for point in guarantee.epsilon_delta
-    )
-    lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
-    lines.append(f"Not protected: {', '.join(guarantee.public)}.")
+        lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
+    if guarantee.neighbours == "add-remove":
+        lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
+    if guarantee.public:
+        lines.append(f"Not protected: {', '.join(guarantee.public)}.")
     return lines
+
+
+def _change(guarantee: Guarantee) -> str:
+    """Return what the guarantee says makes little difference."""
+    one = f"all rows of one {guarantee.entity!r}, at most {guarantee.max_rows} of them,"
+    if guarantee.neighbours == "add-remove":
+        return f"Adding or removing {one if guarantee.unit == 'entity' else 'one row'}"
+    if guarantee.unit == "entity":
+        return f"Replacing the content of {one}"
+    return f"Replacing one {guarantee.unit} by any other"
 
 
 def describe_total(release: Release) -> str:
@@ -100,7 +142,8 @@ def describe_total(release: Release) -> str:
     spent = [f"rho = {round_up(total.rho)} per {total.unit}"]
     spent += [f"rho = {round_up(rho)} per {unit}" for unit, rho in total.other_units_rho.items()]
     mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "
-    return f"{total.releases} release(s) of this dataset so far{part} cost {mu}{'; '.join(spent)} in all."
+    but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
+    return f"{total.releases} release(s) of this dataset so far{part} cost {mu}{'; '.join(spent)} in all{but}."
 
 
 def _readme(release: Release, members: Sequence[DataMember]) -> bytes:
@@ -110,21 +153,31 @@ def _readme(release: Release, members: Sequence[DataMember]) -> bytes:
         head += [dataset.description, ""]
     facts = [("Dataset", dataset.name), ("License", dataset.license), ("Contact", dataset.contact)]
     facts += [("Release", f"{release.lineage.number}, made {release.lineage.created} with {release.software}")]
-    facts += [("Size", f"{release.n_rows} rows, {len(release.columns)} columns, {len(members)} Parquet file(s)")]
+    facts += [("Size", f"{describe_size(release)}, {len(members)} Parquet file(s)")]
     body = [f"- {name}: {value}" for name, value in facts if value]
-    body += [
-        "",
-        "Every value carries random noise; the table below says how much. To learn from the file with dpgraph,",
-    ]
+    body += ["", *_readme_noise(release), "To learn from the file with dpgraph,"]
     body += ["trust the publisher once, by the fingerprint that she announces, and learn:", ""]
     body += ["    dp-bundle trust FINGERPRINT", "    dp-learn THIS-FILE.tar", "", "## What is guaranteed", ""]
     body += [line for sentence in (*describe_guarantee(release), describe_total(release)) for line in (sentence, "")]
-    body += ["## Columns", "", "| column | unit | bounds | noise | description |", "|---|---|---|---|---|"]
+    names = ["column", "unit", "bounds", "noise", "description"]
+    names = [name for name in names if name != "noise" or release.second_moments is None]
+    body += ["## Columns", "", f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
     return ("\n".join(head + body + [_readme_row(column) for column in release.columns]) + "\n").encode()
 
 
+def _readme_noise(release: Release) -> list[str]:
+    if release.second_moments is None:
+        return ["Every value carries random noise; the table below says how much."]
+    return [
+        "There are no rows here: the file holds the sum of products of all pairs of columns over the rows, with random",
+        "noise, one line for each pair.",
+        *describe_moments(release.second_moments),
+    ]
+
+
 def _readme_row(column: Column) -> str:
-    cells = [column.name, column.unit, describe_bounds(column), describe_noise(column), column.description]
+    noise = [] if column.noise is None else [describe_noise(column)]
+    cells = [column.name, column.unit, describe_bounds(column), *noise, column.description]
     return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -144,7 +197,7 @@ def _datapackage(release: Release, members: Sequence[DataMember]) -> bytes:
 
 
 def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any]:
-    fields = [
+    fields: list[dict[str, Any]] = [
         {
             "name": column.name,
             "type": "integer" if column.kind == "integer" else "number",
@@ -152,15 +205,30 @@ def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any
             **({"unit": column.unit} if column.unit else {}),
         }
         for column in release.columns
+        if column.noise is not None
     ]
+    if release.second_moments is not None:
+        fields = [
+            {"name": name, "type": "number" if name == "value" else "string", "description": text}
+            for name, text in _entry_fields(release.second_moments).items()
+        ]
     return {
-        "name": f"part-{index:05d}",
+        "name": "covariance" if release.second_moments is not None else f"part-{index:05d}",
         "path": member.name,
         "format": "parquet",
         "mediatype": _PARQUET,
         "bytes": member.size,
         "hash": f"sha256:{member.sha256}",
         "schema": {"fields": fields},
+    }
+
+
+def _entry_fields(moments: SecondMoments) -> dict[str, str]:
+    """Return the fields of a covariance release's one table, and what they hold."""
+    return {
+        "row": "The label of the entry's row: a column of the data, or (constant).",
+        "column": "The label of the entry's column, not before the row's.",
+        "value": " ".join(["The noisy sum of products over rows.", *describe_moments(moments)]),
     }
 
 
@@ -195,7 +263,22 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
             "source": {"fileSet": {"@id": "parts"}, "extract": {"column": column.name}},
         }
         for column in release.columns
+        if column.noise is not None
     ]
+    records = "rows"
+    if release.second_moments is not None:
+        records = "covariance"
+        fields = [
+            {
+                "@type": "cr:Field",
+                "@id": f"covariance/{name}",
+                "name": name,
+                "description": text,
+                "dataType": "sc:Float" if name == "value" else "sc:Text",
+                "source": {"fileSet": {"@id": "parts"}, "extract": {"column": name}},
+            }
+            for name, text in _entry_fields(release.second_moments).items()
+        ]
     document: dict[str, Any] = {
         "@context": {
             "@language": "en",
@@ -221,7 +304,7 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
         "version": f"{release.lineage.number}.0.0",
         "datePublished": release.lineage.created,
         "distribution": [*files, file_set],
-        "recordSet": [{"@type": "cr:RecordSet", "@id": "rows", "name": "rows", "field": fields}],
+        "recordSet": [{"@type": "cr:RecordSet", "@id": records, "name": records, "field": fields}],
     }
     return _json({name: value for name, value in document.items() if value})
 

@@ -13,17 +13,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from scipy import special
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from dp_bundle.claims import check_cumulative, check_moments_guarantee, check_rows_guarantee
 from dp_bundle.errors import BundleFormatError, UnsupportedVersionError
+from dp_bundle.model import Digest, Finite, Model, Name, Positive, Text
 from dp_bundle.noise import discrete_gaussian_variance, rounded_gaussian_variance
+from dp_bundle.second_moments import SecondMoments
 
 __all__ = [
+    "CONSTANT_LABEL",
+    "COVARIANCE_NAME",
     "FORMAT_VERSION",
+    "NUMBER_PUBLIC",
+    "ORDER_PUBLIC",
     "PREDICATE_TYPE",
     "Ball",
     "Column",
@@ -34,29 +39,23 @@ __all__ = [
     "Lineage",
     "Noise",
     "Release",
+    "SecondMoments",
     "Statement",
     "Subject",
-    "release_mu",
 ]
 
 FORMAT_VERSION = "1"
 STATEMENT_TYPE: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Literal["dpgraph:release/v1"] = "dpgraph:release/v1"
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
-_CURVE_SLACK = 1e-5  # the same for delta, where tiny mu cancel most digits
-
-Text = Annotated[str, Field(max_length=10_000)]
-Name = Annotated[str, Field(min_length=1, max_length=1_000)]
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_MOST_ROWS = 2**53  # of a covariance release; float64 counts them exactly
+COVARIANCE_NAME = "data/covariance.parquet"  # the one data member of a covariance release
+CONSTANT_LABEL = "(constant)"  # of the constant coordinate, among the columns' names
+ORDER_PUBLIC = "the number and the order of the rows"  # what a release of rows does not protect
+NUMBER_PUBLIC = "the number of the rows"  # the same for a covariance release, unless rows may come and go
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Noise(_Model):
+class Noise(Model):
     """The noise on every cell of one column: independent, centred, of exactly known variance.
 
     `rounded-gaussian`: the value plus N(0, sigma^2), rounded to a multiple of `granularity` (a power of two).
@@ -96,7 +95,7 @@ class Noise(_Model):
         return self
 
 
-class Ball(_Model):
+class Ball(Model):
     """A column's share of the ball that rows were clipped to: sum_j ((x_j - center_j) / scale_j)^2 <= radius^2."""
 
     center: Finite
@@ -104,8 +103,10 @@ class Ball(_Model):
     radius: Positive
 
 
-class Column(_Model):
-    """One published column: bounds that its values were clipped to before the noise, and the noise.
+class Column(Model):
+    """One column: bounds that its values were clipped to before the noise, and the noise on every cell.
+
+    A column of a covariance release has no noise of its own, as it has no cells.
 
     `bounds` were declared or found by a private histogram whose cost is part of the guarantee. They are None when rows
     were clipped to a `ball` instead, or not at all, which only a release without a guarantee may do.
@@ -121,7 +122,7 @@ class Column(_Model):
     bounds_obtained: Literal["declared", "private-histogram", "ball", "none"]
     ball: Ball | None = None
     missing: Literal["refuse", "midpoint", "drop"] = "refuse"
-    noise: Noise
+    noise: Noise | None
 
     @model_validator(mode="after")
     def _check(self) -> Column:
@@ -131,14 +132,22 @@ class Column(_Model):
             raise ValueError(f"column {self.name!r} says its bounds were obtained as {self.bounds_obtained}")
         if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
             raise ValueError(f"column {self.name!r} has bounds that are not an interval")
-        if (self.kind == "integer") != (self.noise.distribution == "discrete-gaussian"):
+        discrete = self.noise is not None and self.noise.distribution == "discrete-gaussian"
+        if (self.kind == "integer") != discrete:
             raise ValueError(f"column {self.name!r} has noise of the other kind")
         return self
 
     @property
     def cell_mu(self) -> float:
         """The distinguishability of one cell: width over sigma; infinite without bounds."""
-        return self.width / self.noise.sigma
+        return self.width / self.cell_noise.sigma
+
+    @property
+    def cell_noise(self) -> Noise:
+        """The noise on every cell, where cells were released."""
+        if self.noise is None:
+            raise BundleFormatError(f"column {self.name!r} has no noise of its own: this is a covariance release")
+        return self.noise
 
     @property
     def width(self) -> float:
@@ -148,49 +157,56 @@ class Column(_Model):
         return math.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
 
 
-class EpsilonDelta(_Model):
+class EpsilonDelta(Model):
     """One point of the privacy curve: the release is (epsilon, delta)-differentially private."""
 
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     delta: Annotated[float, Field(gt=0, lt=1)]
 
 
-class Guarantee(_Model):
+class Guarantee(Model):
     """What holds against whoever has the bundle, knows the method, and all data but the protected unit.
 
     `mu` (Gaussian differential privacy) is given where all noise is continuous; `rho` (zero-concentrated) always.
     Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
     not published; an entity has at most `max_rows` rows, others were left out); what `public` names is not protected.
     `bounds_mu` is the part of the guarantee that went into finding bounds by private histograms.
+
+    `epsilon` is a pure guarantee, and mu and rho are then those that it implies. All of it holds except with the
+    probability `excepted_delta`. With add-remove `neighbours` tables differ by one row more or less (or by all rows of
+    one entity), and the number of rows is protected as well.
     """
 
     unit: Literal["cell", "row", "entity"]
     entity: Name | None = None
     max_rows: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    neighbours: Literal["replace-one"] = "replace-one"
+    neighbours: Literal["replace-one", "add-remove"] = "replace-one"
     bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     mu: Positive | None
     rho: Positive
+    epsilon: Positive | None = None
+    excepted_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     epsilon_delta: tuple[EpsilonDelta, ...]
-    accountant: Literal["gaussian-dp", "privacy-loss-distribution"]
+    accountant: Literal["gaussian-dp", "privacy-loss-distribution", "pure-epsilon"]
     public: tuple[Text, ...]
 
 
-class Cumulative(_Model):
+class Cumulative(Model):
     """The cost of all releases of the dataset so far, this one included; None where one of them states no guarantee.
 
     `unit` is this release's unit of privacy ("cell", "row", or "entity:" and its column); `other_units_rho` gives rho
-    for every other unit that all releases protect.
+    for every other unit that all releases protect. All of it holds except with the probability `excepted_delta`.
     """
 
     unit: Name
     releases: Annotated[int, Field(ge=1)]
     mu: Positive | None
     rho: Positive | None
-    other_units_rho: dict[Name, Positive] = {}
+    other_units_rho: dict[Name, Positive] = Field(default_factory=dict)
+    excepted_delta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
 
-class Dataset(_Model):
+class Dataset(Model):
     """What the publisher says of her data."""
 
     name: Name
@@ -200,7 +216,7 @@ class Dataset(_Model):
     contact: Text = ""
 
 
-class Lineage(_Model):
+class Lineage(Model):
     """Where this release stands among those of its dataset; `previous` is the SHA-256 of the last one's manifest.
 
     `partition` names the part of the rows that it is about, if the publisher splits them into disjoint parts.
@@ -212,15 +228,20 @@ class Lineage(_Model):
     partition: Name | None = None
 
 
-class Release(_Model):
-    """The predicate: everything a reader needs to know about the release."""
+class Release(Model):
+    """The predicate: everything a reader needs to know about the release.
+
+    `second_moments` is there exactly if it is a covariance release. Its `n_rows` is the number of rows or, where that
+    is protected, an estimate read from the noisy matrix itself.
+    """
 
     format_version: Literal["1"] = "1"
     dataset: Dataset
     lineage: Lineage
-    kind: Literal["rows"] = "rows"
+    kind: Literal["rows", "covariance"] = "rows"
     n_rows: Annotated[int, Field(ge=1)]
     columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=100_000)]
+    second_moments: SecondMoments | None = None
     guarantee: Guarantee | None
     sigma_derived_from_data: bool = False
     conditional_mu: Positive | None = None
@@ -236,27 +257,62 @@ class Release(_Model):
             raise ValueError("noise was set from the data itself, which no guarantee covers")
         if not self.sigma_derived_from_data and (self.guarantee is None or self.conditional_mu is not None):
             raise ValueError("the guarantee is missing or conditional without a reason")
-        if len({None if column.ball is None else column.ball.radius for column in self.columns}) > 1:
+        if (self.second_moments is not None) != (self.kind == "covariance"):
+            raise ValueError("second moments are described exactly in a covariance release")
+        if any((column.noise is None) != (self.kind == "covariance") for column in self.columns):
+            raise ValueError("columns have noise of their own exactly in a release of rows")
+        if self.second_moments is not None:
+            self._check_moments(self.second_moments)
+        elif len({None if column.ball is None else column.ball.radius for column in self.columns}) > 1:
             raise ValueError("rows were clipped to a ball that is not the same for all columns")
-        if self.guarantee is not None:
-            _check_guarantee(self.guarantee, self.columns)
-        _check_cumulative(self.cumulative, self.guarantee)
+        elif self.guarantee is not None:
+            check_rows_guarantee(self.guarantee, self.columns)
+        check_cumulative(self.cumulative, self.guarantee)
         return self
+
+    def _check_moments(self, moments: SecondMoments) -> None:
+        if self.guarantee is None:
+            raise ValueError("a covariance release states a guarantee")
+        if any(column.bounds_obtained != "declared" for column in self.columns):
+            raise ValueError("every column of a covariance release has declared bounds")
+        if any(column.name == CONSTANT_LABEL for column in self.columns):
+            raise ValueError(f"a column is called {CONSTANT_LABEL}, which stands for the constant")
+        if self.n_rows > _MOST_ROWS:
+            raise ValueError("the number of rows is too large to be that of a matrix")
+        if moments.radius > math.sqrt(len(self.columns)) * (1 + _SLACK):
+            raise ValueError("the radius is larger than any row")
+        check_moments_guarantee(self.guarantee, len(self.columns), moments)
+        if (self.guarantee.neighbours == "replace-one") != (NUMBER_PUBLIC in self.guarantee.public):
+            raise ValueError("the number of rows is public exactly where rows are replaced and do not come or go")
+        if self.guarantee.neighbours == "add-remove" and ORDER_PUBLIC in self.guarantee.public:
+            raise ValueError("the number of rows is protected, and named as public")
+
+    @property
+    def series(self) -> str:
+        """What releases of it are numbered in order of: the dataset, or its partition."""
+        partition = self.lineage.partition
+        return self.dataset.name if partition is None else f"{self.dataset.name} / {partition}"
 
     @property
     def noise_variance(self) -> list[float]:
-        """The exact noise variance of every column, in the column's unit squared."""
-        return [column.noise.variance for column in self.columns]
+        """The exact noise variance of every column of a release of rows, in the column's unit squared."""
+        return [column.cell_noise.variance for column in self.columns]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of a covariance release's matrix: the columns, and last the constant if there is one."""
+        names = [column.name for column in self.columns]
+        return [*names, CONSTANT_LABEL] if self.second_moments and self.second_moments.constant else names
 
 
-class Subject(_Model):
+class Subject(Model):
     """A member and its digest."""
 
     name: Name
     digest: Annotated[dict[Literal["sha256"], Digest], Field(min_length=1)]
 
 
-class Statement(_Model):
+class Statement(Model):
     """The signed payload: an in-toto Statement over all other members, with the release as its predicate."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
@@ -294,56 +350,3 @@ class Statement(_Model):
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "release"
             raise BundleFormatError(f"the signed manifest is not sound: {place}: {first['msg']}") from error
-
-
-def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
-    """Return the mu that bounds and noise give: of the worst cell, of a row, or of an entity's rows together.
-
-    A row's is the root of the sum of squares over columns; where rows are clipped to a ball, it is the worst column's.
-    """
-    mus = [column.cell_mu for column in columns]
-    together = unit != "cell" and columns[0].ball is None
-    return math.sqrt(max_rows) * (math.sqrt(math.fsum(mu * mu for mu in mus)) if together else max(mus))
-
-
-def _check_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
-    if (guarantee.unit == "entity") != (guarantee.entity is not None) or (guarantee.entity is None) != (
-        guarantee.max_rows is None
-    ):
-        raise ValueError("an entity is named, with a number of rows, exactly where it is the unit of privacy")
-    if (guarantee.bounds_mu > 0) != any(column.bounds_obtained == "private-histogram" for column in columns):
-        raise ValueError("the cost of private bounds is stated exactly where there are any")
-    mu = math.hypot(release_mu(guarantee.unit, columns, guarantee.max_rows or 1), guarantee.bounds_mu)
-    if not 0 < mu < math.inf:
-        raise ValueError("the bounds and the noise give no guarantee")
-    continuous = all(column.kind == "continuous" for column in columns)
-    if (guarantee.mu is not None) != continuous:
-        raise ValueError("mu is stated exactly where all columns are continuous")
-    if (guarantee.accountant == "gaussian-dp") != continuous:
-        raise ValueError("the accountant is not the one for these columns")
-    if guarantee.mu is not None and guarantee.mu < mu * (1 - _SLACK):
-        raise ValueError("the stated mu is smaller than the bounds and the noise allow")
-    if guarantee.rho < 0.5 * mu * mu * (1 - _SLACK):
-        raise ValueError("the stated rho is smaller than the bounds and the noise allow")
-    points = guarantee.epsilon_delta if continuous else ()
-    if any(point.delta < _gaussian_delta(mu, point.epsilon) * (1 - _CURVE_SLACK) for point in points):
-        raise ValueError("a stated epsilon is smaller than the bounds and the noise allow")
-
-
-def _gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the delta of mu-GDP (Balle & Wang 2018, theorem 8), which continuous noise attains."""
-    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    return float(special.ndtr(-a) - 0.5 * math.exp(-0.5 * a * a) * special.erfcx(b * math.sqrt(0.5)))
-
-
-def _check_cumulative(total: Cumulative, guarantee: Guarantee | None) -> None:
-    if guarantee is None:
-        if total.mu is not None or total.rho is not None:
-            raise ValueError("a total is stated although this release has no guarantee")
-        return
-    if total.unit != (guarantee.unit if guarantee.entity is None else f"entity:{guarantee.entity}"):
-        raise ValueError("the stated total is about another unit of privacy")
-    if total.mu is not None and (guarantee.mu is None or total.mu < guarantee.mu * (1 - _SLACK)):
-        raise ValueError("the stated total mu is smaller than this release's own")
-    if total.rho is not None and total.rho < guarantee.rho * (1 - _SLACK):
-        raise ValueError("the stated total rho is smaller than this release's own")

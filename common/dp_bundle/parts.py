@@ -174,7 +174,7 @@ def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
 
 
 def _spread_in_steps(column: Column) -> float:
-    noise = column.noise
+    noise = column.cell_noise
     if column.bounds is None:
         return float("inf")
     return (column.bounds[1] - column.bounds[0] + 2 * _TAIL_SIGMAS * noise.sigma) / noise.granularity

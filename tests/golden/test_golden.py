@@ -15,12 +15,14 @@ from dp_bundle.trust import TrustStore
 from dp_learn import estimate_moments, learn_graph
 
 FOLDER = Path(__file__).parent
-VERSIONS = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("bundle-*.tar"))
+VERSIONS = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("bundle-v?.tar"))
+COVARIANCES = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("bundle-v?-covariance.tar"))
 
 
 def test_there_is_a_stored_bundle() -> None:
-    """The first format version is among the stored ones."""
+    """The first format version is among the stored ones, in both kinds."""
     assert "v1" in VERSIONS
+    assert "v1-covariance" in COVARIANCES
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -42,4 +44,23 @@ def test_stored_bundle_verifies_and_reads_as_it_did(version: str) -> None:
     np.testing.assert_allclose(bundle.release.noise_variance, expected["noise_variance"], rtol=1e-12)
     np.testing.assert_allclose(moments.mean, expected["mean"], rtol=1e-12)
     np.testing.assert_allclose(moments.covariance, expected["covariance"], rtol=1e-9)
-    assert learned.solution.converged
+    assert learned.fit.solution.converged
+
+
+@pytest.mark.parametrize("version", COVARIANCES)
+def test_stored_covariance_bundle_verifies_and_reads_as_it_did(version: str) -> None:
+    """A stored covariance bundle is trusted by its key alone, and holds the very matrix that it was made with."""
+    path = FOLDER / f"bundle-{version}.tar"
+    expected = json.loads((FOLDER / f"expected-{version}.json").read_text())
+    with pytest.raises(UntrustedKeyError):
+        open_bundle(path)
+    TrustStore().add(PublicKey.from_pem((FOLDER / f"test-key-{version}.pub").read_bytes()), "test key")
+    with open_bundle(path) as bundle:
+        matrix, release = bundle.second_moments(), bundle.release
+
+    assert bundle.manifest_sha256 == expected["manifest_sha256"]
+    assert matrix.tolist() == expected["matrix"]
+    assert (release.n_rows, release.labels) == (expected["n_rows"], expected["labels"])
+    assert release.guarantee.rho == expected["rho"]
+    for name in ("diagonal_variance", "off_diagonal_variance"):
+        assert getattr(release.second_moments, name) == pytest.approx(expected[name], rel=1e-12)

@@ -1,0 +1,21 @@
+"""What every entry of a manifest is made of: strict, frozen models without unknown fields, and bounded values."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["Digest", "Finite", "Model", "Name", "Positive", "Text"]
+
+Text = Annotated[str, Field(max_length=10_000)]
+Name = Annotated[str, Field(min_length=1, max_length=1_000)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Model(BaseModel):
+    """Base of all entries."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

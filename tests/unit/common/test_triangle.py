@@ -1,0 +1,231 @@
+"""The data member of a covariance release: read back as written, and in no other way."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle import triangle
+from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.manifest import NUMBER_PUBLIC, Release
+from dp_bundle.noise import rounded_gaussian_variance
+from dp_bundle.triangle import read_triangle, stated_rows, write_triangle
+
+N_ROWS = 10
+STEP = 2.0**-10
+Change = Callable[[pa.Table], pa.Table]
+
+
+def release(mechanism: str = "gaussian", **changes: object) -> Release:
+    """Return a covariance release of three columns and ten rows, with some entries replaced."""
+    column = {"kind": "continuous", "bounds": (0.0, 6.0), "bounds_obtained": "declared", "noise": None}
+    gaussian = {
+        "granularity": STEP,
+        "distribution": "rounded-gaussian",
+        "parameters": {"diagonal_sigma": 4.0, "off_diagonal_sigma": math.sqrt(8.0)},
+        "diagonal_variance": STEP**2 * rounded_gaussian_variance(4.0 / STEP),
+        "off_diagonal_variance": STEP**2 * rounded_gaussian_variance(math.sqrt(8.0) / STEP),
+    }
+    moments = {"mechanism": mechanism, "radius": math.sqrt(3.0), "constant": 1.0}
+    strength = {"mu": 2.0, "rho": 2.0, "accountant": "gaussian-dp"}
+    if mechanism == "eigenvectors":
+        gaussian, strength = {}, {**strength, "epsilon": 1.0, "accountant": "pure-epsilon"}
+    document = {
+        "dataset": {"name": "people"},
+        "lineage": {"number": 1, "created": "2026-01-02T03:04:05Z", "previous": None},
+        "kind": "covariance",
+        "n_rows": N_ROWS,
+        "columns": tuple({"name": name, **column} for name in ("height", "weight", "age")),
+        "second_moments": {**moments, **gaussian},
+        "guarantee": {"unit": "row", **strength, "epsilon_delta": (), "public": (NUMBER_PUBLIC,)},
+        "cumulative": {"unit": "row", "releases": 1, "mu": 2.0, "rho": 2.0},
+        "software": "dpgraph 0",
+    }
+    return Release.model_validate({**document, **changes})
+
+
+def come_and_go(n_rows: int) -> Release:
+    """Return the same where the number of rows is protected."""
+    guarantee = release().guarantee
+    assert guarantee is not None
+    change = guarantee.model_copy(update={"neighbours": "add-remove", "public": ()})
+    return release(guarantee=change, n_rows=n_rows)
+
+
+def matrix() -> np.ndarray:
+    """Return a matrix that the stated noise can have produced."""
+    noisy = np.rint(np.random.default_rng(0).normal(size=(4, 4)) * 5 / STEP) * STEP
+    noisy = np.triu(noisy) + np.triu(noisy, 1).T
+    noisy[3, 3] = N_ROWS
+    return noisy
+
+
+def written(noisy: np.ndarray, labels: list[str] | None = None) -> io.BytesIO:
+    """Return the member's file."""
+    file = io.BytesIO()
+    write_triangle(noisy, labels or release().labels, file)
+    file.seek(0)
+    return file
+
+
+def test_matrix_comes_back() -> None:
+    """What is read is what was written, bit for bit, and symmetric."""
+    found = read_triangle(written(matrix()), release())
+    assert np.array_equal(found, matrix())
+    assert np.array_equal(found, found.T)
+
+
+def test_plain_tools_read_the_triangle() -> None:
+    """Pandas finds a line for every pair of labels, in the triangle's order, and nothing of the writer."""
+    file = written(matrix())
+    frame = pd.read_parquet(file)
+    names = ["height", "weight", "age", "(constant)"]
+    pairs = [(one, other) for i, one in enumerate(names) for other in names[i:]]
+
+    assert list(zip(frame["row"], frame["column"], strict=True)) == pairs
+    assert frame["value"].tolist() == matrix()[np.triu_indices(4)].tolist()
+    assert pq.read_metadata(file).metadata is None
+
+
+def test_number_of_rows_is_read_from_the_noisy_corner() -> None:
+    """Where rows may come and go the number is the corner's, rounded, without the noise's mean, and at least 1."""
+    noisy = matrix()
+    noisy[3, 3] = 12.25
+    assert np.array_equal(read_triangle(written(noisy), come_and_go(12)), noisy)
+    with pytest.raises(BundleFormatError, match="another number of rows"):
+        read_triangle(written(noisy), come_and_go(13))
+    noisy[3, 3] = -7.0
+    assert stated_rows(noisy, 1.0, 0.0) == 1
+    for corner in (1e308, -1e308):
+        noisy[3, 3] = corner
+        assert stated_rows(noisy, 1 / 256, 0.0) == (2**53 if corner > 0 else 1)
+    assert stated_rows(matrix(), 0.5, 2.0) == 32
+
+
+def _replaced(column: int, index: int, value: object) -> Change:
+    def change(table: pa.Table) -> pa.Table:
+        values = table.column(column).to_pylist()
+        values[index] = value
+        return table.set_column(column, table.field(column), pa.array(values, table.field(column).type))
+
+    return change
+
+
+def _nullable(table: pa.Table) -> pa.Table:
+    values = pa.array([None, *table.column(2).to_pylist()[1:]], pa.float64())
+    return table.set_column(2, pa.field("value", pa.float64()), values)
+
+
+def _labels_nullable(table: pa.Table) -> pa.Table:
+    values = pa.array([None, *table.column(0).to_pylist()[1:]], pa.string())
+    return table.set_column(0, pa.field("row", pa.string()), values)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_replaced(2, 1, STEP / 2), "no multiple"),
+        (_replaced(2, 0, math.pi), "no multiple"),
+        (_replaced(2, 3, math.inf), "not a number"),
+        (_replaced(2, 3, 1.7e308), "no multiple"),
+        (_replaced(2, 3, math.nan), "not a number"),
+        (_replaced(2, 9, 11.0), "another number of rows"),
+        (_replaced(2, 9, 10.0 + STEP), "another number of rows"),
+        (_replaced(0, 2, "weight"), "labelled triangle"),
+        (_replaced(1, 2, "(constant)"), "labelled triangle"),
+        (_nullable, "empty cells"),
+        (_labels_nullable, "labelled triangle"),
+        (lambda table: table.slice(1), "labelled triangle"),
+        (lambda table: pa.concat_tables([table, table.slice(0, 1)]), "labelled triangle"),
+        (lambda table: table.take([1, 0, *range(2, 10)]), "labelled triangle"),
+        (lambda table: table.select(["column", "row", "value"]), "labelled triangle"),
+        (lambda table: table.append_column("extra", table.column(2)), "labelled triangle"),
+        (lambda table: table.rename_columns(["row", "column", "number"]), "labelled triangle"),
+        (lambda table: table.set_column(2, "value", table.column(2).cast(pa.float32(), safe=False)), "labelled"),
+    ],
+)
+def test_what_is_not_the_promised_triangle_is_refused(change: Change, message: str) -> None:
+    """Other labels, another order, values off the grid or not finite, and another number of rows are format errors."""
+    file = io.BytesIO()
+    pq.write_table(change(pq.read_table(written(matrix()))), file)
+    file.seek(0)
+    with pytest.raises(BundleFormatError, match=message):
+        read_triangle(file, release())
+
+
+def test_a_matrix_on_no_grid_is_read() -> None:
+    """Noise that does not act entry by entry leaves values anywhere, but finite."""
+    own = release("eigenvectors")
+    noisy = matrix() * math.pi
+    noisy[3, 3] = N_ROWS
+    assert np.array_equal(read_triangle(written(noisy), own), noisy)
+    noisy[0, 1] = math.inf
+    with pytest.raises(BundleFormatError, match="not a number"):
+        read_triangle(written(noisy), own)
+
+
+def test_garbage_and_giants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are no Parquet, and more data than any triangle of that size has, are format errors."""
+    with pytest.raises(BundleFormatError, match="not readable as Parquet"):
+        read_triangle(io.BytesIO(b"PAR1 nothing PAR1"), release())
+    monkeypatch.setattr(triangle, "_MAX_BYTES", 10)
+    with pytest.raises(BundleFormatError, match="more than 10 bytes"):
+        read_triangle(written(matrix()), release())
+
+
+@pytest.fixture
+def bundle_file(tmp_path: Path, key: Ed25519PrivateKey) -> Callable[..., object]:
+    """Return a function that writes a covariance bundle with these data members and opens it."""
+
+    def make(*files: io.BytesIO) -> object:
+        with (tmp_path / "a.tar").open("wb") as file:
+            write_bundle(file, release(), list(files), key)
+        return open_bundle(tmp_path / "a.tar", UnsafeTrustAnyone())
+
+    return make
+
+
+def test_bundle_gives_the_matrix_and_no_rows(bundle_file: Callable[..., object]) -> None:
+    """A covariance bundle has one data member, from which the matrix comes; asking it for rows is refused."""
+    with bundle_file(written(matrix())) as opened:
+        assert [name for name in opened.members if name.startswith("data/")] == ["data/covariance.parquet"]
+        assert np.array_equal(opened.second_moments(), matrix())
+        with pytest.raises(BundleFormatError, match="no rows"):
+            opened.batches()
+
+
+def test_rows_have_no_second_moments(bundle: object) -> None:
+    """Asking a bundle of rows for its matrix is refused in one sentence."""
+    with open_bundle(bundle.path) as opened, pytest.raises(BundleFormatError, match="release of rows"):
+        opened.second_moments()
+
+
+def test_descriptions_say_what_the_file_is(bundle_file: Callable[..., object]) -> None:
+    """README, data package and croissant name the three fields, the noise and the missing rows, and no cell's noise."""
+    with bundle_file(written(matrix())) as opened:
+        readme = opened.open("README.md").read().decode()
+        package, croissant = (json.load(opened.open(f"{name}.json")) for name in ("datapackage", "croissant"))
+
+    assert "second moments of 3 columns, over 10 rows; no rows" in readme
+    assert "There are no rows here" in readme
+    assert "variance 16 on the diagonal and 8 beside it" in readme
+    assert "| height |  | 0 to 6 |  |" in readme
+    (resource,) = package["resources"]
+    assert (resource["name"], resource["path"]) == ("covariance", "data/covariance.parquet")
+    assert [field["name"] for field in resource["schema"]["fields"]] == ["row", "column", "value"]
+    assert [field["type"] for field in resource["schema"]["fields"]] == ["string", "string", "number"]
+    (records,) = croissant["recordSet"]
+    assert records["name"] == "covariance"
+    assert [field["name"] for field in records["field"]] == ["row", "column", "value"]
+    assert "variance 16" in records["field"][2]["description"]
