@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import networkx as nx
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
+
+from dp_learn.inference import EdgeInference
+from dp_learn.linalg import FloatArray
 
 __all__ = ["GraphEstimate", "partial_correlations", "to_networkx", "write_estimate"]
 
-Floats = npt.NDArray[np.float64]
+_LABEL = re.compile(r"[\x00-\x1f\x7f]")  # what XML and pictures cannot show
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GraphEstimate:
-    """A precision matrix with labels, and what it came from.
+    """A precision matrix with labels, what it came from, and how sure its edges are.
 
     Attributes
     ----------
@@ -28,50 +29,75 @@ class GraphEstimate:
         The sparse estimate, in inverse data units; zero where there is no edge.
     covariance : ndarray of shape (n_features, n_features)
         The debiased covariance, in data units, before any repair or penalty.
+    inference : EdgeInference or None
+        Error bars and tests for every pair, where they could be had.
+    fdr : float or None
+        The false discovery rate at which edges are listed; None lists those of the sparse estimate.
     """
 
     columns: tuple[str, ...]
-    precision: Floats
-    covariance: Floats
+    precision: FloatArray
+    covariance: FloatArray
+    inference: EdgeInference | None = None
+    fdr: float | None = None
 
     def edges(self) -> pd.DataFrame:
-        """Return the edges, strongest first: source, target, partial_correlation, precision."""
-        rows, targets = np.nonzero(np.triu(self.precision, 1))
-        partial = partial_correlations(self.precision)[rows, targets]
-        frame = pd.DataFrame(
-            {
-                "source": [self.columns[index] for index in rows],
-                "target": [self.columns[index] for index in targets],
-                "partial_correlation": partial,
-                "precision": self.precision[rows, targets],
-            }
-        )
-        return frame.iloc[np.argsort(-np.abs(partial), kind="stable")].reset_index(drop=True)
+        """Return the edges as a table: those of the sparse estimate, or those found at the false discovery rate.
+
+        Returns
+        -------
+        DataFrame
+            source, target; partial_correlation and precision of the sparse estimate (zero where only the tests find an
+            edge); with inference also `desparsified`, the partial correlation without the penalty's shrinkage, and its
+            standard_error, ci_low, ci_high (95 %), p_value and q_value. Strongest first, or surest first at a rate.
+        """
+        tests = self.inference if self.fdr is not None else None
+        chosen = self.precision != 0.0 if tests is None else tests.q_values <= (self.fdr or 0.0)
+        pairs = np.nonzero(np.triu(chosen, 1))
+        partial = partial_correlations(self.precision)[pairs]
+        table = {
+            "source": [self.columns[index] for index in pairs[0]],
+            "target": [self.columns[index] for index in pairs[1]],
+            "partial_correlation": partial,
+            "precision": self.precision[pairs],
+        }
+        order = np.abs(partial)
+        if self.inference is not None:
+            table |= {"desparsified": self.inference.partial_correlation[pairs]}
+            table |= {name: values[pairs] for name, values in self.inference.error_bars().items()}
+        if tests is not None:
+            order = tests.scores[pairs]
+        return pd.DataFrame(table).iloc[np.argsort(-order, kind="stable")].reset_index(drop=True)
 
 
-def partial_correlations(precision: Floats) -> Floats:
+def partial_correlations(precision: FloatArray) -> FloatArray:
     """Return -Theta_ij / sqrt(Theta_ii Theta_jj), with ones on the diagonal."""
     root = np.sqrt(np.diagonal(precision))
-    partial: Floats = 0.0 - precision / np.outer(root, root)  # 0 - x, as -x would write negative zeros into files
+    partial: FloatArray = 0.0 - precision / np.outer(root, root)  # 0 - x, as -x would write negative zeros into files
     np.fill_diagonal(partial, 1.0)
     return partial
 
 
 def to_networkx(estimate: GraphEstimate) -> nx.Graph:
-    """Return an undirected graph: every column a node, every non-zero partial correlation an edge."""
+    """Return an undirected graph: every column a node, every edge with the numbers of the table of edges.
+
+    `weight` is the size of the partial correlation: of the sparse estimate, or desparsified at a false discovery rate.
+    """
     graph = nx.Graph()
-    graph.add_nodes_from(estimate.columns)
-    edges = estimate.edges()
-    for source, target, partial in zip(edges["source"], edges["target"], edges["partial_correlation"], strict=True):
-        graph.add_edge(source, target, partial_correlation=float(partial), weight=abs(float(partial)))
+    labels = {name: _LABEL.sub("\ufffd", name) for name in estimate.columns}
+    graph.add_nodes_from(labels.values())
+    strength = "partial_correlation" if estimate.fdr is None else "desparsified"
+    for edge in estimate.edges().to_dict("records"):
+        ends = labels[edge.pop("source")], labels[edge.pop("target")]
+        numbers = {str(name): float(value) for name, value in edge.items()}
+        graph.add_edge(*ends, **numbers, weight=abs(numbers[strength]), sign=float(np.sign(numbers[strength])))
     return graph
 
 
-def write_estimate(estimate: GraphEstimate, summary: dict[str, Any], folder: Path) -> None:
-    """Write edges.csv, precision.csv, covariance.csv, graph.graphml and summary.json into a folder."""
+def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
+    """Write edges.csv, precision.csv, covariance.csv and graph.graphml into a folder."""
     names = list(estimate.columns)
     estimate.edges().to_csv(folder / "edges.csv", index=False)
     pd.DataFrame(estimate.precision, names, names).to_csv(folder / "precision.csv")
     pd.DataFrame(estimate.covariance, names, names).to_csv(folder / "covariance.csv")
     nx.write_graphml(to_networkx(estimate), folder / "graph.graphml")
-    (folder / "summary.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

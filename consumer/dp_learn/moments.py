@@ -10,7 +10,7 @@ Chan, Golub & LeVeque (1983), Algorithms for computing the sample variance, The 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +19,21 @@ import pyarrow as pa
 
 from dp_bundle import Bundle
 from dp_bundle.arrays import to_numpy
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError
 
-__all__ = ["Moments", "batch_moments", "estimate_fold_moments", "estimate_moments", "merge_moments"]
+__all__ = [
+    "Moments",
+    "batch_moments",
+    "bundle_matrices",
+    "estimate_moments",
+    "fold_moments",
+    "merge_moments",
+    "subsample_moments",
+]
 
 Floats = npt.NDArray[np.float64]
+
+LARGEST = 1e70  # so that fourth powers, summed, are still numbers
 
 
 @dataclass(frozen=True)
@@ -36,11 +46,15 @@ class Moments:
     mean : ndarray of shape (n_features,)
     scatter : ndarray of shape (n_features, n_features)
         sum over rows of (x - mean)(x - mean)^T.
+    n_off_grid : ndarray of int, shape (n_features,)
+        How many values of each column are not multiples of the granularity that the manifest states: none, if it is
+        true.
     """
 
     n_rows: int
     mean: Floats
     scatter: Floats
+    n_off_grid: npt.NDArray[np.int64]
 
     @property
     def covariance(self) -> Floats:
@@ -50,16 +64,18 @@ class Moments:
         return self.scatter / (self.n_rows - 1)
 
 
-def batch_moments(values: Floats) -> Moments:
+def batch_moments(values: Floats, granularity: npt.ArrayLike | None = None) -> Moments:
     """Return the moments of one batch.
 
     Parameters
     ----------
     values : ndarray of shape (n_rows, n_features)
+    granularity : array-like of shape (n_features,), optional
+        The stated grid of every column, powers of two; no grid by default.
     """
     mean = values.mean(axis=0) if len(values) else np.zeros(values.shape[1])
     centred = values - mean
-    return Moments(len(values), mean, centred.T @ centred)
+    return Moments(len(values), mean, centred.T @ centred, _count_off_grid(values, granularity))
 
 
 def merge_moments(first: Moments, second: Moments) -> Moments:
@@ -70,7 +86,7 @@ def merge_moments(first: Moments, second: Moments) -> Moments:
     shift = second.mean - first.mean
     mean = first.mean + shift * (second.n_rows / n_rows)
     between = np.outer(shift, shift) * (first.n_rows * second.n_rows / n_rows)
-    return Moments(n_rows, mean, first.scatter + second.scatter + between)
+    return Moments(n_rows, mean, first.scatter + second.scatter + between, first.n_off_grid + second.n_off_grid)
 
 
 def estimate_moments(bundle: Bundle) -> Moments:
@@ -81,36 +97,93 @@ def estimate_moments(bundle: Bundle) -> Moments:
     BundleFormatError
         The data are not what the manifest says.
     """
-    return estimate_fold_moments(bundle, 1)[0]
+    granularity = [column.cell_noise.granularity for column in bundle.release.columns]
+    return fold_moments(bundle_matrices(bundle), len(granularity), 1, granularity)[0]
 
 
-def estimate_fold_moments(bundle: Bundle, n_folds: int) -> list[Moments]:
+def bundle_matrices(bundle: Bundle) -> Iterator[tuple[int, Floats]]:
+    """Yield the number of the first row, and the rows as a matrix, of every batch of a verified bundle.
+
+    Raises
+    ------
+    BundleFormatError
+        The data are not what the manifest says, or no numbers that one can compute with.
+    """
+    start = 0
+    for batch in bundle.batches():
+        values = _matrix(batch)
+        if values.size and not (values.max() <= LARGEST and values.min() >= -LARGEST):
+            raise BundleFormatError(f"{bundle.path} holds values that are no finite numbers, or beyond {LARGEST:g}")
+        yield start, values
+        start += batch.num_rows
+
+
+def fold_moments(
+    matrices: Iterable[tuple[int, Floats]], n_features: int, n_folds: int, granularity: npt.ArrayLike | None = None
+) -> list[Moments]:
     """Split the rows into folds by a fixed pseudo-random rule and return each fold's moments, in one pass.
 
     Parameters
     ----------
-    bundle : Bundle
-        Verified and open.
+    matrices : iterable of (int, ndarray of shape (n_rows, n_features))
+        Consecutive batches, each with the number of its first row.
+    n_features : int
+        How many columns.
     n_folds : int
-        How many, at least 1.
+        How many folds, at least 1.
+    granularity : array-like of shape (n_features,), optional
+        As in `batch_moments`.
     """
     if n_folds < 1:
         raise ParameterError("n_folds", "at least 1", n_folds)
-    empty = Moments(0, np.zeros(0), np.zeros((0, 0)))
-    folds = [empty] * n_folds
-    for start, values in _matrices(bundle):
+    folds = [_no_rows(n_features)] * n_folds
+    for start, values in matrices:
         assigned = _folds_of(start, len(values), n_folds)
         for fold in range(n_folds):
             chosen = values if n_folds == 1 else values[assigned == fold]
-            folds[fold] = merge_moments(folds[fold], batch_moments(chosen))
+            folds[fold] = merge_moments(folds[fold], batch_moments(chosen, granularity))
     return folds
 
 
-def _matrices(bundle: Bundle) -> Iterator[tuple[int, Floats]]:
-    start = 0
-    for batch in bundle.batches():
-        yield start, _matrix(batch)
-        start += batch.num_rows
+def subsample_moments(
+    matrices: Iterable[tuple[int, Floats]], n_features: int, n_subsamples: int, share: float
+) -> list[Moments]:
+    """Return the moments of random subsamples of the rows, drawn by a fixed pseudo-random rule, in one pass.
+
+    Parameters
+    ----------
+    matrices, n_features
+        As in `fold_moments`.
+    n_subsamples : int
+        How many; each is drawn without replacement, and independently of the others.
+    share : float
+        The chance of every row to be in a subsample, in (0, 1].
+    """
+    if n_subsamples < 1:
+        raise ParameterError("n_subsamples", "at least 1", n_subsamples)
+    if not 0.0 < share <= 1.0:
+        raise ParameterError("share", "in (0, 1]", share)
+    limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
+    subsamples = [_no_rows(n_features)] * n_subsamples
+    for start, values in matrices:
+        for index in range(n_subsamples):
+            chosen = values[_mixed(start, len(values), seed=index + 1) <= limit]
+            subsamples[index] = merge_moments(subsamples[index], batch_moments(chosen))
+    return subsamples
+
+
+def _no_rows(n_features: int) -> Moments:
+    return batch_moments(np.empty((0, n_features)))
+
+
+def _count_off_grid(values: Floats, granularity: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
+    if granularity is None:
+        return np.zeros(values.shape[1], dtype=np.int64)
+    counts = np.zeros(values.shape[1], dtype=np.int64)
+    for index, step in enumerate(np.asarray(granularity, dtype=float)):  # column by column, to save memory
+        steps = values[:, index] / step  # exact: the granularity is a power of two
+        counts[index] = np.count_nonzero(np.rint(steps) != steps)
+    return counts
 
 
 def _matrix(batch: pa.RecordBatch) -> Floats:
@@ -121,9 +194,20 @@ def _matrix(batch: pa.RecordBatch) -> Floats:
 
 
 def _folds_of(start: int, n_rows: int, n_folds: int) -> npt.NDArray[np.int64]:
-    """Mix the row numbers (splitmix64, Steele et al. 2014), so that folds do not follow any order of the rows."""
-    state = np.arange(start, start + n_rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    state ^= state >> np.uint64(31)
-    return (state % np.uint64(n_folds)).astype(np.int64)
+    """Share out every n_folds consecutive rows in a random order, so that folds are equal and follow no pattern."""
+    first = start // n_folds
+    n_groups = -(-(start + n_rows) // n_folds) - first
+    order = _mixed(first * n_folds, n_groups * n_folds).reshape(n_groups, n_folds).argsort(axis=1)
+    return order.ravel()[start - first * n_folds :][:n_rows]
+
+
+def _mixed(start: int, n_rows: int, seed: int = 0) -> npt.NDArray[np.uint64]:
+    """Mix row numbers with a seed (splitmix64, Steele et al. 2014), so that a choice of rows follows no order."""
+    with np.errstate(over="ignore"):
+        state = np.arange(start, start + n_rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        state += np.uint64(seed) * np.uint64(0xD1342543DE82EF95)
+        for _ in range(1 + (seed > 0)):
+            state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            state ^= state >> np.uint64(31)
+    return state

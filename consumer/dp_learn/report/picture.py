@@ -30,7 +30,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str) -> None:
     graph = to_networkx(estimate)
     ranked = sorted(graph.edges(data=True), key=lambda edge: -edge[2]["weight"])
     drawn = ranked[:_MAX_DRAWN_EDGES]
-    longest = max(len(_shortened(name)) for name in estimate.columns)
+    longest = max(len(_shortened(name)) for name in graph.nodes)
     side = float(np.clip(4 + 0.12 * graph.number_of_nodes() + 0.1 * longest, 7, 24))
     figure = Figure(figsize=(side, side), layout="constrained")
     FigureCanvasAgg(figure)
@@ -39,7 +39,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str) -> None:
     strongest = max((edge[2]["weight"] for edge in ranked), default=1.0)
     for source, target, data in reversed(drawn):
         relative = data["weight"] / max(strongest, _FULL_WIDTH)
-        colour = _POSITIVE if data["partial_correlation"] > 0 else _NEGATIVE
+        colour = _POSITIVE if data["sign"] > 0 else _NEGATIVE
         ends = np.array([layout[source], layout[target]])
         axes.plot(*ends.T, color=colour, lw=0.4 + 4 * relative, alpha=0.25 + 0.7 * relative, zorder=1)
     for name, place in layout.items():

@@ -1,0 +1,165 @@
+"""What `dp-learn --estimator` offers beside the graphical lasso: each estimator's answer as tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dp_bundle import Bundle
+from dp_bundle.errors import ParameterError
+from dp_learn.estimators import ESTIMATORS
+from dp_learn.evidence import Evidence, keep_columns
+from dp_learn.graph import GraphEstimate
+from dp_learn.linalg import FloatArray
+from dp_learn.sample import Sample
+from dp_learn.sources import bundle_source, share_rows
+from dp_learn.weighing import clear_columns
+
+__all__ = ["Alternative", "learn_alternative"]
+
+PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
+
+
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """An estimator's answer.
+
+    Attributes
+    ----------
+    graph : GraphEstimate or None
+        Where the answer is a precision matrix.
+    tables : dict of str to DataFrame
+        Further tables, by the name of their file.
+    summary : dict
+        Numbers and names.
+    lines : list of str
+        What a person is told.
+    """
+
+    graph: GraphEstimate | None
+    tables: dict[str, pd.DataFrame]
+    summary: dict[str, Any]
+    lines: list[str]
+
+
+def learn_alternative(
+    bundles: Sequence[Bundle], name: str, *, alpha: float | None = None, target: str | None = None, **options: Any
+) -> Alternative:
+    """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
+
+    Parameters
+    ----------
+    bundles : sequence of Bundle
+        Verified and open, with the same columns.
+    name : str
+        One of `ESTIMATORS`.
+    alpha : float, optional
+        Its penalty or threshold; its own default, from the known noise, if left out.
+    target : str, optional
+        The column to predict, for regression; for lda the column that holds the classes 0 and 1.
+    **options
+        Further parameters of the estimator.
+
+    Raises
+    ------
+    ParameterError
+        A target is missing, unknown, or of no use.
+    EstimationError
+        There is no estimate.
+    """
+    if (target is not None) != (name in PREDICTING):
+        raise ParameterError("target", "given with regression and lda, and with no other estimator", target)
+    sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
+    evidence, location = sample.evidence, sample.location
+    drowned: tuple[str, ...] = ()
+    if target is None:
+        kept, drowned = clear_columns(evidence)
+        evidence, location = keep_columns(evidence, kept), location[kept]
+    elif target not in evidence.columns:
+        raise ParameterError("target", f"a column of the bundle ({', '.join(evidence.columns[:8])}, ...)", target)
+    chosen = {"target": target} if target is not None else {}
+    fitted = ESTIMATORS[name](alpha=alpha, **chosen, **options).fit_evidence(evidence, location)
+    summary = {
+        "estimator": name,
+        "columns": list(evidence.columns),
+        "drowned_columns": list(drowned or getattr(fitted, "drowned_", ())),
+        "alpha": getattr(fitted, "alpha_", None),
+        "repair": getattr(fitted, "repair_", "none"),
+        "n_rows": [source.n_rows for source in sample.evidence.sources],
+    }
+    if name == "regression":
+        return _regression(fitted, summary)
+    if name == "lda":
+        return _discriminant(fitted, summary)
+    if name == "thresholded-covariance":
+        return _thresholded(fitted, evidence, summary)
+    graph = GraphEstimate(evidence.columns, fitted.precision_, evidence.covariance)
+    edges = graph.edges()
+    return Alternative(graph, {}, {**summary, "n_edges": len(edges)}, _strongest(edges, "partial_correlation"))
+
+
+def _thresholded(fitted: Any, evidence: Evidence, summary: dict[str, Any]) -> Alternative:
+    tables = {
+        "edges.csv": fitted.edges_,
+        "covariance.csv": _square(evidence.covariance, evidence.columns),
+        "thresholded.csv": _square(fitted.covariance_, evidence.columns),
+    }
+    lines = _strongest(fitted.edges_, "correlation")
+    return Alternative(None, tables, {**summary, "n_edges": len(fitted.edges_)}, lines)
+
+
+def _regression(fitted: Any, summary: dict[str, Any]) -> Alternative:
+    table = pd.DataFrame({"column": list(fitted.feature_names_in_), "coefficient": np.ravel(fitted.coef_)})
+    numbers = {
+        "target": fitted.target,
+        "intercept": float(fitted.intercept_),
+        "r_squared": float(fitted.r_squared_),
+        "excess_bound": float(fitted.excess_bound_) if np.isfinite(fitted.excess_bound_) else None,
+    }
+    lines = [
+        f"  {fitted.target} = {numbers['intercept']:.5g} + sum of coefficients times columns; estimated R^2 "
+        f"{numbers['r_squared']:.3f}",
+        "  no bound on what the noise costs is known"
+        if numbers["excess_bound"] is None
+        else f"  on average over the noise, mean squared error plus penalty is at most {numbers['excess_bound']:.3g} "
+        "above its minimum",
+        *(f"    {row.coefficient:+.4g}  {row.column}" for row in _by_size(table, "coefficient").head(10).itertuples()),
+    ]
+    return Alternative(None, {"coefficients.csv": table}, {**summary, **numbers}, lines)
+
+
+def _discriminant(fitted: Any, summary: dict[str, Any]) -> Alternative:
+    names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
+    coefficients, intercept = np.asarray(fitted.coef_), np.asarray(fitted.intercept_)
+    table = pd.DataFrame({"column": names, "coefficient": coefficients[1] - coefficients[0]})
+    means = pd.DataFrame(np.asarray(fitted.means_), classes, names)
+    numbers = {
+        "target": fitted.target,
+        "classes": [float(each) for each in fitted.classes_],
+        "priors": np.asarray(fitted.priors_).tolist(),
+        "intercept": float(intercept[1] - intercept[0]),
+    }
+    lines = [
+        f"  class {classes[1]} where {numbers['intercept']:+.5g} + sum of coefficients times columns is > 0",
+        *(f"    {row.coefficient:+.4g}  {row.column}" for row in _by_size(table, "coefficient").head(10).itertuples()),
+    ]
+    return Alternative(None, {"coefficients.csv": table, "means.csv": means}, {**summary, **numbers}, lines)
+
+
+def _by_size(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    return table.iloc[np.argsort(-table[column].abs().to_numpy(), kind="stable")]
+
+
+def _strongest(edges: pd.DataFrame, column: str) -> list[str]:
+    shown = [
+        f"    {edge[column]:+.3f}  {edge['source']} -- {edge['target']}" for edge in edges.head(10).to_dict("records")
+    ]
+    return [f"  {len(edges)} edges{'; the strongest:' if shown else ''}", *shown]
+
+
+def _square(matrix: FloatArray, columns: Sequence[str]) -> pd.DataFrame:
+    return pd.DataFrame(matrix, list(columns), list(columns))

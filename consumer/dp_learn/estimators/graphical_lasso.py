@@ -1,0 +1,202 @@
+"""The graphical lasso on noisy rows, as scikit-learn estimators: at a given alpha, or at one chosen from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.errors import ParameterError
+from dp_learn.checks import check_alpha
+from dp_learn.estimators.base import NoisyRowsEstimator, no_variance_left
+from dp_learn.fitting import Settings, fit_graph
+from dp_learn.graph import GraphEstimate
+from dp_learn.linalg import smallest_eigenvalue
+from dp_learn.sample import Sample
+
+__all__ = ["DebiasedGraphicalLasso", "DebiasedGraphicalLassoCV"]
+
+
+class _GraphicalLassoEstimator(NoisyRowsEstimator):
+    """What both estimators share: storing what was learned."""
+
+    def _learn(self, X: Any, settings: Settings, n_folds: int) -> Self:
+        rows = self._read(X, reset=True)
+        sample = Sample([rows], n_folds=n_folds if settings.needs_folds else 1)
+        fit = fit_graph(sample, settings)
+        if fit.drowned:
+            raise no_variance_left(fit.drowned)
+        self.location_ = sample.location
+        self.precision_ = fit.precision
+        self.covariance_ = np.linalg.inv(fit.precision)
+        self.edges_ = GraphEstimate(rows.columns, fit.precision, fit.evidence.covariance).edges()
+        self.alpha_ = fit.solution.alpha
+        self.duality_gap_ = fit.solution.duality_gap
+        self.n_iter_ = fit.solution.n_iter
+        self.solver_ = fit.solution.solver
+        self.repair_ = fit.repair.method.value
+        self.smallest_eigenvalue_ = smallest_eigenvalue(fit.debiased)
+        self.selection_ = fit.selection
+        return self
+
+
+class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
+    """Sparse precision matrix of the rows before the noise, at a given penalty.
+
+    The noise's known variance is subtracted from the covariance, and the graphical lasso is solved on what is left,
+    indefinite or not, to a proven duality gap.
+
+    Parameters
+    ----------
+    alpha : float
+        The penalty, on the chosen scale, > 0.
+    noise_variance : float or array-like of shape (n_features,)
+        Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
+    weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
+        Equal penalties, penalties in proportion to each entry's standard error, or a matrix: 0 leaves an entry free,
+        inf forbids an edge.
+    scale : {"correlation", "covariance"}
+        The scale that the penalty works on.
+    repair : {"none", "maxnorm", "clip", "shrink"}
+        What to do with an indefinite matrix before solving.
+    penalize_diagonal, solver, tol, max_iter
+        As in `graphical_lasso`.
+
+    Attributes
+    ----------
+    precision_, covariance_ : ndarray of shape (n_features, n_features)
+        The estimate, and its inverse, in data units.
+    location_ : ndarray of shape (n_features,)
+        The column means.
+    edges_ : DataFrame
+        source, target, partial_correlation, precision; strongest first.
+    duality_gap_ : float
+        How far the objective is from its optimum at most.
+    alpha_, n_iter_, solver_, repair_, smallest_eigenvalue_
+        How it was found; `smallest_eigenvalue_` is that of the debiased matrix on the chosen scale.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    `fit` raises a DpGraphError, one sentence, where there is no estimate: NoSolutionError (with the smallest alpha that
+    has one), NotConvergedError, or DrownedColumnError (columns without variance).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.normal(size=(2000, 3)) @ [[1, 0.8, 0], [0, 1, 0], [0, 0, 1]] + rng.normal(size=(2000, 3))
+    >>> DebiasedGraphicalLasso(alpha=0.2, noise_variance=1.0).fit(rows).edges_[["source", "target"]].values.tolist()
+    [['x0', 'x1']]
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.1,
+        *,
+        noise_variance: npt.ArrayLike = 0.0,
+        weights: str | npt.ArrayLike = "equal",
+        scale: str = "correlation",
+        repair: str = "none",
+        penalize_diagonal: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+    ) -> None:
+        self.alpha = alpha
+        self.noise_variance = noise_variance
+        self.weights = weights
+        self.scale = scale
+        self.repair = repair
+        self.penalize_diagonal = penalize_diagonal
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
+        """Learn from noisy rows or from a bundle.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame or Bundle
+            At least two rows and two columns.
+        y : None
+            Ignored.
+        """
+        return self._learn(X, _settings(self, alpha=check_alpha(self.alpha)), 1)
+
+
+class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
+    """Sparse precision matrix of the rows before the noise, at a penalty chosen from the data.
+
+    Parameters
+    ----------
+    alphas : int or sequence of float
+        How many alphas between the one that empties the graph and a hundredth of it, or which.
+    select : {"cv", "mse", "ebic", "stars"}
+        The rule: cross-validated likelihood, the cross-validated error's drop, the extended Bayesian information
+        criterion, or the stability of the graph over subsamples.
+    cv : int
+        The number of folds.
+    noise_variance, weights, scale, repair, penalize_diagonal, solver, tol, max_iter
+        As in `DebiasedGraphicalLasso`.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The chosen penalty.
+    selection_ : Selection
+        The path, its scores, the rule, and a note where the choice needs one.
+    precision_, covariance_, location_, edges_, duality_gap_, ...
+        As in `DebiasedGraphicalLasso`.
+    """
+
+    def __init__(
+        self,
+        *,
+        alphas: int | Sequence[float] = 20,
+        select: str = "cv",
+        cv: int = 5,
+        noise_variance: npt.ArrayLike = 0.0,
+        weights: str | npt.ArrayLike = "equal",
+        scale: str = "correlation",
+        repair: str = "none",
+        penalize_diagonal: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+    ) -> None:
+        self.alphas = alphas
+        self.select = select
+        self.cv = cv
+        self.noise_variance = noise_variance
+        self.weights = weights
+        self.scale = scale
+        self.repair = repair
+        self.penalize_diagonal = penalize_diagonal
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
+        """Choose alpha and learn, from noisy rows or from a bundle; as `DebiasedGraphicalLasso.fit`."""
+        if not isinstance(self.cv, int | np.integer) or self.cv < 2:
+            raise ParameterError("cv", "a number of folds, at least 2", self.cv)
+        return self._learn(X, _settings(self, alphas=self.alphas, select=self.select), int(self.cv))
+
+
+def _settings(estimator: Any, **choice: Any) -> Settings:
+    weights = estimator.weights
+    return Settings(
+        **choice,
+        weights=weights if isinstance(weights, str) else np.asarray(weights, dtype=float),
+        scale=estimator.scale,
+        repair=estimator.repair,
+        penalize_diagonal=estimator.penalize_diagonal,
+        solver=estimator.solver,
+        tol=estimator.tol,
+        max_iter=estimator.max_iter,
+    )

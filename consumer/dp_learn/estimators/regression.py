@@ -1,0 +1,222 @@
+"""Ridge regression of any column on the others from one debiased covariance, and how much the noise costs it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import RegressorMixin
+
+from dp_bundle.errors import EstimationError, ParameterError
+from dp_learn.checks import check_covariance
+from dp_learn.estimators.base import no_variance_left
+from dp_learn.estimators.targets import Target, TargetEstimator
+from dp_learn.evidence import Evidence, keep_columns
+from dp_learn.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
+from dp_learn.uncertainty import mechanism_errors
+from dp_learn.weighing import clear_columns
+
+__all__ = ["DebiasedRidgeRegression", "gradient_error", "ridge_regression"]
+
+
+def ridge_regression(covariance: npt.ArrayLike, target: int, alpha: float = 0.0) -> FloatArray:
+    r"""Return the coefficients of one column on the others.
+
+    .. math:: \min_w \; (-w, 1)^T C (-w, 1) + \alpha \|w\|^2, \qquad w = (C_{oo} + \alpha I)^{-1} C_{ot}
+
+    Parameters
+    ----------
+    covariance : array-like of shape (p, p)
+        C, symmetric, possibly indefinite.
+    target : int
+        The position of the column to predict.
+    alpha : float
+        Strength of the penalty, >= 0, in the units of the covariance; scikit-learn's alpha over the number of rows
+        that C was divided by.
+
+    Returns
+    -------
+    ndarray of shape (p - 1,)
+        One for each other column, in order.
+
+    Raises
+    ------
+    ParameterError
+        For a bad argument.
+    EstimationError
+        The problem is unbounded, as the other columns' matrix plus alpha is not positive definite: the sentence names
+        the smallest alpha.
+
+    References
+    ----------
+    Amin, Dick, Kulesza, Munoz Medina & Vassilvitskii (2019), Differentially private covariance estimation, section 1.1.
+    """
+    c = check_covariance(covariance)
+    if not (isinstance(target, int | np.integer) and 0 <= target < len(c)) or len(c) < 2:
+        raise ParameterError("target", f"the position of one of {len(c)} columns, of at least two", target)
+    alpha = _check_ridge(alpha)
+    others = np.arange(len(c)) != target
+    gram = c[np.ix_(others, others)]
+    shifted = gram + alpha * np.eye(len(gram))
+    least = smallest_eigenvalue(gram)
+    # numerically singular is as unusable as indefinite: coefficients would be rounding errors
+    if least + alpha <= len(gram) * np.finfo(float).eps * float(np.abs(gram).max()) or not is_positive_definite(
+        shifted
+    ):
+        raise EstimationError(
+            f"the regression has no solution at alpha = {alpha:.6g}, because the other columns' covariance has the "
+            f"eigenvalue {least:.3g}: alpha must be larger than {max(-least, 0.0):.6g}"
+        )
+    solution: FloatArray = cho_solve(cho_factor(shifted), c[others, target])
+    return solution
+
+
+def gradient_error(evidence: Evidence, target: int, coefficients: FloatArray, units: FloatArray | None = None) -> float:
+    r"""Return the root mean square of what the mechanism adds to half the gradient at the coefficients.
+
+    With the error E of the covariance, and u = (-w, 1), that is ``E |E_o u|^2``. At coefficients w that solve the
+    noisy problem, half the gradient of the problem without noise, C in place of S^, is exactly ``E_o u``. Its objective
+    F is quadratic with curvature of at least alpha, so that
+
+    .. math:: F(w) - \min F \le |E_o u|^2 / \alpha, \qquad |w - \arg\min F| \le |E_o u| / \alpha.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The debiased covariance.
+    target : int
+        The position of the target.
+    coefficients : ndarray of shape (n_features - 1,)
+        w, in data units.
+    units : ndarray of shape (n_features,), optional
+        What a coefficient is multiplied by before it is penalised; ones by default. The target's has no effect.
+
+    Notes
+    -----
+    Lemma 1 of Amin et al. (2019) answers the same question, the price of the noise for a ridge regression, for their
+    own mechanisms and by the spectral norm of E. This bound is derived afresh for noise of known variance: it is of
+    the second order in E, and needs no bound on the unknown optimum.
+    """
+    p = len(evidence.columns)
+    residual = np.zeros(p)
+    residual[target] = 1.0
+    residual[np.arange(p) != target] = -coefficients
+    forms = np.vstack((np.eye(p) if units is None else np.diag(1.0 / units), residual))
+    variances = mechanism_errors(evidence, forms).products[:-1, -1]
+    return math.sqrt(float(np.delete(variances, target).sum()))
+
+
+def _check_ridge(alpha: Any) -> float:
+    try:
+        value = float(alpha)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0.0) or isinstance(alpha, bool | np.bool_):
+        raise ParameterError("alpha", "a finite number >= 0", alpha)
+    return value
+
+
+class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[misc]
+    """Ridge regression of one column on the others of the rows before the noise.
+
+    Parameters
+    ----------
+    target : str, int or None
+        The column to predict; None where it comes as the y of `fit`, without noise.
+    alpha : float or None
+        The penalty on the correlation scale, >= 0; None for twice sqrt(p) root mean square errors that the noise has
+        left in the correlations: about their spectral norm (Wigner), and nothing without noise.
+    noise_variance : float or array-like of shape (n_columns,)
+        Variance of the independent noise on each column of X, in its unit squared. Leave it at 0 to fit a bundle.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+        In data units.
+    alpha_ : float
+        The penalty.
+    r_squared_ : float
+        Of rows without noise, estimated from the debiased moments that were fitted.
+    excess_bound_ : float
+        On average over the noise, by how much at most the objective on the rows without noise, mean squared error plus
+        penalty (alpha times the squared coefficients of the predictors in units of their deviations, times the
+        target's variance), exceeds its minimum (see `gradient_error`); by Markov's inequality it is
+        20 times as much with a chance of at most 5 %. inf where alpha is 0 and there is noise,
+        NaN for a release that states no noise for single entries.
+    drowned_ : tuple of str
+        Columns without variance beyond the noise, which nothing can be predicted from: their coefficients are zero.
+    n_features_in_, feature_names_in_
+        The columns predicted from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.normal(size=(100_000, 2))
+    >>> rows = np.column_stack((rows, rows @ [2.0, -1.0])) + rng.normal(size=(100_000, 3))
+    >>> DebiasedRidgeRegression(target=2, alpha=0, noise_variance=1.0).fit(rows).coef_.round(1).tolist()
+    [2.0, -1.0]
+    """
+
+    def __init__(
+        self, target: str | int | None = None, *, alpha: float | None = None, noise_variance: npt.ArrayLike = 0.0
+    ) -> None:
+        self.target: Target | None = target
+        self.alpha = alpha
+        self.noise_variance = noise_variance
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the predicted target of rows without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or DataFrame
+            The columns predicted from; a DataFrame may have the target as well.
+        """
+        predicted: FloatArray = self._predictors(X) @ self.coef_ + self.intercept_
+        return predicted
+
+    def _code(self, y: Any) -> FloatArray:
+        try:
+            return np.asarray(y, dtype=np.float64)[:, None]
+        except (TypeError, ValueError) as error:
+            raise ParameterError("y", "numbers", type(y).__name__) from error
+
+    def _estimate(self, evidence: Evidence, location: FloatArray, n_targets: int) -> None:
+        if n_targets != 1:
+            raise ParameterError("target", "one column", self.target)
+        kept, drowned = clear_columns(evidence)
+        if kept[-1] != len(evidence.columns) - 1:
+            raise no_variance_left(evidence.columns[-1:])
+        clear = keep_columns(evidence, kept)
+        d, correlation = clear.deviations, clear.correlation
+        self.alpha_ = _spectral_error(clear) if self.alpha is None else _check_ridge(self.alpha)
+        w = ridge_regression(correlation, len(d) - 1, self.alpha_)
+        residual = np.append(-w, 1.0)
+        coefficients = w * d[-1] / d[:-1]
+        self.drowned_ = drowned
+        self.r_squared_ = 1.0 - float(residual @ correlation @ residual)
+        self.excess_bound_ = self._bound_excess(clear, coefficients, d)
+        self.coef_ = np.zeros(len(evidence.columns) - 1)
+        self.coef_[kept[:-1]] = coefficients
+        self.intercept_ = float(location[-1] - location[:-1] @ self.coef_)
+
+    def _bound_excess(self, evidence: Evidence, coefficients: FloatArray, units: FloatArray) -> float:
+        try:
+            error = gradient_error(evidence, len(units) - 1, coefficients, units)
+        except EstimationError:  # a release whose mechanism states no noise for single entries
+            return math.nan
+        if error == 0.0:
+            return 0.0
+        return error * error / self.alpha_ if self.alpha_ > 0.0 else math.inf
+
+
+def _spectral_error(evidence: Evidence) -> float:
+    d = evidence.deviations
+    variances = mechanism_errors(evidence, np.diag(1.0 / d)).products
+    pairs = np.triu_indices(len(d), 1)
+    return 2.0 * math.sqrt(len(d) * float(variances[pairs].mean()))

@@ -1,0 +1,140 @@
+"""What the estimators share that predict columns from the others: a target inside a table or bundle, or beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from dp_bundle import Bundle
+from dp_bundle.errors import ParameterError
+from dp_learn.evidence import Evidence, keep_columns
+from dp_learn.linalg import FloatArray
+from dp_learn.sample import Sample
+from dp_learn.sources import RowSource, bundle_source, table_rows
+
+__all__ = ["Target", "TargetEstimator"]
+
+Target = str | int | Sequence[str | int]
+
+
+class TargetEstimator(BaseEstimator):  # type: ignore[misc]
+    """Learns from the joint second moments of predictors and target, both of them noisy or not."""
+
+    target: Target | None
+    noise_variance: npt.ArrayLike
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from noisy rows or from a bundle.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_columns), DataFrame or Bundle
+            With the target among its columns where `target` names it; else the predictors alone.
+        y : array-like of shape (n_rows,), optional
+            The target without noise, where it is not a column of X.
+        """
+        if isinstance(X, Bundle):
+            if y is not None or self.target is None:
+                raise ParameterError("target", "the name of a column of the bundle, without y", self.target)
+            if not (np.ndim(self.noise_variance) == 0 and self.noise_variance == 0.0):
+                raise ParameterError(
+                    "noise_variance", "left at 0 for a bundle, which states its noise", self.noise_variance
+                )
+            return self._fit_sample(Sample([bundle_source(X)]))
+        if self.target is None:
+            rows, n_targets = self._rows_beside(X, y)
+            sample = Sample([rows])
+            self._estimate(sample.evidence, sample.location, n_targets)
+            return self
+        if y is not None:
+            raise ParameterError("y", "left out where target names a column of X", type(y).__name__)
+        values = check_array(X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=2)
+        named = isinstance(X, pd.DataFrame)
+        names = [str(name) for name in X.columns] if named else [f"x{index}" for index in range(values.shape[1])]
+        self._fit_sample(Sample([table_rows(values, names, self.noise_variance)]))
+        if not named:
+            del self.feature_names_in_
+        return self
+
+    def fit_evidence(self, evidence: Evidence, location: FloatArray) -> Self:
+        """Learn from a debiased covariance that has the target among its columns, of one source or several pooled.
+
+        Parameters
+        ----------
+        evidence : Evidence
+            Predictors and target.
+        location : ndarray of shape (n_columns,)
+            The column means.
+
+        Raises
+        ------
+        ParameterError
+            The target is not among the columns, or nothing else is.
+        EstimationError
+            There is no estimate.
+        """
+        targets = self._positions(evidence.columns)
+        predictors = [index for index in range(len(evidence.columns)) if index not in targets]
+        order = np.array(predictors + targets)
+        self.n_features_in_ = len(predictors)
+        self.feature_names_in_ = np.array([evidence.columns[index] for index in predictors], dtype=object)
+        self._target_names = [evidence.columns[index] for index in targets]
+        self._estimate(keep_columns(evidence, order), location[order], len(targets))
+        return self
+
+    def _fit_sample(self, sample: Sample) -> Self:
+        return self.fit_evidence(sample.evidence, sample.location)
+
+    def _rows_beside(self, X: Any, y: Any) -> tuple[RowSource, int]:
+        """Return predictors and the coded target in one table, the target without noise."""
+        values, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        coded = self._code(y)
+        names = [f"x{index}" for index in range(values.shape[1])]
+        variance = table_rows(values, names, self.noise_variance).noise_variance
+        self._target_names = [f"y{index}" for index in range(coded.shape[1])]
+        return (
+            table_rows(
+                np.column_stack((values, coded)),
+                names + self._target_names,
+                np.append(variance, np.zeros(coded.shape[1])),
+            ),
+            coded.shape[1],
+        )
+
+    def _positions(self, columns: Sequence[str]) -> list[int]:
+        """Return where the target's columns are."""
+        wanted = [self.target] if isinstance(self.target, str | int | np.integer) else list(self.target or [])
+        found = []
+        for each in wanted:
+            if isinstance(each, str) and each in columns:
+                found.append(list(columns).index(each))
+            elif isinstance(each, int | np.integer) and 0 <= each < len(columns):
+                found.append(int(each))
+            else:
+                shown = ", ".join(columns[:8]) + (" and others" if len(columns) > 8 else "")
+                raise ParameterError("target", f"one of the columns ({shown})", each)
+        if not found or len(set(found)) < len(found) or len(found) >= len(columns):
+            raise ParameterError("target", "one or more different columns, with at least one left over", self.target)
+        return found
+
+    def _predictors(self, X: Any) -> FloatArray:
+        """Check rows to predict from; a table may still have the target among its columns."""
+        check_is_fitted(self)
+        if isinstance(X, pd.DataFrame):
+            X = X.drop(columns=[name for name in self._target_names if name in X.columns])
+        values: FloatArray = validate_data(self, X, reset=False, dtype=np.float64)
+        return values
+
+    def _code(self, y: Any) -> FloatArray:
+        """Return the columns that stand for the target."""
+        raise NotImplementedError
+
+    def _estimate(self, evidence: Evidence, location: FloatArray, n_targets: int) -> None:
+        """Learn from evidence whose last columns are the target's."""
+        raise NotImplementedError

@@ -1,0 +1,154 @@
+"""Sparse covariances: entries that do not stand out from their own standard error, noise included, are zero."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from dp_bundle.errors import ParameterError
+from dp_learn.checks import check_alpha, check_covariance, check_weights
+from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence
+from dp_learn.linalg import FloatArray
+from dp_learn.repair import repair_covariance
+from dp_learn.uncertainty import form_variances
+
+__all__ = ["DebiasedThresholdedCovariance", "threshold_covariance"]
+
+
+def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike, *, soft: bool = False) -> FloatArray:
+    """Return the covariance with every entry off the diagonal set to zero that does not exceed its threshold in size.
+
+    Parameters
+    ----------
+    covariance : array-like of shape (p, p)
+        S, symmetric.
+    thresholds : float or array-like of shape (p, p)
+        One for all entries or one for each, >= 0; those on the diagonal have no effect.
+    soft : bool
+        Whether the entries that are left move towards zero by their thresholds, rather than stay.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        Symmetric; not always positive semidefinite (see `repair_covariance` and its "clip").
+
+    References
+    ----------
+    Bickel & Levina (2008), Covariance regularization by thresholding, Annals of Statistics 36(6). Cai & Liu (2011),
+    Adaptive thresholding for sparse covariance matrix estimation, JASA 106(494).
+    """
+    s = check_covariance(covariance)
+    limit = np.asarray(thresholds, dtype=float)
+    if limit.ndim == 0:
+        limit = np.full(s.shape, limit)
+    limit = check_weights(limit, len(s), penalize_diagonal=False)
+    sizes = np.abs(s)
+    kept = np.sign(s) * (sizes - limit) if soft else s
+    return np.where((sizes > limit) | np.eye(len(s), dtype=bool), kept, 0.0)
+
+
+class DebiasedThresholdedCovariance(CovarianceEstimator):
+    """Sparse covariance matrix of the rows before the noise: the graph of the columns that are correlated at all.
+
+    Every debiased entry is compared with its own standard error, which the known noise is part of; then negative
+    eigenvalues are set to zero.
+
+    Parameters
+    ----------
+    alpha : float or None
+        The threshold in standard errors of each entry, > 0; None for 2 sqrt(log p), which none of the errors is likely
+        to exceed.
+    noise_variance : float or array-like of shape (n_features,)
+        Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
+    soft : bool
+        Whether entries also move towards zero by their thresholds.
+
+    Attributes
+    ----------
+    covariance_ : ndarray of shape (n_features, n_features)
+        The estimate, positive semidefinite, in data units. Where eigenvalues had to be clipped it has no exact zeros.
+    thresholded_ : ndarray of shape (n_features, n_features)
+        The same before clipping: exactly zero where there is no edge.
+    edges_ : DataFrame
+        source, target, correlation, its standard_error, covariance; surest first. An edge is a correlation here, not
+        a partial one.
+    alpha_ : float
+        The threshold in standard errors.
+    repair_ : str
+        "clip" where eigenvalues were clipped, else "none".
+    location_, smallest_eigenvalue_, n_features_in_, feature_names_in_
+        As in `DebiasedGraphicalLasso`.
+
+    References
+    ----------
+    Wang, Xu & He, Estimating sparse covariance matrix under differential privacy via thresholding, algorithm 1, with
+    the two unknown terms of its threshold replaced by the standard error that the metadata give.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(2000, 3)) @ [[1, 0.8, 0], [0, 1, 0], [0, 0, 1]]
+    >>> DebiasedThresholdedCovariance().fit(rows).edges_[["source", "target"]].values.tolist()
+    [['x0', 'x1']]
+    """
+
+    def __init__(self, alpha: float | None = None, *, noise_variance: npt.ArrayLike = 0.0, soft: bool = False) -> None:
+        self.alpha = alpha
+        self.noise_variance = noise_variance
+        self.soft = soft
+
+    def score(self, X: Any, y: None = None) -> float:  # noqa: ARG002
+        """Return minus the mean squared difference of the estimate from other rows' debiased correlations.
+
+        The noise of other rows adds the same to the scores of all thresholds, on average.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), DataFrame or Bundle
+            As in `DebiasedGraphicalLasso.score`.
+        y : None
+            Ignored.
+
+        References
+        ----------
+        Bickel & Levina (2008), section 4.
+        """
+        check_is_fitted(self)
+        deviations = np.sqrt(np.diagonal(self.thresholded_))
+        difference = (self._second_moments(X) - self.covariance_) / np.outer(deviations, deviations)
+        return -float(np.mean(difference**2))
+
+    def _estimate(self, scaled: ScaledEvidence) -> None:
+        if not isinstance(self.soft, bool | np.bool_):
+            raise ParameterError("soft", "true or false", self.soft)
+        evidence, p = scaled.evidence, len(scaled.matrix)
+        self.alpha_ = 2.0 * math.sqrt(math.log(p)) if self.alpha is None else check_alpha(self.alpha)
+        errors = np.sqrt(form_variances(evidence, np.eye(p))) / scaled.units
+        thresholded = threshold_covariance(scaled.matrix, self.alpha_ * errors, soft=bool(self.soft))
+        clipped = repair_covariance(thresholded, "clip")
+        self.repair_ = clipped.method.value
+        self.thresholded_ = thresholded * scaled.units
+        self.covariance_ = clipped.covariance * scaled.units
+        self.edges_ = _edges(evidence.columns, thresholded, errors, self.thresholded_)
+
+
+def _edges(
+    columns: tuple[str, ...], correlation: FloatArray, errors: FloatArray, covariance: FloatArray
+) -> pd.DataFrame:
+    pairs = np.nonzero(np.triu(correlation, 1))
+    table = pd.DataFrame(
+        {
+            "source": [columns[index] for index in pairs[0]],
+            "target": [columns[index] for index in pairs[1]],
+            "correlation": correlation[pairs],
+            "standard_error": errors[pairs],
+            "covariance": covariance[pairs],
+        }
+    )
+    surest = np.argsort(-np.abs(correlation[pairs]) / errors[pairs], kind="stable")
+    return table.iloc[surest].reset_index(drop=True)

@@ -1,0 +1,239 @@
+"""From a sample to a graphical lasso estimate: leave out what is drowned, scale, repair, choose alpha, solve.
+
+The one pipeline behind the command, `learn_graph` and the scikit-learn estimators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.errors import NotConvergedError, ParameterError
+from dp_learn.evidence import Evidence, keep_columns
+from dp_learn.linalg import FloatArray
+from dp_learn.repair import Repair, repair_covariance
+from dp_learn.sample import Sample
+from dp_learn.selection import (
+    Selection,
+    Split,
+    alpha_grid,
+    cross_validate,
+    select_ebic,
+    select_stars,
+    stars_subsample_share,
+)
+from dp_learn.solution import Solution
+from dp_learn.solvers import graphical_lasso
+from dp_learn.weighing import clear_columns, effective_rows, penalty_weights
+
+__all__ = ["N_SUBSAMPLES", "Fit", "Rule", "Settings", "fit_graph"]
+
+N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
+
+
+class Rule(StrEnum):
+    """The rules that choose alpha."""
+
+    CV = "cv"
+    MSE = "mse"
+    EBIC = "ebic"
+    STARS = "stars"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to estimate.
+
+    Attributes
+    ----------
+    alpha : float or None
+        The penalty, on the chosen scale; None to select it.
+    select : {"cv", "mse", "ebic", "stars"}
+        The rule that selects it.
+    alphas : int or sequence of float
+        The path that it selects from: how many, or which, largest first.
+    weights : {"equal", "noise"} or ndarray
+        Equal penalties, penalties in proportion to each entry's standard error, or a matrix as in `graphical_lasso`.
+    scale : {"correlation", "covariance"}
+        The scale that the penalty works on: one alpha means the same for every pair of columns, or data units.
+    repair : {"none", "maxnorm", "clip", "shrink"}
+        What to do with an indefinite matrix first.
+    penalize_diagonal, solver, tol, max_iter
+        As in `graphical_lasso`.
+    """
+
+    alpha: float | None = None
+    select: str = "ebic"
+    alphas: int | Sequence[float] = 20
+    weights: str | FloatArray = "equal"
+    scale: str = "correlation"
+    repair: str = "none"
+    penalize_diagonal: bool = True
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("select", list(Rule)), ("scale", ["correlation", "covariance"])):
+            if getattr(self, name) not in allowed:
+                raise ParameterError(name, "one of " + ", ".join(allowed), getattr(self, name))
+        if isinstance(self.weights, str) and self.weights not in {"equal", "noise"}:
+            raise ParameterError("weights", "equal, noise, or a matrix", self.weights)
+
+    @property
+    def needs_folds(self) -> bool:
+        """Whether the rule looks at folds of the rows."""
+        return self.alpha is None and self.select in {Rule.CV, Rule.MSE}
+
+    @property
+    def solving(self) -> dict[str, Any]:
+        """What `graphical_lasso` is told."""
+        return {
+            "solver": self.solver,
+            "penalize_diagonal": self.penalize_diagonal,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """An estimate and everything that it rests on.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        The debiased covariance of the columns that are left, in data units.
+    kept : ndarray of int
+        Their positions.
+    drowned : tuple of str
+        The columns left out, because their debiased variance is not clearly positive.
+    precision : ndarray of shape (n_kept, n_kept)
+        The sparse estimate, in data units.
+    solution : Solution
+        On the scale that the penalty worked on.
+    selection : Selection or None
+        How alpha was chosen.
+    repair : Repair
+        What was done to the debiased matrix before solving, on that scale.
+    debiased : ndarray of shape (n_kept, n_kept)
+        The debiased covariance on that scale, before any repair.
+    weights : ndarray of shape (n_kept, n_kept) or None
+        The weights of the penalty on that scale.
+    """
+
+    evidence: Evidence
+    kept: npt.NDArray[np.int64]
+    drowned: tuple[str, ...]
+    precision: FloatArray
+    solution: Solution
+    selection: Selection | None
+    repair: Repair
+    debiased: FloatArray
+    weights: FloatArray | None
+
+
+def fit_graph(sample: Sample, settings: Settings) -> Fit:
+    """Estimate the sparse precision matrix of the rows before the noise.
+
+    Raises
+    ------
+    DrownedColumnError
+        Fewer than two columns have variance left.
+    NoSolutionError
+        The problem is unbounded at the given alpha.
+    EstimationError
+        The rule found no alpha to choose.
+    NotConvergedError
+        The solver stopped before its tolerance.
+    """
+    kept, drowned = clear_columns(sample.evidence)
+    evidence = keep_columns(sample.evidence, kept)
+    unit = evidence.deviations if settings.scale == "correlation" else np.ones(len(kept))
+    units = np.outer(unit, unit)
+    debiased = evidence.covariance / units
+    repair = repair_covariance(debiased, settings.repair)
+    weights = _weights(evidence, settings, units)
+    alpha, selection = settings.alpha, None
+    if alpha is None:
+        resamples = _Resamples(sample, kept, units, settings.repair)
+        selection = _select(evidence, repair.covariance, resamples, weights, settings)
+        alpha = selection.alpha
+    solution = graphical_lasso(repair.covariance, alpha, weights=weights, **settings.solving)
+    if not solution.converged:
+        raise NotConvergedError(
+            f"the {solution.solver} solver stopped at a duality gap of {solution.duality_gap:.3g}: "
+            f"{solution.status.message}",
+            solution,
+        )
+    return Fit(
+        evidence,
+        kept,
+        drowned,
+        solution.precision / units,
+        solution,
+        selection,
+        repair,
+        debiased,
+        weights,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Resamples:
+    """Folds and subsamples of the rows, brought to the scale of the estimate."""
+
+    sample: Sample
+    kept: npt.NDArray[np.int64]
+    units: FloatArray
+    repair: str
+
+    def splits(self) -> list[Split]:
+        """Return the folds; what is held out is not repaired, so that scores stay unbiased."""
+        return [Split(self._repaired(split.train), self._scaled(split.test)) for split in self.sample.splits()]
+
+    def subsamples(self, share: float) -> list[FloatArray]:
+        """Return the subsamples that StARS looks at."""
+        return [self._repaired(drawn) for drawn in self.sample.subsamples(N_SUBSAMPLES, share)]
+
+    def _scaled(self, covariance: FloatArray) -> FloatArray:
+        scaled: FloatArray = covariance[np.ix_(self.kept, self.kept)] / self.units
+        return scaled
+
+    def _repaired(self, covariance: FloatArray) -> FloatArray:
+        return repair_covariance(self._scaled(covariance), self.repair).covariance
+
+
+def _select(
+    evidence: Evidence, matrix: FloatArray, resamples: _Resamples, weights: FloatArray | None, settings: Settings
+) -> Selection:
+    """Choose alpha by the rule of the settings."""
+    path = settings.alphas
+    alphas = alpha_grid(matrix, path, weights=weights) if isinstance(path, int) else np.asarray(path, dtype=float)
+    options: dict[str, Any] = {
+        "solver": settings.solver,
+        "weights": weights,
+        "penalize_diagonal": settings.penalize_diagonal,
+    }
+    if settings.select == Rule.EBIC:
+        units = resamples.units
+        return select_ebic(matrix, lambda theta: effective_rows(evidence, theta / units), alphas, **options)
+    if settings.select == Rule.STARS:
+        share = stars_subsample_share(effective_rows(evidence))
+        return select_stars(resamples.subsamples(share), alphas, **options)
+    score = "mse" if settings.select == Rule.MSE else "likelihood"
+    return cross_validate(resamples.splits(), alphas, score=score, **options)
+
+
+def _weights(evidence: Evidence, settings: Settings, units: FloatArray) -> FloatArray | None:
+    if not isinstance(settings.weights, str):
+        return np.asarray(settings.weights, dtype=float)
+    if settings.weights == "equal":
+        return None
+    weights = penalty_weights(evidence)
+    return weights if settings.scale == "correlation" else weights * units

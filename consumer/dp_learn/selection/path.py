@@ -1,0 +1,176 @@
+"""The path of alphas that all rules walk, and how a walk ends in a choice.
+
+A smaller alpha allows fewer dual matrices: where one alpha has no solution, no smaller one has, and the path ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_bundle.errors import EstimationError, ParameterError
+from dp_learn.checks import check_covariance, check_weights
+from dp_learn.linalg import FloatArray
+from dp_learn.problem import make_problem
+from dp_learn.solution import Solution
+from dp_learn.solvers import solve
+
+__all__ = ["Selection", "alpha_grid", "check_alphas", "check_patience", "choose", "solve_path"]
+
+PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
+PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and no rule chooses there
+_EMPTIEST = "the emptiest graph of the path was chosen"  # on a path from `alpha_grid` it has no edges
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """An alpha and why it was chosen.
+
+    Attributes
+    ----------
+    alpha : float
+        The chosen penalty.
+    rule : str
+        What chose it: the end of the sentence "alpha was chosen by ...".
+    alphas : ndarray, shape (n_alphas,)
+        The path, largest first.
+    scores : ndarray, shape (n_alphas,)
+        The rule's score of each alpha, larger being better; NaN where there is none: past the end of the path, and
+        after a rule has seen enough.
+    note : str or None
+        A sentence on a choice at an end of the path: why no edge was worth having, or what ended the path.
+    """
+
+    alpha: float
+    rule: str
+    alphas: FloatArray
+    scores: FloatArray
+    note: str | None = None
+
+
+def alpha_grid(
+    matrix: ArrayLike, n_alphas: int = 20, ratio: float = 0.01, *, weights: ArrayLike | None = None
+) -> FloatArray:
+    """Return alphas from the smallest that empties the graph down to `ratio` of it, evenly spaced in the logarithm.
+
+    The graph is empty exactly when no entry exceeds its penalty, so the first alpha is ``max |s_ij| / w_ij`` over the
+    penalised pairs; at every later one there is at least one edge. On a noisy matrix the small ones may have no
+    solution: the path then ends before the grid does.
+
+    Parameters
+    ----------
+    matrix : array, shape (p, p)
+        The debiased covariance or correlation matrix.
+    n_alphas : int
+        How many, at least 2.
+    ratio : float
+        The last alpha relative to the first, in (0, 1).
+    weights : array, shape (p, p), optional
+        As in `graphical_lasso`; pairs with weight 0 or inf play no part.
+
+    Raises
+    ------
+    EstimationError
+        No penalised pair of columns is correlated at all.
+
+    References
+    ----------
+    Witten, Friedman & Simon (2011), New insights and faster computations for the graphical lasso, theorem 1.
+    """
+    if n_alphas < 2:
+        raise ParameterError("n_alphas", "at least 2", n_alphas)
+    if not 0.0 < ratio < 1.0:
+        raise ParameterError("ratio", "in (0, 1)", ratio)
+    s = check_covariance(matrix)
+    w = check_weights(weights, s.shape[0], penalize_diagonal=False)
+    penalised = w > 0.0
+    largest = float((np.abs(s[penalised]) / w[penalised]).max(initial=0.0))
+    if not largest > 0.0:
+        raise EstimationError("no two columns are correlated at all: there is no graph to select")
+    largest *= 1.0 + 4.0 * np.finfo(float).eps  # so that alpha * weight does not round to below the entry
+    return np.geomspace(largest, largest * ratio, n_alphas)
+
+
+def solve_path(
+    matrix: FloatArray,
+    alphas: Sequence[float] | FloatArray,
+    *,
+    solver: str = "cd",
+    weights: ArrayLike | None = None,
+    penalize_diagonal: bool = True,
+    tol: float = PATH_TOL,
+    max_iter: int = PATH_MAX_ITER,
+) -> Iterator[tuple[float, Solution | None]]:
+    """Solve for one alpha after the other, each from the last answer.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (p, p)
+        The debiased matrix.
+    alphas : sequence of float
+        Decreasing.
+    solver, weights, penalize_diagonal, tol, max_iter
+        As in `graphical_lasso`.
+
+    Yields
+    ------
+    tuple of float and Solution or None
+        The alpha and its certified solution. None says that there is no solution at this alpha, or none that the
+        solver could certify, and is the last item.
+    """
+    last: Solution | None = None
+    for alpha in alphas:
+        problem = make_problem(matrix, float(alpha), weights=weights, penalize_diagonal=penalize_diagonal)
+        last = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=last)
+        if last is None or not last.converged:
+            yield problem.alpha, None
+            return
+        yield problem.alpha, last
+
+
+def check_alphas(alphas: Sequence[float] | FloatArray) -> FloatArray:
+    """Return the path as an array, or say what is wrong with it."""
+    path = np.asarray(alphas, dtype=np.float64)
+    if path.ndim != 1 or path.size == 0 or not (np.isfinite(path).all() and (path > 0.0).all()):
+        raise ParameterError("alphas", "one or more finite numbers > 0", alphas)
+    if (np.diff(path) >= 0.0).any():
+        raise ParameterError("alphas", "in decreasing order", path.tolist())
+    return path
+
+
+def check_patience(patience: int | None) -> None:
+    """Refuse a patience of no alphas at all."""
+    if patience is not None and patience < 1:
+        raise ParameterError("patience", "at least 1, or None", patience)
+
+
+def choose(index: int, rule: str, alphas: FloatArray, scores: FloatArray, *, why_empty: str, ended: bool) -> Selection:
+    """Return the selection of one alpha of the path, with the note that a choice at either end needs.
+
+    Parameters
+    ----------
+    index : int
+        Of the chosen alpha.
+    rule, alphas, scores
+        As in `Selection`.
+    why_empty : str
+        The reason to give when the first alpha is chosen.
+    ended : bool
+        Whether the path ended for want of a solution after the last score.
+    """
+    last = index == np.flatnonzero(np.isfinite(scores))[-1]
+    note = None
+    if last and ended:
+        note = (
+            f"{_EMPTIEST if index == 0 else 'the choice is at the end of the path'} because smaller alphas "
+            "have no solution, as the debiased covariance is indefinite: repair it, or learn from more rows or less "
+            "noise"
+        )
+    elif index == 0:
+        note = f"{_EMPTIEST} because {why_empty}"
+    elif index == len(alphas) - 1:
+        note = "the choice is the smallest alpha of the path: a smaller one might be better still"
+    return Selection(float(alphas[index]), rule, alphas, scores, note)

@@ -1,0 +1,280 @@
+"""How far a debiased covariance is from the truth: the variance of every bilinear form b_i' S^ b_j.
+
+With B = I these are the entries themselves, and with B = Theta the first-order error of an inverse. Two independent
+errors add up, and only the first one supposes anything about the rows:
+
+* the sampling error of the clean rows: for Gaussian rows with C = B Sigma B', (c_ii c_jj + c_ij^2) / (n - 1);
+* the mechanism's: with N = B diag(v) B', (c_ii n_jj + c_jj n_ii + 2 c_ij n_ij + n_ii n_jj + n_ij^2) / (n - 1) for
+  rows of any distribution, plus sum_k b_ik^2 b_jk^2 kappa_k / n for noise with fourth cumulant kappa.
+
+Both are exact for the sample covariance with divisor n - 1, whose noise has mean zero and no correlation with the rows.
+Where a noisy sum of second moments was released instead, with noise E of variance t on its off-diagonal entries and u
+on its diagonal, the mechanism's part is, to first order in 1/n, that of b~_i' E b~_j / n with b~ = (h b, -(h b)'m / c)
+for columns of half-width h and scaled mean m beside the constant c: with N = B~ B~',
+t (n_ii n_jj + n_ij^2) + (u - 2t) sum_k b~_ik^2 b~_jk^2, over n^2.
+
+The rows themselves, in one more pass, give the sum of both parts without supposing that they are Gaussian.
+
+References
+----------
+Isserlis (1918), On a formula for the product-moment coefficient, Biometrika 12. McCullagh (1987), Tensor Methods in
+Statistics, section 4.2 (the covariances of k-statistics). White (1980), A heteroskedasticity-consistent covariance
+matrix estimator, Econometrica 48(4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dp_bundle.errors import EstimationError, ParameterError
+from dp_learn.evidence import Evidence, MomentSource, Source
+from dp_learn.linalg import FloatArray
+
+__all__ = [
+    "FormErrors",
+    "clean_forms",
+    "combine_row_errors",
+    "form_errors",
+    "form_variances",
+    "mechanism_errors",
+    "row_errors",
+    "sampling_errors",
+]
+
+
+CHUNK = 2**14  # rows
+
+
+@dataclass(frozen=True)
+class FormErrors:
+    """Variances of the forms f_ij = b_i' S^ b_j, and of what normalises them.
+
+    Attributes
+    ----------
+    products : ndarray of shape (q, q)
+        Var f_ij.
+    crossed : ndarray of shape (q, q)
+        Cov(f_ij, f_ii + f_jj).
+    squares : ndarray of shape (q, q)
+        Var (f_ii + f_jj) / 2.
+    """
+
+    products: FloatArray
+    crossed: FloatArray
+    squares: FloatArray
+
+    def along(self, r: FloatArray | float) -> FloatArray:
+        """Return Var[f_ij + r (f_ii + f_jj) / 2], the first-order error of f_ij / sqrt(f_ii f_jj) where that is -r."""
+        return self.products + r * self.crossed + r * r * self.squares
+
+    def __add__(self, other: FormErrors) -> FormErrors:
+        """Return the errors of the sum of two independent forms."""
+        return FormErrors(self.products + other.products, self.crossed + other.crossed, self.squares + other.squares)
+
+    def at_least(self, other: FormErrors) -> FormErrors:
+        """Return for every pair whichever errors are larger."""
+        larger = self.products >= other.products
+        return FormErrors(
+            np.where(larger, self.products, other.products),
+            np.where(larger, self.crossed, other.crossed),
+            np.where(larger, self.squares, other.squares),
+        )
+
+    def times(self, factor: float) -> FormErrors:
+        """Return variances and covariances times a factor."""
+        return FormErrors(factor * self.products, factor * self.crossed, factor * self.squares)
+
+
+def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
+    """Return Var[b_i' S^ b_j] for Gaussian rows; the squared standard errors of the entries when b is the identity.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The debiased covariance and what it came from.
+    b : ndarray of shape (q, n_features)
+        One linear form per row.
+
+    Returns
+    -------
+    ndarray of shape (q, q)
+        Not negative, also where S^ is indefinite.
+    """
+    return form_errors(evidence, b).products
+
+
+def form_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
+    """Return the errors of the forms for Gaussian rows: the sampling part plus the mechanism's."""
+    return sampling_errors(evidence, b) + mechanism_errors(evidence, b)
+
+
+def sampling_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
+    """Return what the forms would vary by without noise, for Gaussian rows; releases of the same rows share it."""
+    c = clean_forms(evidence, b)
+    return _isserlis(c, c).times(_sampling_factor(evidence))
+
+
+def mechanism_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
+    """Return what the noise adds to the forms' variances, for independent rows of any distribution."""
+    c = clean_forms(evidence, b)
+    parts = [
+        _mechanism_of(source, c, b).times(weight * weight)
+        for source, weight in zip(evidence.sources, evidence.weights, strict=True)
+    ]
+    return _sum(parts)
+
+
+def row_errors(batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray) -> FormErrors:
+    """Return the errors of the forms in one source, estimated from its noisy rows: the sandwich.
+
+    With y = B (x~ - mean), Var f_ij is the rows' variance of y_i y_j over n, noise included. It needs independent rows
+    with finite fourth moments and nothing else, so it is the one for binary, coded or heavy-tailed columns. The model's
+    variance, `form_errors`, varies less, but is right only for Gaussian rows: tails make it too small.
+
+    Parameters
+    ----------
+    batches : iterable of ndarray of shape (n_batch, n_features)
+        The noisy rows, once; memory is that of a batch and of a few q-by-q matrices.
+    mean : ndarray of shape (n_features,)
+        Their mean.
+    b : ndarray of shape (q, n_features)
+
+    Raises
+    ------
+    EstimationError
+        There are fewer than two rows.
+    """
+    n_rows, q = 0, len(b)
+    second, squares, cubes = np.zeros((q, q)), np.zeros((q, q)), np.zeros((q, q))
+    for batch in batches:
+        for start in range(0, len(batch), CHUNK):  # the powers of a whole batch would take several times its memory
+            y = (batch[start : start + CHUNK] - mean) @ b.T
+            y2 = y * y
+            second += y.T @ y
+            squares += y2.T @ y2
+            cubes += (y2 * y).T @ y
+        n_rows += len(batch)
+    if n_rows < 2:
+        raise EstimationError("a standard error needs at least two rows")
+    p = second / n_rows
+    d = np.diagonal(p)
+    mean_square = (d[:, None] + d) / 2.0
+    raw = _fourth_order(squares / n_rows, cubes / n_rows)
+    centred = FormErrors(
+        np.maximum(raw.products - p * p, 0.0),  # rounding, where y_i y_j is the same in all rows
+        raw.crossed - 2.0 * p * mean_square,
+        np.maximum(raw.squares - mean_square * mean_square, 0.0),
+    )
+    return centred.times(1.0 / n_rows)
+
+
+def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
+    """Return the errors of the pooled forms from each source's `row_errors`.
+
+    Sources of independent rows add up by their squared weights. For releases of the same rows, the sampling part is
+    the mean over the releases of what is left after subtracting the mechanism's part, which is known, and counts once.
+    """
+    if len(errors) != len(evidence.sources):
+        raise ParameterError("errors", f"one for each of {len(evidence.sources)} sources", len(errors))
+    squared = [weight * weight for weight in evidence.weights]
+    if not evidence.same_rows:
+        return _sum([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
+    c = clean_forms(evidence, b)
+    noise = _sum([_mechanism_of(source, c, b) for source in evidence.sources])
+    sampling = (_sum(list(errors)) + noise.times(-1.0)).times(1.0 / len(errors))
+    # A difference of estimates may be negative although a variance is not.
+    clipped = FormErrors(np.maximum(sampling.products, 0.0), sampling.crossed, np.maximum(sampling.squares, 0.0))
+    return clipped + mechanism_errors(evidence, b)
+
+
+def _sampling_factor(evidence: Evidence) -> float:
+    if evidence.same_rows:
+        return 1.0 / (evidence.sources[0].n_rows - 1)
+    return sum(w * w / (source.n_rows - 1) for source, w in zip(evidence.sources, evidence.weights, strict=True))
+
+
+def _mechanism_of(source: Source | MomentSource, c: FloatArray, b: FloatArray) -> FormErrors:
+    """Return the mechanism's part in one source."""
+    return _row_noise(source, c, b) if isinstance(source, Source) else _moment_noise(source, c, b)
+
+
+def _row_noise(source: Source, c: FloatArray, b: FloatArray) -> FormErrors:
+    """Return Isserlis' formula at C + N less that at C, and the kurtosis's share."""
+    n = (b * source.noise_variance) @ b.T
+    gaussian = _isserlis(c, n).times(2.0) + _isserlis(n, n)
+    weighted = b * source.noise_fourth_cumulant
+    kurtosis = _fourth_order((b * weighted) @ (b * b).T, (b * b * weighted) @ b.T)
+    return gaussian.times(1.0 / (source.n_rows - 1)) + kurtosis.times(1.0 / source.n_rows)
+
+
+def _moment_noise(source: MomentSource, c: FloatArray, b: FloatArray) -> FormErrors:
+    """Return the errors of b~_i' E b~_j / n, and of what the count's own error does where it is not exact."""
+    t, u = source.off_diagonal_variance, source.diagonal_variance
+    if t is None or u is None:
+        raise EstimationError(
+            "the release's mechanism states no noise for single entries, so there are no standard errors, nor what "
+            "rests on them: EBIC (give --alpha), --fdr, --weights noise, and pooling"
+        )
+    scaled = b * source.half_widths
+    if source.constant:
+        corner = -(scaled @ source.scaled_mean) / source.constant
+        scaled = np.column_stack([scaled, corner])
+    n = scaled @ scaled.T
+    square = scaled * scaled
+    errors = _isserlis(n, n).times(t) + _fourth_order(square @ square.T, (square * scaled) @ scaled.T).times(
+        u - 2.0 * t
+    )
+    if source.constant:  # above, the constant's own entry was counted as if it were any other
+        own = np.outer(corner, corner)
+        errors = errors + _one_entry(own).times(-u)
+        if not source.exact_count:
+            errors = errors + _one_entry(own - c / source.constant**2).times(u)
+    return errors.times(1.0 / source.n_rows**2)
+
+
+def _one_entry(k: FloatArray) -> FormErrors:
+    """Return the errors of forms f_ij = k_ij e with one e of unit variance."""
+    d = np.diagonal(k)
+    total = d[:, None] + d
+    return FormErrors(k * k, k * total, (total / 2.0) ** 2)
+
+
+def clean_forms(evidence: Evidence, b: FloatArray) -> FloatArray:
+    """Return B S^ B' with every pair of forms made possible: no variance below zero, no correlation above one.
+
+    S^ may be indefinite. With each pair a covariance, every variance of this module is a sum of products of
+    covariances of pairs, and so is not negative.
+    """
+    c = b @ evidence.covariance @ b.T
+    d = np.maximum(np.diagonal(c), 0.0)
+    bound = np.sqrt(np.outer(d, d))
+    possible: FloatArray = np.clip(c, -bound, bound)
+    np.fill_diagonal(possible, d)
+    return possible
+
+
+def _isserlis(x: FloatArray, y: FloatArray) -> FormErrors:
+    """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance."""
+    dx, dy = np.diagonal(x), np.diagonal(y)
+    outer, xy, dxy = np.outer(dx, dy), x * y, dx * dy
+    return FormErrors(
+        (outer + outer.T) / 2.0 + xy,
+        x * (dy[:, None] + dy) + y * (dx[:, None] + dx),
+        (dxy[:, None] + dxy) / 2.0 + xy,
+    )
+
+
+def _fourth_order(squares: FloatArray, cubes: FloatArray) -> FormErrors:
+    """Return what moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j amount to."""
+    fourth = np.diagonal(squares)
+    return FormErrors(squares, cubes + cubes.T, (fourth[:, None] + fourth + 2.0 * squares) / 4.0)
+
+
+def _sum(parts: Sequence[FormErrors]) -> FormErrors:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

@@ -1,0 +1,187 @@
+"""What the errors of the entries decide: how much each source, each penalty and each row counts.
+
+All on the correlation scale, where the entry (i, j) is divided by sqrt(S^_ii S^_jj), so that no unit matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.errors import DrownedColumnError
+from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources
+from dp_learn.linalg import FloatArray
+from dp_learn.uncertainty import clean_forms, form_variances, mechanism_errors, sampling_errors
+
+__all__ = [
+    "clear_columns",
+    "effective_rows",
+    "null_standard_errors",
+    "penalty_weights",
+    "pool_sources",
+    "typical_errors",
+]
+
+
+def pool_sources(
+    columns: Sequence[str], sources: Sequence[Source | MomentSource], *, same_rows: bool = False
+) -> Evidence:
+    """Return the weighted mean of the sources' debiased covariances whose mean squared error is least.
+
+    With r_k the mean over i < j of Var S^_k,ij / (S^_ii S^_jj), the weights are w_k = (1/r_k) / sum_l (1/r_l). For
+    releases of the same rows the sampling error is common to all whatever their weights, and r_k is the mechanism's
+    part of the variance alone; sources without noise then share all the weight. S^ is first taken with weights n_k - 1,
+    and columns that the noise drowns in it are left out of the mean.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The columns, the same in every source.
+    sources : sequence of Source or MomentSource
+        At least one.
+    same_rows : bool
+        Whether they are releases of the same rows with independent noise.
+
+    Raises
+    ------
+    ParameterError
+        The sources do not fit together.
+    """
+    first = combine_sources(columns, sources, [source.n_rows - 1 for source in sources], same_rows=same_rows)
+    clear = _is_clear(first)
+    if len(sources) == 1 or clear.sum() < 2:
+        return first
+    eye, s = np.eye(len(columns)), np.diagonal(first.covariance)
+    upper = np.triu_indices(int(clear.sum()), 1)
+    costs = []
+    for source in sources:
+        alone = replace(first, sources=(source,), weights=(1.0,))
+        variances = mechanism_errors(alone, eye).products if same_rows else form_variances(alone, eye)
+        costs.append(float(np.mean((variances / np.outer(s, s))[np.ix_(clear, clear)][upper])))
+    cost = np.array(costs)
+    weights = 1.0 / cost if (cost > 0).all() else (cost == 0).astype(float)
+    return combine_sources(columns, sources, weights.tolist(), same_rows=same_rows)
+
+
+def effective_rows(evidence: Evidence, precision: FloatArray | None = None) -> float:
+    """Return the number of rows without noise that would give the entries of S^ the same mean squared error.
+
+    It is ``1 + sum_{i<j} (1 + r_ij^2) / sum_{i<j} Var S^_ij / (S^_ii S^_jj)`` with the correlations r: the number of
+    rows itself without noise, and less with it. At a model Theta it is the same of Theta S^ Theta with S^ varying about
+    Theta^-1: the rows behind the likelihood of single edges, fewer where the other columns predict one well.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        At least two columns, all with a positive debiased variance.
+    precision : ndarray of shape (n_features, n_features), optional
+        Theta, positive definite, in inverse data units.
+
+    Returns
+    -------
+    float
+        From 1 to the number of rows.
+    """
+    b = np.eye(len(evidence.columns))
+    if precision is not None:
+        model = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+        evidence, b = replace(evidence, covariance=model), precision
+    c = clean_forms(evidence, b)
+    upper = np.triu_indices_from(c, 1)
+    scale = np.outer(np.diagonal(c), np.diagonal(c))[upper]
+    noiseless = 1.0 + c[upper] ** 2 / scale
+    return float(1.0 + noiseless.sum() / (form_variances(evidence, b)[upper] / scale).sum())
+
+
+def null_standard_errors(evidence: Evidence) -> FloatArray:
+    """Return the standard errors of the entries on the correlation scale where the columns are uncorrelated.
+
+    For one source of rows, ``se_ij^2 = (1 + v_i / S^_ii) (1 + v_j / S^_jj) / (n - 1)``; on the diagonal, half of the
+    variance's squared error takes its place, which is the same: a scale for penalties.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features)
+        Symmetric, positive.
+    """
+    variances = form_variances(*_uncorrelated(evidence))
+    np.fill_diagonal(variances, np.diagonal(variances) / 2.0)
+    return np.sqrt(variances)
+
+
+def typical_errors(evidence: Evidence) -> tuple[float, float]:
+    """Return the median standard error of a correlation that is zero: as it is, and as it would be without the noise.
+
+    Raises
+    ------
+    EstimationError
+        A source states no noise for single entries.
+    """
+    upper = np.triu_indices(len(evidence.columns), 1)
+    total = form_variances(*_uncorrelated(evidence))[upper]
+    clean = sampling_errors(*_uncorrelated(evidence)).products[upper]
+    return float(np.sqrt(np.median(total))), float(np.sqrt(np.median(clean)))
+
+
+def penalty_weights(evidence: Evidence) -> FloatArray:
+    """Return each entry's `null_standard_errors` divided by their median off the diagonal, as weights of the penalty.
+
+    Entries that the noise blurs more are penalised more, in proportion, and a typical entry as before, so that alpha
+    keeps its meaning; without noise all weights are 1. The errors are those of uncorrelated columns because what a
+    penalty must exceed is the error of an entry that should be zero, and because they depend on the diagonal alone: a
+    weight that grew with the estimated correlation would punish an entry for the evidence in its favour.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features)
+        Symmetric, positive.
+    """
+    errors = null_standard_errors(evidence)
+    return errors / float(np.median(errors[np.triu_indices_from(errors, 1)]))
+
+
+def clear_columns(evidence: Evidence) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+    """Return the positions of the columns whose debiased variance is clearly positive, and the names of the others.
+
+    The debiased variance of a column of noise alone has a standard error, for one source v sqrt(2 / (n - 1)) unless the
+    noise is discrete: what does not exceed twice that is not positive beyond doubt, and dividing by its root would
+    swamp every other column. Such a column is *drowned*.
+
+    Raises
+    ------
+    DrownedColumnError
+        Fewer than two columns are left.
+    """
+    clear = _is_clear(evidence)
+    kept = np.flatnonzero(clear)
+    drowned = tuple(name for name, seen in zip(evidence.columns, clear, strict=True) if not seen)
+    if len(evidence.columns) < 2:
+        raise DrownedColumnError([], "a graph needs at least two columns, and there is one")
+    if len(kept) < 2:
+        named = ", ".join(drowned[:8]) + (" and others" if len(drowned) > 8 else "")
+        which = "all but one of the columns" if len(kept) else "all columns"
+        raise DrownedColumnError(
+            list(drowned),
+            f"the noise drowns {which} ({named}): their variance is no larger than the noise's; learn from a bundle "
+            "with more rows or less noise",
+        )
+    return kept, drowned
+
+
+def _is_clear(evidence: Evidence) -> npt.NDArray[np.bool_]:
+    """Return which variances are clearly positive; simply positive where the noise on single entries is not known."""
+    variances = np.diagonal(evidence.covariance)
+    if any(isinstance(source, MomentSource) and source.diagonal_variance is None for source in evidence.sources):
+        return np.asarray(variances > 0.0)
+    nothing = replace(evidence, covariance=np.zeros_like(evidence.covariance))
+    doubt = 2.0 * np.sqrt(np.diagonal(mechanism_errors(nothing, np.eye(len(evidence.columns))).products))
+    return np.asarray(variances > doubt)
+
+
+def _uncorrelated(evidence: Evidence) -> tuple[Evidence, FloatArray]:
+    """Return the evidence as if no two columns were correlated, and the forms that are its correlations."""
+    variances = np.diag(np.diagonal(evidence.covariance))
+    return replace(evidence, covariance=variances), np.diag(1.0 / evidence.deviations)

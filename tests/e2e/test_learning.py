@@ -1,0 +1,221 @@
+"""What a researcher can ask of dp-learn, as one runs it."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
+
+from dp_bundle import open_bundle
+from dp_bundle.bundle import write_bundle
+from dp_bundle.parts import PartWriter
+from dp_publish import Receipt, publish
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+N_ROWS, NAMES = 4000, [f"v{index}" for index in range(6)]
+EDGES = {(f"v{index}", f"v{index + 1}") for index in range(5)}
+
+
+@pytest.fixture
+def chain(tmp_path: Path, key: Ed25519PrivateKey) -> Path:
+    """Publish a chain of six columns with noise about as strong as the signal."""
+    rng = np.random.default_rng(2)
+    precision = np.eye(6) + np.diag(np.full(5, 0.45), 1) + np.diag(np.full(5, 0.45), -1)
+    rows = rng.multivariate_normal(np.zeros(6), np.linalg.inv(precision), size=N_ROWS)
+    policy = make_policy({name: [-6, 6] for name in NAMES}, name="chain", mu=10.0, unit="cell")
+    return publish(pd.DataFrame(rows, columns=NAMES), policy, out=tmp_path / "chain.tar", key=key).path
+
+
+def edges_in(folder: Path) -> set[tuple[str, str]]:
+    """Return the edges in a folder of results, which edges.csv and graph.graphml agree on."""
+    table = pd.read_csv(folder / "edges.csv")
+    found = {(row.source, row.target) for row in table.itertuples()}
+    assert {frozenset(edge) for edge in nx.read_graphml(folder / "graph.graphml").edges} == set(map(frozenset, found))
+    return found
+
+
+@pytest.mark.parametrize("rule", ["ebic", "mse", "stars", "cv"])
+def test_every_rule_finds_the_chain_and_is_named(rule: str, chain: Path, command: Run, tmp_path: Path) -> None:
+    """Whatever chooses alpha, the true edges are found, and the summary holds the path and the rule."""
+    learned = command("dp-learn", chain, "--select", rule, "--out", "found", "--json")
+    summary = json.loads(learned.stdout)
+
+    assert learned.returncode == 0, learned.stderr
+    assert edges_in(tmp_path / "found") >= EDGES
+    assert summary["alpha"] in [point["alpha"] for point in summary["path"]]
+    named = {"ebic": "Bayesian", "mse": "covariance error", "stars": "stability", "cv": "likelihood"}
+    assert named[rule] in summary["alpha_chosen_by"]
+
+
+def test_false_discovery_rate_lists_the_edges_with_their_errors(chain: Path, command: Run, tmp_path: Path) -> None:
+    """--fdr finds the chain, prints intervals that hold the truth, and files carry p and q values."""
+    learned = command("dp-learn", chain, "--fdr", "0.05", "--out", "found")
+    table = pd.read_csv(tmp_path / "found" / "edges.csv")
+
+    assert learned.returncode == 0, learned.stderr
+    assert "at a false discovery rate of 0.05; the surest, without the penalty's shrinkage" in learned.stdout
+    assert edges_in(tmp_path / "found") >= EDGES
+    assert (table["q_value"] <= 0.05).all()
+    assert (table["ci_low"] <= table["desparsified"]).all()
+    assert (table["desparsified"] <= table["ci_high"]).all()
+    true = table[[(row.source, row.target) in EDGES for row in table.itertuples()]]
+    assert (np.abs(true["desparsified"] + 0.45) < 5 * true["standard_error"]).all()
+    assert "q_value" in next(iter(nx.read_graphml(tmp_path / "found" / "graph.graphml").edges(data=True)))[2]
+
+
+def test_sparse_estimate_has_error_bars_without_shrinkage(chain: Path, command: Run, tmp_path: Path) -> None:
+    """By default every edge of the sparse graph comes with the unshrunk estimate and its interval."""
+    learned = command("dp-learn", chain, "--alpha", "0.2")
+    table = pd.read_csv(tmp_path / "chain.graph" / "edges.csv")
+
+    assert "in brackets without the penalty's shrinkage" in learned.stdout
+    assert (table["desparsified"].abs() > table["partial_correlation"].abs())[:5].all()
+    assert set(table) >= {"standard_error", "ci_low", "ci_high", "p_value", "q_value"}
+
+
+@pytest.mark.parametrize("options", [["--weights", "noise"], ["--solver", "newton"], ["--solver", "admm"]])
+def test_other_ways_lead_to_a_certified_graph(options: list[str], chain: Path, command: Run, tmp_path: Path) -> None:
+    """Penalties by noise and other solvers end at a certified estimate with the same edges here."""
+    learned = command("dp-learn", chain, *options, "--json")
+    summary = json.loads(learned.stdout)
+
+    assert learned.returncode == 0, learned.stderr
+    assert summary["status"] == "optimal"
+    assert edges_in(tmp_path / "chain.graph") >= EDGES
+
+
+def test_repair_of_an_indefinite_matrix_is_named(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """An indefinite matrix is solved as it is, with the alpha it calls for, or repaired as asked, and both are said."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 12)) @ rng.normal(size=(12, 12)) / 3
+    names = [f"c{index}" for index in range(12)]
+    policy = make_policy({name: [-6, 6] for name in names}, name="small", mu=12.0, unit="cell")
+    bundle = publish(pd.DataFrame(rows, columns=names), policy, out=tmp_path / "small.tar", key=key).path
+    asis = command("dp-learn", bundle, "--alpha", "0.5", "--out", "asis")
+    repaired = command("dp-learn", bundle, "--alpha", "0.5", "--repair", "maxnorm", "--out", "repaired")
+    debiased = [pd.read_csv(tmp_path / name / "covariance.csv", index_col=0) for name in ("asis", "repaired")]
+
+    assert "solved as it is; the smallest alpha with a solution is" in asis.stdout
+    assert "repaired by maxnorm: no entry moved by more than" in repaired.stdout
+    pd.testing.assert_frame_equal(*debiased)  # what is written is the debiased matrix before any repair
+    assert np.linalg.eigvalsh(debiased[0])[0] < 0
+
+
+def test_pooled_bundles_say_how(chain: Path, tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """Two releases of the same rows are pooled as such, and an older one is welcome beside the newer only."""
+    rng = np.random.default_rng(8)
+    table = pd.DataFrame(rng.normal(size=(N_ROWS, 6)), columns=NAMES)
+    policy = make_policy({name: [-6, 6] for name in NAMES}, name="chain", mu=10.0, unit="cell")
+    second = publish(table, policy, out=tmp_path / "second.tar", key=key).path
+    pooled = command("dp-learn", chain, second, "--out", "pooled", "--json")
+    summary = json.loads(pooled.stdout)
+    alone = command("dp-learn", chain)
+
+    assert pooled.returncode == 0, pooled.stderr
+    assert summary["same_rows"]
+    assert [bundle["weight"] for bundle in summary["bundles"]] == pytest.approx([0.5, 0.5], abs=0.01)
+    assert summary["n_rows"] == N_ROWS
+    assert alone.returncode == 3
+    assert "release 2 has been seen" in alone.stderr
+    assert command("dp-learn", second, second).returncode == 1
+
+
+def test_rows_that_contradict_their_manifest_are_reported(
+    bundle: Receipt, tmp_path: Path, key: Ed25519PrivateKey, command: Run
+) -> None:
+    """A well-signed bundle whose values lie off the grid that it states is learned from, with a warning."""
+    with open_bundle(bundle.path) as opened:
+        release = opened.release
+        rows = pa.Table.from_batches(list(opened.batches()))
+    shifted = rows.column("height").to_numpy() + release.columns[0].noise.granularity / 3
+    altered = rows.set_column(0, rows.schema.field("height"), pa.array(shifted))
+    with PartWriter(release.columns, io.BytesIO) as writer:
+        for batch in altered.to_batches():
+            writer.write(batch)
+    with (tmp_path / "altered.tar").open("wb") as file:
+        write_bundle(file, release, writer.parts, key)
+    learned = command("dp-learn", "altered.tar", "--alpha", "0.2")
+
+    assert learned.returncode == 0, learned.stderr
+    assert (
+        "warning: altered.tar contradicts its manifest: values are not on the stated grid in height" in learned.stderr
+    )
+    summary = json.loads((tmp_path / "altered.graph" / "summary.json").read_text())
+    assert "400 of 400 in height" in summary["contradictions"][0]
+    assert command("dp-learn", bundle.path, "--alpha", "0.2").stderr == ""
+
+
+def test_empty_graph_says_why(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """Independent columns give an empty graph, and the reason."""
+    rows = np.random.default_rng(1).normal(size=(2000, 5))
+    names = list("abcde")
+    policy = make_policy({name: [-6, 6] for name in names}, name="nothing", mu=20.0, unit="cell")
+    publish(pd.DataFrame(rows, columns=names), policy, out=tmp_path / "nothing.tar", key=key)
+    learned = command("dp-learn", "nothing.tar", "--select", "ebic")
+
+    assert learned.returncode == 0, learned.stderr
+    assert "0 of 10 possible edges" in learned.stdout
+    assert "no edge fits well enough to pay for itself" in learned.stdout
+
+
+@pytest.mark.parametrize("name", ["ridge", "thresholded-covariance", "neighborhood", "scio", "clime"])
+def test_other_estimators_write_their_tables(name: str, chain: Path, command: Run, tmp_path: Path) -> None:
+    """Every other estimator of a graph writes edges among which the strongest are the chain's, or its correlations."""
+    learned = command("dp-learn", chain, "--estimator", name, "--out", "found")
+    table = pd.read_csv(tmp_path / "found" / "edges.csv")
+    summary = json.loads((tmp_path / "found" / "summary.json").read_text())
+
+    assert learned.returncode == 0, learned.stderr
+    assert summary["estimator"] == name
+    assert {(row.source, row.target) for row in table.head(5).itertuples()} <= EDGES | {("v0", "v2"), ("v3", "v5")}
+    assert (tmp_path / "found" / "precision.csv").exists() == (name != "thresholded-covariance")
+
+
+def test_regression_predicts_a_column_from_the_others(chain: Path, command: Run, tmp_path: Path) -> None:
+    """The middle of a chain depends on its two neighbours alone, by -0.45 each."""
+    learned = command("dp-learn", chain, "--estimator", "regression", "--target", "v2", "--alpha", "0.01")
+    table = pd.read_csv(tmp_path / "chain.graph" / "coefficients.csv").set_index("column")["coefficient"]
+
+    assert learned.returncode == 0, learned.stderr
+    assert table["v1"] == pytest.approx(-0.45, abs=0.15)
+    assert table["v3"] == pytest.approx(-0.45, abs=0.15)
+    assert table[["v0", "v4", "v5"]].abs().max() < 0.15
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--estimator", "regression"], "target must be given with regression and lda"),
+        (["--estimator", "regression", "--target", "w"], "target must be a column of the bundle"),
+        (["--estimator", "ridge", "--target", "v1"], "target must be given with regression"),
+        (["--estimator", "ridge", "--fdr", "0.05"], "--fdr must be left out with --estimator ridge"),
+    ],
+)
+def test_wrong_estimator_options_get_one_sentence(words: list[str], sentence: str, chain: Path, command: Run) -> None:
+    """What an estimator has no use for is refused, not ignored."""
+    refused = command("dp-learn", chain, *words)
+
+    assert refused.returncode == 2
+    assert sentence in refused.stderr
+
+
+def test_a_users_own_folder_is_never_replaced(chain: Path, command: Run, tmp_path: Path) -> None:
+    """A folder that holds anything but our files stays as it is, also one with a file called summary.json."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "summary.json").write_text("{}")
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+
+    assert command("dp-learn", chain, "--alpha", "0.2", "--out", "mine").returncode == 2
+    assert command("dp-learn", chain, "--alpha", "0.2", "--out", ".").returncode == 2
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"

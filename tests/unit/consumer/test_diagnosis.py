@@ -1,0 +1,105 @@
+"""Rows that contradict their manifest are found, and true ones are left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dp_bundle.manifest import Column, Noise
+from dp_learn.diagnosis import find_contradictions, smallest_possible_eigenvalue
+from dp_learn.moments import batch_moments
+from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
+
+STEP = 2.0**-8
+
+
+def continuous(name: str, sigma: float = 1.0) -> Column:
+    """Return a column with rounded Gaussian noise."""
+    noise = Noise.rounded_gaussian(sigma, STEP * sigma)
+    return Column(name=name, kind="continuous", bounds=(-1, 1), bounds_obtained="declared", noise=noise)
+
+
+def integer(name: str, sigma: float) -> Column:
+    """Return a column with discrete Gaussian noise."""
+    noise = Noise.discrete_gaussian(sigma)
+    return Column(name=name, kind="integer", bounds=(0, 1), bounds_obtained="declared", noise=noise)
+
+
+def noisy(n_rows: int, n_features: int, scale: float = 1.0) -> np.ndarray:
+    """Return rows of noise alone, `scale` times as strong as `continuous` states."""
+    return sample_rounded_gaussian(scale / STEP, (n_rows, n_features)) * STEP
+
+
+def contradictions(columns: list[Column], values: np.ndarray) -> list[str]:
+    """Return what is found in these rows."""
+    return find_contradictions(columns, batch_moments(values, [column.noise.granularity for column in columns]))
+
+
+@pytest.mark.parametrize(("n_rows", "n_features"), [(3, 5), (50, 40), (2000, 30), (20_000, 2)])
+def test_true_statements_are_believed(n_rows: int, n_features: int) -> None:
+    """Noise alone, the hardest of true cases, and noise on rank-one data are both accepted."""
+    columns = [continuous(f"c{index}") for index in range(n_features)]
+    rows = noisy(n_rows, n_features)
+
+    assert contradictions(columns, rows) == []
+    assert contradictions(columns, rows + (np.arange(n_rows) % 3 - 1.0)[:, None]) == []
+
+
+def test_sparse_discrete_noise_is_believed() -> None:
+    """Noise of a fifth of a step moves few values, which is what it should do."""
+    columns = [integer("a", 0.2), integer("b", 3.0)]
+    values = np.column_stack([sample_discrete_gaussian(0.2, 500), sample_discrete_gaussian(3.0, 500)]).astype(float)
+
+    assert contradictions(columns, values) == []
+
+
+def test_values_off_the_grid_are_counted_and_named() -> None:
+    """Two values between the grid's lines are found among a thousand."""
+    values = noisy(1000, 2)
+    values[3:5, 1] += STEP / 2
+
+    (sentence,) = contradictions([continuous("height"), continuous("weight")], values)
+
+    assert "weight: 2 of 1000 in weight are no multiple of 0.00390625" in sentence
+
+
+def test_weaker_noise_than_stated_is_found_in_one_column() -> None:
+    """A column whose noise has 0.9 of the stated sigma, on a constant, is named."""
+    columns = [continuous("a"), continuous("b")]
+    values = np.column_stack([noisy(5000, 1), noisy(5000, 1, 0.9)])
+
+    (sentence,) = contradictions(columns, np.rint(values / STEP) * STEP)
+
+    assert sentence.startswith("b vary less than the stated noise alone would: the variance of b is 0.")
+
+
+def test_noise_that_two_columns_share_is_found_in_the_spectrum() -> None:
+    """Columns that vary enough one by one, with the same noise in both, are found by their difference."""
+    shared = noisy(2000, 1)
+    values = np.column_stack([shared, shared + noisy(2000, 1, 0.125)])
+
+    (sentence,) = contradictions([continuous("a"), continuous("b")], np.rint(values / STEP) * STEP)
+
+    assert "smallest eigenvalue" in sentence
+
+
+def test_values_far_beyond_the_bounds_are_found() -> None:
+    """Values at both ends of the bounds are the most that is allowed; twice as far is named."""
+    ends = np.where(np.arange(400) % 2, 1.0, -1.0)[:, None]
+    columns = [continuous("a", 0.5), continuous("b", 0.5)]
+    allowed = ends + noisy(400, 2, 0.5)
+    beyond = allowed + [0.0, 1.0] * ends
+
+    assert contradictions(columns, np.rint(allowed * 512) / 512) == []
+    (sentence,) = contradictions(columns, np.rint(beyond * 512) / 512)
+    assert sentence == "b vary more than the stated bounds and noise together allow"
+
+
+def test_the_edge_holds_in_simulation_and_is_not_idle() -> None:
+    """The smallest eigenvalue of noise stays above the bound, and near the edge that the bound starts from."""
+    smallest = [np.linalg.eigvalsh(np.cov(noisy(1000, 100).T))[0] for _ in range(20)]
+
+    assert smallest_possible_eigenvalue(100, 1000) < min(smallest)
+    assert np.mean(smallest) == pytest.approx((1 - np.sqrt(0.1)) ** 2, rel=0.05)
+    assert smallest_possible_eigenvalue(100, 1000) > 0.25
+    assert smallest_possible_eigenvalue(100, 90) == 0

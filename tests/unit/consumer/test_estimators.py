@@ -1,0 +1,159 @@
+"""The scikit-learn estimators keep scikit-learn's rules, and agree with the functions they stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.covariance import GraphicalLasso
+from sklearn.datasets import load_wine
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import DpGraphError, DrownedColumnError, NoSolutionError, ParameterError
+from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, graphical_lasso, learn_graph
+from dp_publish import Receipt
+
+ARRAY_API = "check_array_api_input"  # needs an environment variable before scipy is imported
+
+
+@parametrize_with_checks(
+    [
+        DebiasedGraphicalLasso(),
+        DebiasedGraphicalLasso(weights="noise", repair="clip", noise_variance=0.001),
+        DebiasedGraphicalLassoCV(),
+        DebiasedGraphicalLassoCV(select="mse"),
+        DebiasedGraphicalLassoCV(select="ebic"),
+        DebiasedGraphicalLassoCV(select="stars"),
+    ]
+)
+def test_scikit_learn_conventions(estimator: Any, check: Callable[[Any], None]) -> None:
+    """Every check that scikit-learn has for an estimator passes."""
+    if check.func.__name__ != ARRAY_API:  # type: ignore[attr-defined]
+        check(estimator)
+
+
+def noisy_wine(sigma: float = 0.7) -> pd.DataFrame:
+    """Return scikit-learn's wine table, standardised, with Gaussian noise."""
+    wine = load_wine(as_frame=True).data
+    rows = (wine - wine.mean()) / wine.std()
+    return rows + sigma * np.random.default_rng(3).normal(size=rows.shape)
+
+
+def test_without_noise_it_is_scikit_learns_estimate() -> None:
+    """On the covariance scale with a free diagonal, precision, covariance and location are those of GraphicalLasso."""
+    rows = noisy_wine(0.0).to_numpy()
+    rescaled = rows * np.sqrt((len(rows) - 1) / len(rows))  # their divisor is n
+    theirs = GraphicalLasso(alpha=0.2, tol=1e-8, enet_tol=1e-10, max_iter=500).fit(rows)
+    ours = DebiasedGraphicalLasso(0.2, scale="covariance", penalize_diagonal=False, tol=1e-11).fit(rescaled)
+
+    np.testing.assert_allclose(ours.precision_, theirs.precision_, atol=1e-4)
+    np.testing.assert_allclose(ours.covariance_, theirs.covariance_, atol=1e-4)
+    np.testing.assert_allclose(ours.location_, theirs.location_, atol=1e-12)
+    assert ours.score(rows) == pytest.approx(theirs.score(rows), abs=1e-4)
+
+
+def test_noise_is_subtracted_and_all_attributes_are_there() -> None:
+    """The estimate is the graphical lasso of the debiased correlation, in data units, with names."""
+    rows = noisy_wine() * np.arange(1, 14)
+    variance = (0.7 * np.arange(1, 14)) ** 2
+    fitted = DebiasedGraphicalLasso(0.15, noise_variance=variance).fit(rows)
+    debiased = np.cov(rows.to_numpy().T) - np.diag(variance)
+    d = np.sqrt(np.diagonal(debiased))
+    expected = graphical_lasso(debiased / np.outer(d, d), 0.15).precision / np.outer(d, d)
+
+    np.testing.assert_allclose(fitted.precision_ * np.outer(d, d), expected * np.outer(d, d), atol=2e-3)
+    np.testing.assert_allclose(fitted.covariance_ @ fitted.precision_, np.eye(13), atol=1e-9)
+    assert list(fitted.feature_names_in_) == list(rows.columns)
+    assert set(fitted.edges_["source"]) <= set(rows.columns)
+    assert 0 < len(fitted.edges_) < 78
+    assert 0 <= fitted.duality_gap_ <= 13e-6
+    assert fitted.alpha_ == 0.15
+
+
+def test_score_is_the_same_for_clean_and_noisy_rows_on_average() -> None:
+    """The held-out likelihood of noisy rows estimates that of the clean ones; without subtraction it would not."""
+    fitted = DebiasedGraphicalLasso(0.15, noise_variance=0.49).fit(noisy_wine())
+    clean = DebiasedGraphicalLasso(0.15).fit(noisy_wine(0.0))
+    clean.precision_, clean.location_ = fitted.precision_, fitted.location_
+    rows, rng = noisy_wine(0.0), np.random.default_rng(0)
+    noisy = [rows + 0.7 * rng.normal(size=rows.shape) for _ in range(200)]
+    scores = np.array([fitted.score(each) for each in noisy])
+    ignoring = np.mean([clean.score(each) for each in noisy])
+    error = scores.std(ddof=1) / np.sqrt(len(scores))
+
+    assert abs(scores.mean() - clean.score(rows)) < 4 * error
+    assert abs(ignoring - clean.score(rows)) > 40 * error
+
+
+def test_pipeline_and_grid_search_choose_an_alpha() -> None:
+    """It works as the last step of a pipeline inside a grid search, which scores held-out noisy rows."""
+    pipeline = make_pipeline(StandardScaler(with_std=False), DebiasedGraphicalLasso(noise_variance=0.49))
+    search = GridSearchCV(pipeline, {"debiasedgraphicallasso__alpha": [0.9, 0.4, 0.2]}, cv=4).fit(noisy_wine())
+
+    assert search.best_params_["debiasedgraphicallasso__alpha"] in {0.2, 0.4}
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_bundle_is_read_with_its_own_noise(bundle: Receipt) -> None:
+    """Fitting a bundle gives what the command's pipeline gives, and other columns are refused when scoring."""
+    with open_bundle(bundle.path) as opened:
+        learned = learn_graph(opened, alpha=0.1)
+        fitted = DebiasedGraphicalLasso(0.1).fit(opened)
+        chosen = DebiasedGraphicalLassoCV(alphas=10).fit(opened)
+        score = fitted.score(opened)
+        with pytest.raises(ParameterError, match="noise_variance"):
+            DebiasedGraphicalLasso(noise_variance=1.0).fit(opened)
+        with pytest.raises(ParameterError, match="columns that were fitted"):
+            DebiasedGraphicalLasso(0.9).fit(noisy_wine()).score(opened)
+
+    np.testing.assert_array_equal(fitted.precision_, learned.estimate.precision)
+    assert list(fitted.feature_names_in_) == ["height", "weight", "visits"]
+    assert np.isfinite(score)
+    assert chosen.alpha_ in chosen.selection_.alphas
+
+
+@pytest.mark.parametrize("rule", ["cv", "mse", "ebic", "stars"])
+def test_every_rule_finds_the_chain(rule: str) -> None:
+    """Each rule's graph has the edges of a chain with strong links, on rows as noisy as their signal."""
+    rng = np.random.default_rng(1)
+    precision = np.eye(8) + np.diag(np.full(7, 0.45), 1) + np.diag(np.full(7, 0.45), -1)
+    rows = rng.multivariate_normal(np.zeros(8), np.linalg.inv(precision), size=4000)
+    fitted = DebiasedGraphicalLassoCV(select=rule, noise_variance=1.0).fit(rows + rng.normal(size=rows.shape))
+
+    found = {(edge.source, edge.target) for edge in fitted.edges_.itertuples()}
+    assert {(f"x{index}", f"x{index + 1}") for index in range(7)} <= found
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "sentence"),
+    [
+        ({"alpha": 0.0}, ParameterError, "alpha must be a finite number > 0"),
+        ({"noise_variance": [1.0, 2.0]}, ParameterError, "noise_variance must be a finite number"),
+        ({"noise_variance": -1.0}, ParameterError, "noise_variance must be a finite number"),
+        ({"weights": "odd"}, ParameterError, "weights must be equal, noise, or a matrix"),
+        ({"weights": np.eye(3)}, ParameterError, "weights.shape must be"),
+        ({"scale": "odd"}, ParameterError, "scale must be one of"),
+        ({"repair": "odd"}, ParameterError, "repair must be one of"),
+        ({"solver": "odd"}, ParameterError, "solver must be one of"),
+        ({"noise_variance": 50.0}, DrownedColumnError, "drown"),
+        ({"alpha": 1e-4, "noise_variance": 0.9}, NoSolutionError, "smallest alpha that has one"),
+    ],
+)
+def test_bad_settings_get_one_sentence(settings: dict[str, Any], error: type[DpGraphError], sentence: str) -> None:
+    """A wrong parameter is named with what is allowed when the estimator is fitted."""
+    with pytest.raises(error, match=sentence):
+        DebiasedGraphicalLasso(**settings).fit(noisy_wine())
+
+
+def test_constant_column_is_named() -> None:
+    """A column without variance is named, not divided by."""
+    rows = noisy_wine(0.0).assign(alcohol=3.0)
+    with pytest.raises(DrownedColumnError, match="no variance is left in alcohol"):
+        DebiasedGraphicalLasso().fit(rows)
