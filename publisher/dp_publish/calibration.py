@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from scipy import optimize
 
+from dp_bundle.claims import release_mu
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import Ball, Column, Guarantee, release_mu
+from dp_bundle.manifest import ORDER_PUBLIC, Ball, Column, Guarantee
 from dp_bundle.noise import MIN_SIGMA
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.ledger import Cost
@@ -243,7 +244,7 @@ def _search_mu(shares: Shares, account: str, max_rows: int) -> float:
 def _losses(columns: tuple[Column, ...]) -> list[Loss]:
     if columns[0].ball is not None:
         return [Loss(max(column.cell_mu for column in columns), 1.0, discrete=False)]
-    return [Loss(column.width, column.noise.sigma, discrete=column.kind == "integer") for column in columns]
+    return [Loss(column.width, column.cell_noise.sigma, discrete=column.kind == "integer") for column in columns]
 
 
 def _max_rows(policy: Policy) -> int:
@@ -251,7 +252,7 @@ def _max_rows(policy: Policy) -> int:
 
 
 def _public(entity: EntityUnit | None, partition: str | None, columns: tuple[Column, ...]) -> list[str]:
-    public = ["the number and the order of the rows"]
+    public = [ORDER_PUBLIC]
     if entity is not None:
         public.append("which rows belong together")
     if partition is not None:

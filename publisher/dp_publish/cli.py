@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -20,7 +20,8 @@ from dp_publish.calibration import calibrate
 from dp_publish.columns import choose_columns, require_bounds
 from dp_publish.forecast import EVEN_SPREAD
 from dp_publish.ledger import Ledger
-from dp_publish.policy import load_policy, policy_path, policy_template
+from dp_publish.moments_calibration import set_mechanism
+from dp_publish.policy import Privacy, load_policy, policy_path, policy_template
 from dp_publish.release import publish
 from dp_publish.statements import describe_ledger, describe_receipt, ledger_document, receipt_document
 from dp_publish.table import open_table
@@ -39,12 +40,37 @@ class _PublishByDefault(click.Group):
         return super().parse_args(ctx, args)
 
 
+def _release_options(command: F) -> F:
+    """Add what overrides the policy's kind of release."""
+    options = [
+        click.option("--release", type=click.Choice(_choices("release")), help="Rows, or their second moments only."),
+        click.option(
+            "--mechanism",
+            type=click.Choice(_choices("mechanism")),
+            metavar="NAME",
+            help="Of a covariance release: auto, gaussian, laplace, wishart, eigenvectors, sulq or kapralov-talwar.",
+        ),
+        click.option(
+            "--neighbours",
+            type=click.Choice(_choices("neighbours")),
+            help="In a covariance release, whether rows change, or come and go, so that their number is private.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _choices(name: str) -> list[str]:
+    return list(get_args(Privacy.model_fields[name].annotation))
+
+
 def _strength_options(command: F) -> F:
     """Add what overrides the policy's privacy section."""
     options = [
         click.option("--unit", type=click.Choice(["cell", "row"]), help="What one person may change."),
         click.option("--mu", type=float, help="Strength as mu of Gaussian differential privacy."),
-        click.option("--epsilon", type=float, help="Strength as epsilon, with --delta."),
+        click.option("--epsilon", type=float, help="Strength as epsilon, with --delta; a covariance can do without."),
         click.option("--delta", type=float, help="The delta that goes with --epsilon."),
         click.option("--rho", type=float, help="Strength as rho of zero-concentrated differential privacy."),
         click.option("--sigma", type=float, help="The noise's standard deviation itself, in data units."),
@@ -72,6 +98,7 @@ def cli() -> None:
 @cli.command("publish")
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
+@_release_options
 @_strength_options
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key's name, or a key file.")
 @click.option("--partition", help="The part of the rows that DATA is, disjoint from all others: a month, say.")
@@ -95,10 +122,13 @@ def publish_command(
     \b
     Example:
       dp-publish wine.parquet --unit cell --mu 1
+      dp-publish wine.parquet --release covariance
     """
     own = policy_path(data)
     policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
-    choose_columns(open_table(data), policy)  # refuses what cannot be published before a key is made for it
+    kinds, _ = choose_columns(open_table(data), policy)  # refuses what cannot be published before a key is made for it
+    if policy.privacy.release == "covariance":
+        set_mechanism(policy, kinds, lambda: 1)  # likewise
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     show = _show_progress if sys.stderr.isatty() and not quiet else None
@@ -133,6 +163,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool) -> None:
 @cli.command("plan")
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
+@_release_options
 @click.option("--unit", type=click.Choice(["cell", "row"]), help="What one person may change.")
 @click.option(
     "--spread",
@@ -147,11 +178,11 @@ def policy_command(data: Path, out: Path | None, quiet: bool) -> None:
 def plan_command(
     data: Path,
     policy_file: Path | None,
-    unit: str | None,
     spread: float,
     picture: Path | None,
     as_json: bool,
     quiet: bool,
+    **privacy: Any,
 ) -> None:
     """Forecast what each strength would leave visible of DATA; spends nothing and reads no value.
 
@@ -164,7 +195,7 @@ def plan_command(
     from dp_publish.forecast.plan import make_plan  # what it imports takes memory that publishing has use for
     from dp_publish.forecast.report import describe_plan, plan_document
 
-    plan = make_plan(data, policy_file, _plain_name(data), unit=unit, spread=spread)
+    plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
     if picture is not None:
         from dp_publish.forecast.picture import draw_plan
 
@@ -176,6 +207,7 @@ def plan_command(
 @cli.command("audit")
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
+@_release_options
 @_strength_options
 @click.option("--canaries", type=int, help="Made-up rows of each kind; enough for a tight bound by default.")
 @click.option("--confidence", type=float, default=0.9999, show_default=True, help="Of the bound and all checks.")
@@ -198,7 +230,14 @@ def audit_command(
     Example:
       dp-publish audit wine.parquet
     """
-    from dp_publish.audit import audit, audit_document, describe_audit, describe_findings  # its statistics take memory
+    from dp_publish.audit import (  # its statistics take memory
+        audit,
+        audit_document,
+        audit_moments,
+        describe_audit,
+        describe_findings,
+    )
+    from dp_publish.forecast.plan import count_rows
 
     own = policy_path(data)
     policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
@@ -207,13 +246,16 @@ def audit_command(
     table = open_table(data)
     kinds, _ = choose_columns(table, policy)
     require_bounds(policy, kinds)
-    columns = calibrate(policy, kinds)
-    report = audit(
-        columns,
-        "cell" if policy.privacy.unit == "cell" else "row",  # of an entity, one row
-        n_canaries=canaries,
-        confidence=confidence,
-    )
+    if policy.privacy.release == "covariance":
+        setting = set_mechanism(policy, kinds, lambda: count_rows(data))
+        report = audit_moments(setting, n_canaries=canaries, confidence=confidence)
+    else:
+        report = audit(
+            calibrate(policy, kinds),
+            "cell" if policy.privacy.unit == "cell" else "row",  # of an entity, one row
+            n_canaries=canaries,
+            confidence=confidence,
+        )
     answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
         raise PrivacyError(describe_findings(report))

@@ -9,6 +9,7 @@ import numpy as np
 
 from dp_bundle.arrays import to_numpy
 from dp_bundle.errors import DataError, PolicyError
+from dp_bundle.manifest import CONSTANT_LABEL
 from dp_bundle.parts import batch_rows
 from dp_publish.policy import EntityUnit, Policy, listed
 from dp_publish.table import ColumnType, Table
@@ -33,6 +34,7 @@ def choose_columns(table: Table, policy: Policy) -> tuple[dict[str, str], tuple[
     entity = unit.entity if isinstance(unit, EntityUnit) else None
     if entity is not None and entity not in table.types:
         raise PolicyError(f"the unit of privacy is {entity!r}, which is no column of the table: name the column")
+    covariance = policy.privacy.release == "covariance"
     whole = "continuous" if policy.privacy.l2_radius is not None else "integer"  # what integers are published as
     kinds: dict[str, str] = {}
     left_out: list[str] = []
@@ -40,6 +42,8 @@ def choose_columns(table: Table, policy: Policy) -> tuple[dict[str, str], tuple[
         entry = policy.column(name)
         if declared is ColumnType.OTHER or entry.drop or name == entity:
             left_out.append(name)
+        elif covariance:
+            kinds[name] = "continuous"  # second moments of numbers, whatever their kind
         elif entry.kind is not None:
             kinds[name] = entry.kind
         else:
@@ -58,6 +62,11 @@ def require_bounds(policy: Policy, kinds: dict[str, str]) -> None:
     """
     privacy = policy.privacy
     unbounded = [name for name in kinds if policy.column(name).bounds is None]
+    if unbounded and privacy.release == "covariance":
+        raise PolicyError(
+            f"a covariance release needs declared bounds, which are missing for {listed(unbounded)}: write a policy "
+            "with `dp-publish policy DATA`, and fill in the bounds from public knowledge (or set drop = true)"
+        )
     if unbounded and privacy.snr_db is None and privacy.l2_radius is None:
         raise PolicyError(
             f"bounds are missing for {listed(unbounded)}, and only publishing with mu, rho or epsilon can find them "
@@ -77,6 +86,11 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
             f"a column to be published has no name, or one of more than {_MAX_NAME} characters: rename it in the data, "
             "or set drop = true for it"
         )
+    if policy.privacy.release == "covariance":
+        if CONSTANT_LABEL in kinds:
+            raise PolicyError(f"a column is called {CONSTANT_LABEL}, as the constant of a covariance is: rename it")
+        require_bounds(policy, kinds)
+        return
     if policy.privacy.sigma is not None:
         require_bounds(policy, kinds)
     if policy.privacy.l2_radius is not None:

@@ -8,7 +8,8 @@ one before it: a line that was changed, removed or inserted shows at the next us
 The cost of a release is kept for every unit of privacy that it protects, so that releases at different levels add up to
 a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjoint parts of the rows (one month each,
 say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
-Not so for an entity, which may have rows in every partition: for it, everything adds up.
+Not so for an entity, which may have rows in every partition: for it, everything adds up. So do, for every unit, the
+probabilities with which guarantees do not hold.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import contextlib
 import datetime
 import hashlib
 import json
+import math
 import os
 import sqlite3
 import time
@@ -55,11 +57,14 @@ class Cost:
         The mu of every unit that it protects ("cell", "row", "entity:COLUMN"); empty if it states no guarantee.
     continuous : bool
         Whether mu-GDP holds, and not only rho = mu^2 / 2.
+    excepted_delta : float
+        The probability with which none of that holds.
     """
 
     unit: str
     mu: dict[str, float]
     continuous: bool
+    excepted_delta: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,7 @@ class Ledger:
                 "unit": cost.unit,
                 "mu": cost.mu,
                 "continuous": cost.continuous,
+                "excepted_delta": cost.excepted_delta,
             }
             _append(connection, books, content)
         previous = next((entry.manifest_sha256 for entry in reversed(spent) if entry.manifest_sha256), None)
@@ -248,7 +254,8 @@ def _read(connection: sqlite3.Connection, path: Path) -> _Books:
 def _replay(books: _Books, content: dict[str, Any]) -> None:
     place = (content["dataset"], content["number"])
     if content["event"] == "reserved":
-        cost = Cost(content["unit"], content["mu"], content["continuous"])
+        excepted = content.get("excepted_delta", 0.0)  # which older lines do not have
+        cost = Cost(content["unit"], content["mu"], content["continuous"], excepted)
         books.entries[place] = Entry(place[0], content["partition"], place[1], content["time"], cost)
     else:
         changes = {name: content[name] for name in ("manifest_sha256", "file") if name in content}
@@ -283,8 +290,9 @@ def _total_mu(entries: Sequence[Entry], unit: str) -> float | None:
 
 def _total(entries: Sequence[Entry], unit: str) -> Cumulative:
     mu = _total_mu(entries, unit)
+    excepted = math.fsum(entry.cost.excepted_delta for entry in entries)
     if mu is None:
-        return Cumulative(unit=unit, releases=len(entries), mu=None, rho=None)
+        return Cumulative(unit=unit, releases=len(entries), mu=None, rho=None, excepted_delta=excepted)
     continuous = all(entry.cost.continuous for entry in entries)
     others = {name: _total_mu(entries, name) for name in entries[-1].cost.mu if name != unit}
     return Cumulative(
@@ -293,4 +301,5 @@ def _total(entries: Sequence[Entry], unit: str) -> Cumulative:
         mu=mu if continuous else None,
         rho=rho_for_mu(mu),
         other_units_rho={name: rho_for_mu(other) for name, other in others.items() if other is not None},
+        excepted_delta=excepted,
     )

@@ -10,17 +10,40 @@ import json
 import math
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import Dataset, Text
+from dp_bundle.manifest import Dataset
+from dp_bundle.model import Text
 from dp_publish.table import ColumnType
 
-__all__ = ["ColumnPolicy", "EntityUnit", "Policy", "Privacy", "listed", "load_policy", "policy_path", "policy_template"]
+__all__ = [
+    "ColumnPolicy",
+    "EntityUnit",
+    "Mechanism",
+    "Policy",
+    "Privacy",
+    "listed",
+    "load_policy",
+    "policy_path",
+    "policy_template",
+]
 
 _STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
+_BY_EPSILON_DELTA = ("wishart", "sulq")
+Mechanism: TypeAlias = Literal[
+    "auto",
+    "gaussian",
+    "laplace",
+    "wishart",
+    "eigenvectors",
+    "sulq",
+    "kapralov-talwar",
+    "wishart-pure",  # this and the next have no guarantee, and are named to be refused for what they are
+    "output-perturbation",
+]
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
 
@@ -40,7 +63,11 @@ class EntityUnit(_Model):
 
 
 class Privacy(_Model):
-    """Unit of privacy and strength: exactly one of mu, epsilon (with delta), rho, sigma, snr_db.
+    """What is released, the unit of privacy, and the strength: exactly one of mu, epsilon, rho, sigma, snr_db.
+
+    Epsilon goes with delta, unless `release` is "covariance": the second moments of the columns instead of rows, by a
+    `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one row more or
+    less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
 
     `sigma` is a standard deviation in data units, the same for every column; `snr_db` sets each column's sigma to
     10^(-snr_db / 20) of that column's own standard deviation, which no guarantee covers. `budget_mu` limits all
@@ -48,6 +75,9 @@ class Privacy(_Model):
     does not give. With `l2_radius`, rows are clipped to a ball instead of to bounds, in units of the columns' scales.
     """
 
+    release: Literal["rows", "covariance"] = "rows"
+    mechanism: Mechanism = "auto"
+    neighbours: Literal["replace-one", "add-remove"] = "replace-one"
     unit: Literal["cell", "row"] | EntityUnit = "row"
     mu: Positive | None = None
     epsilon: Positive | None = None
@@ -65,11 +95,32 @@ class Privacy(_Model):
         if len(given) != 1:
             found = "none of them" if not given else " and ".join(given)
             raise ValueError(f"give exactly one strength (mu, epsilon with delta, rho, sigma or snr_db), not {found}")
+        if self.delta is not None and self.epsilon is None:
+            raise ValueError("epsilon and delta go together: give both")
+        if self.release == "covariance":
+            self._check_covariance()
+            return self
+        if self.mechanism != "auto" or self.neighbours != "replace-one":
+            raise ValueError('mechanism and neighbours are those of a covariance release: give release = "covariance"')
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError("epsilon and delta go together: give both")
         if self.l2_radius is not None and (self.snr_db is not None or self.sigma is not None):
             raise ValueError("l2_radius goes with mu, epsilon and delta, or rho")
         return self
+
+    def _check_covariance(self) -> None:
+        if self.sigma is not None or self.snr_db is not None:
+            raise ValueError(
+                "a covariance release is made at mu, epsilon with or without delta, or rho, not by its noise"
+            )
+        if self.mechanism in _BY_EPSILON_DELTA and self.delta is None:
+            raise ValueError(f"the {self.mechanism} mechanism is calibrated by epsilon and delta: give both")
+        if self.mechanism == "gaussian" and self.epsilon is not None and self.delta is None:
+            raise ValueError("the gaussian mechanism gives no pure epsilon: give delta as well, or mu, or rho")
+        if self.mechanism in _BY_EPSILON_DELTA and isinstance(self.unit, EntityUnit):
+            raise ValueError(f"the {self.mechanism} mechanism protects one row: for an entity, choose another")
+        if self.unit == "cell" and self.neighbours == "add-remove":
+            raise ValueError('with neighbours = "add-remove" rows come and go, not cells: give unit = "row"')
 
     @property
     def unit_name(self) -> Literal["cell", "row", "entity"]:
@@ -121,9 +172,14 @@ class Policy(_Model):
 
     @model_validator(mode="after")
     def _check(self) -> Policy:
+        covariance = self.privacy.release == "covariance"
+        weighted = [name for name, entry in self.columns.items() if "weight" in entry.model_fields_set]
+        if weighted and covariance:
+            raise ValueError(f"weight, of {listed(weighted)}, means nothing in a covariance release: leave it out")
         placed = [name for name, entry in self.columns.items() if entry.model_fields_set & {"center", "scale"}]
-        if placed and self.privacy.l2_radius is None:
-            raise ValueError(f"center and scale, of {listed(placed)}, mean something only with l2_radius: give bounds")
+        if placed and (self.privacy.l2_radius is None or covariance):
+            only = "for rows with l2_radius" if covariance else "with l2_radius"
+            raise ValueError(f"center and scale, of {listed(placed)}, mean something only {only}: give bounds")
         return self
 
     def column(self, name: str) -> ColumnPolicy:
@@ -197,6 +253,7 @@ def policy_template(source: str, default_name: str, types: dict[str, ColumnType]
         'unit = "row"   # what one person may change: a whole "row", only one "cell", or all rows of an entity:',
         '# unit = { entity = "customer_id", max_rows = 10 }',
         "mu = 1.0       # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0; snr_db = 20",
+        '# release = "covariance"   # second moments instead of rows: far more accurate at the same strength',
         "# budget_mu = 3.0       # what all releases of this dataset may cost together",
         "# bounds_share = 0.1    # the part of rho that finds, privately, the bounds that you leave out",
     ]
@@ -235,6 +292,8 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
         raise PolicyError(f"the policy {where} has an unknown entry: assumed")
     if any(overrides.get(name) is not None for name in _STRENGTHS):
         privacy = {name: value for name, value in privacy.items() if name not in (*_STRENGTHS, "delta")}
+    if overrides.get("release") == "rows":
+        privacy = {name: value for name, value in privacy.items() if name not in ("mechanism", "neighbours")}
     privacy = {**privacy, **{name: value for name, value in overrides.items() if value is not None}}
     assumed = not any(name in privacy for name in _STRENGTHS)
     if assumed:

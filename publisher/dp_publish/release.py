@@ -1,9 +1,9 @@
 """One release, from the raw table to a signed file: in constant memory, all or nothing.
 
-The order is: decide the columns and their noise, reserve the cost, draw the noise into unnamed temporary files, seal
-the archive into another, give it its name, mark the cost as spent. The final name appears in one atomic step and never
-replaces a file, so there is a whole bundle under it or nothing; unnamed files vanish with the process, however it
-ends.
+The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, seal the
+archive into another, give it its name, mark the cost as spent. What is drawn is the business of `rows_release` or
+`covariance_release`. The final name appears in one atomic step and never replaces a file, so there is a whole bundle
+under it or nothing; unnamed files vanish with the process, however it ends.
 """
 
 from __future__ import annotations
@@ -11,29 +11,28 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.bundle import write_bundle
-from dp_bundle.errors import DataError, DpGraphError, ParameterError
+from dp_bundle.errors import DpGraphError, ParameterError
 from dp_bundle.files import whole_file
-from dp_bundle.manifest import Column, Release
-from dp_bundle.parts import PartWriter, batch_rows
-from dp_publish.calibration import Shares, account, cost_of, set_noise, share_mu
-from dp_publish.columns import choose_columns, standard_deviations
+from dp_bundle.manifest import Release
+from dp_bundle.parts import batch_rows
+from dp_publish.columns import choose_columns
+from dp_publish.contents import Maker, Read
+from dp_publish.covariance_release import CovarianceMaker
 from dp_publish.entities import EntityCap
-from dp_publish.keystream import Keystream, SecureKeystream
+from dp_publish.keystream import SecureKeystream
 from dp_publish.ledger import Ledger
 from dp_publish.policy import EntityUnit, Policy, Privacy
-from dp_publish.private_bounds import Bounds, count_magnitudes, find_bounds
-from dp_publish.rows import RowReport, add_noise
+from dp_publish.rows import RowReport
+from dp_publish.rows_release import RowsMaker
 from dp_publish.table import Source, Table, open_table
 
 __all__ = ["Receipt", "publish"]
@@ -43,7 +42,7 @@ __all__ = ["Receipt", "publish"]
 class Receipt:
     """What `publish` did.
 
-    `report`, and it alone, tells of private values: keep it.
+    `report`, and it alone, tells of private values: keep it. `remark` says what was chosen for her, and why.
     """
 
     path: Path
@@ -51,6 +50,7 @@ class Receipt:
     manifest_sha256: str
     left_out: tuple[str, ...]
     report: RowReport
+    remark: str | None = None
 
 
 def publish(
@@ -99,40 +99,32 @@ def publish(
     _require_free(out)
     table, privacy = open_table(data), policy.privacy
     kinds, left_out = choose_columns(table, policy)
-    shares = share_mu(policy, kinds)
-    deviations = standard_deviations(table, kinds, policy) if privacy.snr_db is not None else None
-    if not shares.searched:
-        set_noise(policy, kinds, shares, deviations=deviations)  # refuses what does not go together before it costs
     read, report = _reader(table, privacy, len(kinds))
-    reservation = ledger.reserve(
-        policy.dataset.name, cost_of(policy, kinds, shares), partition=partition, budget_mu=privacy.budget_mu
-    )
-    told = False  # whether a refusal would tell of noisy numbers
+    maker: Maker
+    if privacy.release == "covariance":
+        maker = CovarianceMaker(policy, kinds, partition, read, report)
+    else:
+        maker = RowsMaker(policy, kinds, table, partition, read, report)
+    reservation = ledger.reserve(policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu)
     try:
-        keystream = SecureKeystream()
-        found = _search_bounds(read, kinds, shares, keystream)
-        told = bool(found)
-        columns = set_noise(policy, kinds, shares, found=found, deviations=deviations)
-        told = False
-        guarantee, conditional_mu = account(policy, columns, shares, partition)
         with whole_file(out) as file, contextlib.ExitStack() as unnamed:
-            new_file = partial(_unnamed_file, unnamed, out.parent)
-            batches = (add_noise(batch, columns, keystream, report) for batch in read(kinds))
-            parts = _write_parts(batches, columns, new_file, progress)
+            contents = maker.make(SecureKeystream(), partial(_unnamed_file, unnamed, out.parent), progress)
             release = Release(
                 dataset=policy.dataset,
                 lineage=reservation.lineage,
-                n_rows=report.n_rows,
-                columns=columns,
-                guarantee=guarantee,
-                sigma_derived_from_data=guarantee is None,
-                conditional_mu=conditional_mu,
+                kind=privacy.release,
+                n_rows=contents.n_rows,
+                columns=contents.columns,
+                second_moments=contents.second_moments,
+                guarantee=contents.guarantee,
+                sigma_derived_from_data=contents.guarantee is None,
+                conditional_mu=contents.conditional_mu,
                 cumulative=reservation.cumulative,
                 software=f"dpgraph {importlib.metadata.version('dpgraph')}",
             )
-            digest = write_bundle(file, release, parts, key)
+            digest = write_bundle(file, release, contents.parts, key)
     except BaseException as error:
-        if not told and (isinstance(error, FileExistsError) or not out.exists()):
+        if not maker.told and (isinstance(error, FileExistsError) or not out.exists()):
             ledger.cancel(reservation)  # no file of ours has a name, so nothing noisy has left this process
         if isinstance(error, FileExistsError):
             raise _taken(out) from error
@@ -140,10 +132,7 @@ def publish(
             raise DpGraphError(f"the bundle cannot be written to {out.parent}: {error.strerror}") from error
         raise
     ledger.commit(reservation, digest, out)
-    return Receipt(out, release, digest, left_out, report)
-
-
-Read = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
+    return Receipt(out, release, digest, left_out, report, maker.remark)
 
 
 def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowReport]:
@@ -155,43 +144,8 @@ def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowRe
     return cap.read, RowReport(n_over_cap=cap.n_left_out)
 
 
-def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream: Keystream) -> dict[str, Bounds]:
-    """Find the bounds that the policy leaves out; what is learned on the way is what the search was charged for."""
-    chosen = {name: kinds[name] for name in shares.searched}
-    if not chosen:
-        return {}
-    counts = count_magnitudes(read(chosen), len(chosen))
-    found = find_bounds(counts, chosen.values(), shares.histogram_sigma, keystream)
-    return dict(zip(chosen, found, strict=True))
-
-
 def _unnamed_file(stack: contextlib.ExitStack, folder: Path) -> BinaryIO:
     return cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=folder)))
-
-
-def _write_parts(
-    batches: Iterator[pa.RecordBatch],
-    columns: tuple[Column, ...],
-    new_file: Callable[[], BinaryIO],
-    progress: Callable[[int], None] | None,
-) -> list[BinaryIO]:
-    with PartWriter(columns, new_file) as writer:
-        for noisy in _one_ahead(batches):
-            writer.write(noisy)
-            if progress is not None:
-                progress(writer.n_rows)
-    if writer.n_rows == 0:
-        raise DataError("the table has no rows to publish")
-    return writer.parts
-
-
-def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches while a thread makes the next one, so that noise and encoding take a core each."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        upcoming = pool.submit(next, batches, None)
-        while (batch := upcoming.result()) is not None:
-            upcoming = pool.submit(next, batches, None)
-            yield batch
 
 
 def _require_free(out: Path) -> None:

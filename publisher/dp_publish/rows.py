@@ -33,7 +33,7 @@ from dp_bundle.parts import part_schema
 from dp_publish.keystream import Keystream
 from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
 
-__all__ = ["RowReport", "add_noise", "granularity_for", "noise_for"]
+__all__ = ["RowReport", "add_noise", "drop_missing", "fill_missing", "granularity_for", "noise_for"]
 
 _STEPS_PER_SIGMA = 256
 _STEPS_PER_WIDTH = 64
@@ -129,7 +129,7 @@ def add_noise(
     MissingValuesError
         A column that refuses missing values has one.
     """
-    kept = _drop_missing(batch, columns)
+    kept = drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
     report.n_rows += kept.num_rows
     if columns[0].ball is not None:
@@ -138,7 +138,8 @@ def add_noise(
     return pa.RecordBatch.from_arrays(noisy, schema=part_schema(columns))
 
 
-def _drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+    """Leave out the rows that have no value in a column whose rows are then dropped."""
     keep = None
     for index, column in enumerate(columns):
         if column.missing == "drop":
@@ -151,12 +152,12 @@ def _clip_to_ball(batch: pa.RecordBatch, columns: Sequence[Column], report: RowR
     """Shrink rows that lie outside the ball towards its centre, so far that snapping cannot take them out again."""
     balls = [column.ball for column in columns if column.ball is not None]
     center, scale = np.array([ball.center for ball in balls]), np.array([ball.scale for ball in balls])
-    step = np.array([column.noise.granularity for column in columns])
+    step = np.array([column.cell_noise.granularity for column in columns])
     rounding = np.finfo(float).eps * (np.abs(center) + balls[0].radius * scale)
     radius = balls[0].radius - float(np.linalg.norm((0.5 * step + 8 * rounding) / scale))
     if radius <= 0:
         raise PrivacyError("the ball is smaller than the noise's grid: choose another strength, or a larger l2_radius")
-    filled = [_fill_missing(batch.column(index), column, report) for index, column in enumerate(columns)]
+    filled = [fill_missing(batch.column(index), column, report) for index, column in enumerate(columns)]
     rows = np.column_stack([to_numpy(values) for values in filled])
     reach = balls[0].radius * scale
     rows = (np.clip(rows, center - reach, center + reach) - center) / scale  # into the box around the ball: all finite
@@ -170,8 +171,8 @@ def _clip_to_ball(batch: pa.RecordBatch, columns: Sequence[Column], report: RowR
 
 
 def _noisy_column(values: pa.Array, column: Column, keystream: Keystream, report: RowReport) -> pa.Array:
-    values = _fill_missing(values, column, report)
-    noise = column.noise  # without bounds, values are in a ball already, or there is no guarantee
+    values = fill_missing(values, column, report)
+    noise = column.cell_noise  # without bounds, values are in a ball already, or there is no guarantee
     low, high = (-_EXACT, _EXACT) if column.bounds is None else _step_bounds(column.bounds, noise.granularity)
     if column.kind == "integer":
         steps = to_numpy(values)
@@ -197,7 +198,14 @@ def _count_outside(
     return int(np.count_nonzero((raw < bounds[0]) | (raw > bounds[1])))
 
 
-def _fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:
+def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:
+    """Return the values with the middle of their bounds where there are none, which is counted.
+
+    Raises
+    ------
+    MissingValuesError
+        The column refuses missing values, and has one.
+    """
     missing = pc.is_null(values, nan_is_null=True)
     number = pc.sum(missing).as_py() or 0
     if not number:

@@ -6,10 +6,10 @@ import dataclasses
 import math
 from typing import Any
 
-from dp_bundle.descriptors import describe_bounds, describe_guarantee, round_up
+from dp_bundle.descriptors import describe_bounds, describe_guarantee, describe_size, round_up
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Column, Cumulative
-from dp_publish.forecast import forecast
+from dp_bundle.manifest import Column, Cumulative, SecondMoments
+from dp_publish.forecast import EVEN_SPREAD, forecast, moments_error, scaled_variance, smallest_seen
 from dp_publish.ledger import Entry, Ledger
 from dp_publish.policy import Policy, listed
 from dp_publish.release import Receipt
@@ -23,11 +23,11 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
     """Return what the publisher is told of her release."""
     release, report = receipt.release, receipt.report
     lines = [
-        f"wrote {receipt.path}: release {release.lineage.number} of {release.dataset.name}, "
-        f"{release.n_rows} rows, {len(release.columns)} columns"
+        f"wrote {receipt.path}: release {release.lineage.number} of {release.dataset.name}, {describe_size(release)}"
     ]
     lines += [f"  {sentence}" for sentence in describe_guarantee(release)]
     lines += [f"  left out: {name} ({_why_left_out(name, policy)})" for name in receipt.left_out]
+    lines += [f"  {receipt.remark}"] if receipt.remark else []
     if policy.assumed:
         lines.append(f"  assumed, as nothing said otherwise: one {policy.privacy.unit_name} is protected at mu = 1")
     searched = [column for column in release.columns if column.bounds_obtained == "private-histogram"]
@@ -43,7 +43,8 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         lines += [
             f"  {number} cells of {name} were outside its bounds and clipped" for name, number in report.clipped.items()
         ]
-        lines += [f"  {report.n_clipped_rows} rows were outside the ball and clipped"] if report.n_clipped_rows else []
+        limits = "the ball" if release.kind == "rows" else "their bounds, or the ball,"
+        lines += [f"  {report.n_clipped_rows} rows were outside {limits} and clipped"] if report.n_clipped_rows else []
         lines += [f"  {report.n_over_cap} rows over the cap of their entity were left out"] if report.n_over_cap else []
         lines += [
             f"  {number} cells of {name} had no value and took the midpoint" for name, number in report.filled.items()
@@ -59,6 +60,7 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
         "path": str(receipt.path),
         "manifest_sha256": receipt.manifest_sha256,
         "left_out": list(receipt.left_out),
+        "remark": receipt.remark,
         "release": receipt.release.model_dump(mode="json"),
         "for_the_publisher_only": {
             "clipped": report.clipped,
@@ -73,6 +75,8 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
 def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
     """Say what the release is good for, and whether a column goes out as it is; from bounds and noise alone."""
     release = receipt.release
+    if release.second_moments is not None:
+        return _covariance_verdict(release.n_rows, len(release.columns), release.second_moments)
     still = [column.name for column in release.columns if _share_unchanged(column) > _HARDLY_CHANGED]
     lines = [f"hardly changed by noise this small: {listed(still)}"] if still else []
     if release.guarantee is None:
@@ -92,12 +96,24 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
     return [*lines, f"forecast: if values fill their bounds evenly, {shown} (see dp-publish plan)"]
 
 
+def _covariance_verdict(n_rows: int, n_features: int, moments: SecondMoments) -> list[str]:
+    """Say what a covariance release is good for, from bounds and noise alone."""
+    if moments.off_diagonal_variance is None:
+        return ["error bars: a reader gets none, as this mechanism's noise does not act entry by entry"]
+    scaled = scaled_variance(EVEN_SPREAD, moments.radius, n_features)
+    error = moments_error(n_rows, moments.off_diagonal_variance, scaled)
+    seen = smallest_seen(n_rows, n_features, error)
+    shown = "" if seen is None else f", and partial correlations from about {seen:.2g} on can be seen"
+    fact = f"a correlation has a standard error of {error:.2g}{shown}"
+    return [f"forecast: if values fill their bounds evenly, {fact} (see dp-publish plan)"]
+
+
 def _share_unchanged(column: Column) -> float:
     """Return the share of values that discrete noise leaves as they are: 1 / sum_k exp(-k^2 / (2 sigma^2))."""
-    if column.kind == "continuous" or column.noise.sigma > 10:
+    if column.kind == "continuous" or column.cell_noise.sigma > 10:
         return 0.0
-    steps = range(1, math.ceil(13 * column.noise.sigma) + 1)
-    return 1 / (1 + 2 * math.fsum(math.exp(-0.5 * (k / column.noise.sigma) ** 2) for k in steps))
+    steps = range(1, math.ceil(13 * column.cell_noise.sigma) + 1)
+    return 1 / (1 + 2 * math.fsum(math.exp(-0.5 * (k / column.cell_noise.sigma) ** 2) for k in steps))
 
 
 def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
@@ -110,7 +126,7 @@ def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
     lines += [_ledger_line(*_ledger_cells(entry)) for entry in entries]
     for (name, unit), total in _totals(ledger, entries).items():
         spent = "no guarantee holds in all" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
-        lines.append(f"{name}, per {unit}: {spent} over {total.releases} release(s)")
+        lines.append(f"{name}, per {unit}: {spent} over {total.releases} release(s){_but(total)}")
     return "\n".join(lines)
 
 
@@ -133,6 +149,10 @@ def _why_left_out(name: str, policy: Policy) -> str:
     if policy.column(name).drop:
         return "dropped"
     return "the unit of privacy" if policy.privacy.account == f"entity:{name}" else "not numeric"
+
+
+def _but(total: Cumulative) -> str:
+    return f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
 
 
 def _ledger_cells(entry: Entry) -> tuple[str, ...]:

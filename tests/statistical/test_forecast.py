@@ -8,13 +8,14 @@ from scipy import stats
 
 from dp_bundle.errors import NoSolutionError
 from dp_learn import graphical_lasso
+from dp_publish.covariance.scaling import scaling_for
 from dp_publish.forecast import EVEN_SPREAD, ForecastRow, forecast
 from dp_publish.policy import ColumnPolicy, Policy, Privacy
 
 SHAPES = {"178 x 13": (178, 13), "7466 x 11": (7466, 11)}
 FROM_ROWS = [("178 x 13", 15.0), ("178 x 13", 20.0), ("178 x 13", 50.0)]
 FROM_ROWS += [("7466 x 11", 4.0), ("7466 x 11", 5.0), ("7466 x 11", 10.0), ("7466 x 11", 50.0)]
-FROM_MOMENTS = [("178 x 13", 2.0), ("178 x 13", 5.0), ("178 x 13", 20.0)]
+FROM_MOMENTS = [("178 x 13", 4.0), ("178 x 13", 5.0), ("178 x 13", 20.0)]
 FROM_MOMENTS += [("7466 x 11", 0.05), ("7466 x 11", 0.1), ("7466 x 11", 1.0)]
 FACTORS = (0.55, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
 WIDTH = 10.0
@@ -45,10 +46,10 @@ def released_rows(row: ForecastRow, x: np.ndarray, rng: np.random.Generator) -> 
 
 
 def released_moments(row: ForecastRow, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return second moments with Gaussian noise, released from the unit ball, and that noise's tau in data units."""
+    """Return second moments with the Gaussian noise of a release, and that noise's tau in data units."""
     n_rows, n_features = x.shape
-    scale = WIDTH / 2 * np.sqrt(n_features)
-    tau = np.sqrt(2) / n_rows / row.mu
+    scale = WIDTH / 2
+    tau = np.sqrt(2) * scaling_for([(0.0, WIDTH)] * n_features).square / n_rows / row.mu
     noise = rng.normal(scale=tau, size=(n_features, n_features))
     moments = ((x / scale).T @ (x / scale) / n_rows + (noise + noise.T) / 2) * scale**2
     return moments, moments, tau * scale**2
@@ -90,7 +91,8 @@ def power_and_fdr(row: ForecastRow, shape: str, release, rho: float, repetitions
     true = truth[np.triu_indices(n_features, 1)]
     error = (1 + row.noise_to_signal) / np.sqrt(n_rows)
     if release is released_moments:
-        error = np.hypot(1 / np.sqrt(n_rows), n_features / (4 * EVEN_SPREAD**2 * n_rows * row.mu))
+        square = scaling_for([(0.0, WIDTH)] * n_features).square
+        error = np.hypot(1 / np.sqrt(n_rows), square / (4 * EVEN_SPREAD**2 * n_rows * row.mu))
     found_share, false_share = [], []
     for _ in range(repetitions):
         x = clean_rows(n_rows, n_features, rho, rng)

@@ -30,6 +30,7 @@ import numpy as np
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Column
 from dp_publish.accounting import unit_mu
+from dp_publish.audit.black_box import ATTACKED, attack_from_outside
 from dp_publish.audit.canaries import Mechanism, Rig, Unit, at_bounds, close, inside, outside
 from dp_publish.audit.checks import (
     Check,
@@ -40,10 +41,12 @@ from dp_publish.audit.checks import (
     check_independence,
     check_noise,
 )
+from dp_publish.audit.moments import attack_moments
 from dp_publish.keystream import Keystream, SecureKeystream
+from dp_publish.moments_calibration import MechanismSetting
 from dp_publish.rows import add_noise
 
-__all__ = ["AuditReport", "audit", "audit_document", "describe_audit", "describe_findings"]
+__all__ = ["AuditReport", "audit", "audit_document", "audit_moments", "describe_audit", "describe_findings"]
 
 _LEAST_CANARIES, _MOST_CANARIES = 1000, 1 << 26
 _CELLS, _MOST_CELLS = 1 << 21, 1 << 24  # of one kind of canaries, by default
@@ -55,15 +58,20 @@ class AuditReport:
     """What the audit found.
 
     `stated_mu` is what bounds and noise promise for one unit, sqrt(2 rho) where noise is discrete; `mu_lower` is what
-    the attack proves at this confidence.
+    the attack proves at this confidence. Of mechanisms attacked by their releases alone, `stated_epsilon` and
+    `epsilon_lower` say the same of epsilon, at `stated_delta`, and the two mu are None.
     """
 
     unit: Unit
-    stated_mu: float
-    mu_lower: float
+    stated_mu: float | None
+    mu_lower: float | None
     confidence: float
     n_canaries: int
     checks: tuple[Check, ...]
+    mechanism: str = "row"
+    stated_epsilon: float | None = None
+    stated_delta: float | None = None
+    epsilon_lower: float | None = None
 
     @property
     def findings(self) -> tuple[Check, ...]:
@@ -112,8 +120,7 @@ def audit(
     PrivacyError
         A column has no bounds, or the mechanism loses rows.
     """
-    if not 0.5 <= confidence < 1:
-        raise ParameterError("confidence", "in [0.5, 1), such as 0.9999", confidence)
+    _check_confidence(confidence)
     stated_mu = unit_mu(unit, [column.cell_mu for column in columns])
     n = _default_canaries(stated_mu, len(columns)) if n_canaries is None else n_canaries
     if not _LEAST_CANARIES <= n <= _MOST_CANARIES:
@@ -133,6 +140,42 @@ def audit(
     return AuditReport(unit, stated_mu, mu_lower, confidence, n, checks)
 
 
+def audit_moments(
+    setting: MechanismSetting, *, n_canaries: int | None = None, confidence: float = 0.9999
+) -> AuditReport:
+    """Attack a covariance mechanism and test its noise; see `audit.moments` and `audit.black_box`.
+
+    Parameters
+    ----------
+    setting : MechanismSetting
+        As a policy sets it. Of an entity, one row is attacked.
+    n_canaries : int, optional
+        How many releases of made-up rows are attacked, from 1000 to 2^20.
+    confidence : float
+        In [0.5, 1).
+
+    Raises
+    ------
+    ParameterError
+        `n_canaries` or `confidence` is outside its range.
+    PrivacyError
+        The mechanism is none that can be audited.
+    """
+    _check_confidence(confidence)
+    if setting.mechanism in ATTACKED:
+        epsilon, proved, n, checks = attack_from_outside(setting, n_runs=n_canaries, confidence=confidence)
+        return AuditReport(
+            "row", None, None, confidence, n, checks, setting.mechanism, epsilon, setting.delta or 0.0, proved
+        )
+    stated, lower, n, checks = attack_moments(setting, n_runs=n_canaries, confidence=confidence)
+    return AuditReport("row", stated, lower, confidence, n, checks, setting.mechanism)
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0.5 <= confidence < 1:
+        raise ParameterError("confidence", "in [0.5, 1), such as 0.9999", confidence)
+
+
 def _default_canaries(mu: float, n_columns: int) -> int:
     needed = min((40 / mu) ** 2, _MOST_CELLS)  # for two thirds of mu, at the default confidence
     return max(1 << 12, int(min(max(_CELLS / n_columns, needed), _MOST_CELLS / n_columns)))
@@ -140,11 +183,18 @@ def _default_canaries(mu: float, n_columns: int) -> int:
 
 def describe_audit(report: AuditReport) -> str:
     """Return the report for a person: what is stated, what was proved, and a line for each check."""
+    what = f"the row mechanism with {report.n_canaries} made-up rows of each kind"
+    if report.mechanism != "row":
+        what = f"{report.n_canaries} covariance releases of made-up rows by the {report.mechanism} mechanism"
+    label, stated, proved, at_delta = "stated mu", report.stated_mu or 0.0, report.mu_lower or 0.0, ""
+    if report.stated_epsilon is not None:
+        label, stated, proved = "epsilon", report.stated_epsilon, report.epsilon_lower or 0.0
+        at_delta = f" at delta = {report.stated_delta:g}" if report.stated_delta else ""
     lines = [
-        f"attacked the row mechanism with {report.n_canaries} made-up rows of each kind; nothing is read or spent",
+        f"attacked {what}; nothing is read or spent",
         f"  {'unit':<14}{report.unit}",
-        f"  {'stated mu':<14}{report.stated_mu:.4g}",
-        f"  {'lower bound':<14}{report.mu_lower:.4g} ({report.mu_lower / report.stated_mu:.0%} of it)",
+        f"  {label:<14}{stated:.4g}{at_delta}",
+        f"  {'lower bound':<14}{proved:.4g} ({proved / stated:.0%} of it)",
         f"  {'confidence':<14}{100 * report.confidence:g} %, for the bound and all checks together",
     ]
     lines += [f"  {check.name:<14}{'ok  ' if check.passed else 'FAIL'}  {check.detail}" for check in report.checks]

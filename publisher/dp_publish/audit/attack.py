@@ -111,7 +111,7 @@ class Attack:
 
     @property
     def _sigmas(self) -> NDArray[np.float64]:
-        return np.array([column.noise.sigma / column.noise.granularity for column in self.columns])
+        return np.array([column.cell_noise.sigma / column.cell_noise.granularity for column in self.columns])
 
     @property
     def _weights(self) -> NDArray[np.float64]:

@@ -96,7 +96,7 @@ class Rig:
             if found.type != promised.type:
                 self.wrong_types[column.name] = str(found.type)
             with np.errstate(over="ignore", invalid="ignore"):
-                steps[:, index] = found.to_numpy(zero_copy_only=False) / column.noise.granularity
+                steps[:, index] = found.to_numpy(zero_copy_only=False) / column.cell_noise.granularity
         return np.nan_to_num(steps, nan=math.inf, posinf=math.inf, neginf=-math.inf)
 
 
@@ -113,14 +113,14 @@ def at_bounds(rig: Rig, unit: Unit, n: int, rng: np.random.Generator) -> Canarie
 def close(rig: Rig, unit: Unit, n: int, rng: np.random.Generator) -> Canaries | None:
     """Return canaries at the upper bound or a little below it, or None where mu is not too large for the bounds."""
     low, high = _step_bounds(rig.columns)
-    mus = (high - low) / [column.noise.sigma / column.noise.granularity for column in rig.columns]
+    mus = (high - low) / [column.cell_noise.sigma / column.cell_noise.granularity for column in rig.columns]
     mu = mus if unit == "cell" else np.full(len(mus), unit_mu(unit, mus.tolist()))
     if mu.max() <= _LARGE_MU:
         return None
     near = high - np.maximum(1, np.rint(np.minimum(1, _BEST_MU / mu) * (high - low)))
     coins = _toss(unit, n, len(rig.columns), rng)
     steps = np.where(coins, high, near)
-    values = [_typed(column, steps[:, j] * column.noise.granularity) for j, column in enumerate(rig.columns)]
+    values = [_typed(column, steps[:, j] * column.cell_noise.granularity) for j, column in enumerate(rig.columns)]
     return Canaries(near, high, coins, rig.noisy_steps(values))
 
 
@@ -154,7 +154,7 @@ def inside(rig: Rig, n: int, rng: np.random.Generator) -> Canaries:
             share = rng.random(n)
             values.append(np.clip(low * (1 - share) + high * share, low, high))
     low_steps, high_steps = _step_bounds(rig.columns)
-    granularities = [column.noise.granularity for column in rig.columns]
+    granularities = [column.cell_noise.granularity for column in rig.columns]
     steps = np.clip(np.rint(np.column_stack(values) / granularities), low_steps, high_steps)
     return Canaries(steps, steps, np.zeros(steps.shape, dtype=bool), rig.noisy_steps(values))
 
@@ -169,7 +169,7 @@ def _bounds(column: Column) -> tuple[float, float]:
 
 def _step_bounds(columns: Sequence[Column]) -> tuple[_Floats, _Floats]:
     """Return the outermost grid points inside the bounds."""
-    limits = [(_bounds(column), column.noise.granularity) for column in columns]
+    limits = [(_bounds(column), column.cell_noise.granularity) for column in columns]
     return (
         np.array([math.ceil(bounds[0] / step) for bounds, step in limits], dtype=np.float64),
         np.array([math.floor(bounds[1] / step) for bounds, step in limits], dtype=np.float64),

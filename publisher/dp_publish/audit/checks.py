@@ -36,6 +36,8 @@ __all__ = [
     "check_grid",
     "check_independence",
     "check_noise",
+    "check_signs",
+    "make_check",
 ]
 
 _SLACK = 1 + 1e-9
@@ -75,7 +77,7 @@ def check_attack(
             if bound > stated * _SLACK:
                 name = f"a cell of column {cells[0].name!r}" if unit == "cell" else "a row"
                 faults.append(f"{name} is told apart with mu >= {bound:.4g}, above the {stated:.4g} stated")
-    return best, _check("attack", faults, detail)
+    return best, make_check("attack", faults, detail)
 
 
 def check_bounds(rig: Rig, widest: Canaries, beyond: Canaries, alpha: float) -> Check:
@@ -92,7 +94,7 @@ def check_bounds(rig: Rig, widest: Canaries, beyond: Canaries, alpha: float) -> 
                         f"values of column {column.name!r} {where} its bounds come out as if they were not clipped"
                     )
         faults += [fault] if (fault := _empty_cells(rig, column, at_bounds[:, index], share)) else []
-    return _check("bounds", faults, "values outside come out as if at the bounds, empty cells as the policy says")
+    return make_check("bounds", faults, "values outside come out as if at the bounds, empty cells as the policy says")
 
 
 def check_attack_from_outside(
@@ -100,7 +102,7 @@ def check_attack_from_outside(
 ) -> Check | None:
     """Attack canaries outside the bounds: the columns of a row together may show what each alone hides."""
     _, attack = check_attack(columns, unit, [beyond], alpha, rng)
-    return None if attack.passed else _check("bounds", [f"with values outside the bounds, {attack.detail}"], "")
+    return None if attack.passed else make_check("bounds", [f"with values outside the bounds, {attack.detail}"], "")
 
 
 def _empty_cells(rig: Rig, column: Column, usual: NDArray[np.float64], alpha: float) -> str:
@@ -115,7 +117,7 @@ def _empty_cells(rig: Rig, column: Column, usual: NDArray[np.float64], alpha: fl
         return "" if not len(steps) else f"column {column.name!r} does not drop its empty cells"
     if column.missing == "refuse" or column.bounds is None:
         return f"column {column.name!r} does not refuse its empty cells"
-    middle = (0.5 * column.bounds[0] + 0.5 * column.bounds[1]) / column.noise.granularity
+    middle = (0.5 * column.bounds[0] + 0.5 * column.bounds[1]) / column.cell_noise.granularity
     excess = sample_excess(np.rint(steps[:, 0]) - np.rint(middle), usual, alpha)
     return "" if excess <= 1 else f"column {column.name!r} does not bring empty cells to the middle of its bounds"
 
@@ -131,11 +133,11 @@ def check_grid(rig: Rig, within: Sequence[Canaries], alpha: float, *, low_bits: 
             faults.append(
                 f"{off / len(noisy):.1%} of column {column.name!r} is off its grid, as floating-point noise is"
             )
-        elif low_bits and low_bits_p_value(expected[:, index], noisy[:, index], column.noise) < alpha / len(
+        elif low_bits and low_bits_p_value(expected[:, index], noisy[:, index], column.cell_noise) < alpha / len(
             rig.columns
         ):
             faults.append(f"the low bits of column {column.name!r} depend on the raw value's")
-    return _check(
+    return make_check(
         "grid", faults, f"all {noisy.size} values are on the grid, their low bits independent of the raw ones"
     )
 
@@ -147,25 +149,30 @@ def check_noise(columns: Sequence[Column], within: Sequence[Canaries], alpha: fl
         noise = [(canaries.residuals[:, index], canaries.coins[:, index]) for canaries in within]
         everything = np.concatenate([residuals for residuals, _ in noise])
         groups = [residuals[coins == high] for residuals, coins in noise for high in (False, True)]
-        found, chance = variance_ratio(everything, column.noise, share)
+        found, chance = variance_ratio(everything, column.cell_noise, share)
         worst = max(worst, abs(found - 1)) if np.isfinite(chance) else worst
         if abs(found - 1) > chance:
             faults.append(f"the noise on column {column.name!r} has {found:.4g} times the variance stated")
-        elif any(law_excess(group, column.noise, share / len(groups)) > 1 for group in groups if len(group)):
+        elif any(law_excess(group, column.cell_noise, share / len(groups)) > 1 for group in groups if len(group)):
             faults.append(f"the noise on column {column.name!r} does not have the distribution stated")
-    return _check("noise", faults, f"distributed as stated, variances within {worst:.2%}")
+    return make_check("noise", faults, f"distributed as stated, variances within {worst:.2%}")
 
 
 def check_independence(kinds: Sequence[Canaries], alpha: float) -> Check:
     """Check that signs of noise are uncorrelated and that no stretch of noise occurs twice."""
-    signs = [np.sign(canaries.residuals).astype(np.int8) for canaries in kinds]
+    return check_signs([np.sign(canaries.residuals).astype(np.int8) for canaries in kinds], alpha)
+
+
+def check_signs(signs: Sequence[NDArray[np.int8]], alpha: float) -> Check:
+    """Check the same, given the signs of each run's noise, of shape (n_rows, n_columns)."""
     repeats = n_repeats([part[:, index] for part in signs for index in range(part.shape[1])])
     faults = [f"{repeats} runs of 64 signs of noise occur again, as if random bits were used twice"] if repeats else []
     excess, where = correlated_signs(np.concatenate(signs), alpha)
     faults += [f"noise is correlated between cells {where}"] if excess > 1 else []
-    return _check("independence", faults, "no correlation of signs between columns or rows, no noise twice")
+    return make_check("independence", faults, "no correlation of signs between columns or rows, no noise twice")
 
 
-def _check(name: str, faults: Sequence[str], detail: str) -> Check:
+def make_check(name: str, faults: Sequence[str], detail: str) -> Check:
+    """Return a check that fails with the first fault, if there is one."""
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return Check(name, not faults, f"{faults[0]}{more}" if faults else detail)

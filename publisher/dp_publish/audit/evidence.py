@@ -14,7 +14,7 @@ differential privacy.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,16 @@ from scipy import special, stats
 
 from dp_bundle.manifest import Noise
 
-__all__ = ["correlated_signs", "law_excess", "low_bits_p_value", "n_repeats", "sample_excess", "variance_ratio"]
+__all__ = [
+    "cdf_excess",
+    "correlated_signs",
+    "law_excess",
+    "low_bits_p_value",
+    "moment_ratio",
+    "n_repeats",
+    "sample_excess",
+    "variance_ratio",
+]
 
 _TABULATED = 1e3  # standard deviations in steps; beyond, sums over the law are integrals to 1e-8
 _TAIL = 10.0
@@ -47,10 +56,17 @@ def law_excess(residuals: NDArray[np.float64], noise: Noise, alpha: float) -> fl
     alpha : float
         The chance of a false alarm.
     """
+    return cdf_excess(residuals, lambda steps: _cdf(noise, steps), alpha)
+
+
+def cdf_excess(
+    residuals: NDArray[np.float64], cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]], alpha: float
+) -> float:
+    """Return the same for any law on the integers, given the probability that a value is at most so large."""
     values, counts = np.unique(residuals, return_counts=True)
     sums = np.cumsum(counts) / len(residuals)
     before = np.concatenate(([0.0], sums[:-1]))
-    distance = max(np.max(abs(sums - _cdf(noise, values))), np.max(abs(before - _cdf(noise, values - 1))))
+    distance = max(np.max(abs(sums - cdf(values))), np.max(abs(before - cdf(values - 1))))
     return float(distance) / math.sqrt(math.log(2 / alpha) / (2 * len(residuals)))
 
 
@@ -71,8 +87,11 @@ def sample_excess(one: NDArray[np.float64], other: NDArray[np.float64], alpha: f
 
 def variance_ratio(residuals: NDArray[np.float64], noise: Noise, alpha: float) -> tuple[float, float]:
     """Return the variance found over the one stated, and by how much chance makes it differ from 1 (or infinity)."""
-    variance = noise.variance / noise.granularity**2
-    fourth = _fourth_moment(noise)
+    return moment_ratio(residuals, noise.variance / noise.granularity**2, _fourth_moment(noise), alpha)
+
+
+def moment_ratio(residuals: NDArray[np.float64], variance: float, fourth: float, alpha: float) -> tuple[float, float]:
+    """Return the same for any law, given its variance and fourth moment."""
     if len(residuals) * variance**2 < _LEAST_EFFECTIVE * fourth:
         return 1.0, math.inf
     deviation = math.sqrt((fourth - variance**2) / len(residuals)) / variance

@@ -27,12 +27,12 @@ that solves ``t = q R / m`` for R = m_1 b + (m - m_1) t rejections: ``t = q b m_
 **Drowned columns.** A debiased variance has the standard error sqrt(2 u). Unless it is at most a fifth of the variance
 itself, columns can no longer be told from their noise, and the forecast says "nothing" whatever rho is.
 
-**Release of second moments.** Rows are centred in their bounds and scaled into the unit ball, ``(x_j - middle_j) /
-(half-width_j sqrt p)``. Replacing a row moves X^T X / n by at most sqrt(2) / n in the Frobenius norm; replacing one
-cell of it by at most ``sqrt(8 (p - 1)) / (p n)``, at two opposite ends of its bounds; m rows of an entity by m times
-as much as one row. Gaussian noise that is isotropic
-in that norm has the standard deviation sensitivity / mu on the diagonal and 1 / sqrt(2) of it elsewhere; dividing by
-the scaled signal's variance ``4 spread^2 / p`` gives tau.
+**Release of second moments.** The mechanism's variance v of an entry beside the diagonal, in units of scaled columns,
+is that of the release (`moments_calibration`): the policy's own mechanism, or else Gaussian noise at the same mu. A
+column's scaled variance s is ``4 spread^2``, or ``R^2 / p`` where clipping rows to a radius R leaves less, so that a
+correlation near zero has the variance ``1 / n + v / (s n)^2``; tau^2 / 2 above is its second part. The noise on the
+means, squared, is left out. A cell is protected as its row is. Mechanisms whose noise has no variance of its own are
+forecast as laplace.
 
 References
 ----------
@@ -45,18 +45,33 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy import special
 
+from dp_bundle.claims import release_mu
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.manifest import Column, release_mu
+from dp_bundle.manifest import Column
 from dp_publish.accounting import epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
 from dp_publish.calibration import calibrate
+from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
+from dp_publish.moments_calibration import MechanismSetting, entry_variance, set_mechanism, unit_mu_of
 from dp_publish.policy import EntityUnit, Policy, Privacy
 from dp_publish.privacy_curve import Loss, epsilon_of_unit
 
-__all__ = ["DELTA", "EVEN_SPREAD", "FDR", "GRID", "POWER", "TARGETS", "ForecastRow", "forecast"]
+__all__ = [
+    "DELTA",
+    "EVEN_SPREAD",
+    "FDR",
+    "GRID",
+    "POWER",
+    "TARGETS",
+    "ForecastRow",
+    "forecast",
+    "moments_error",
+    "scaled_variance",
+    "smallest_seen",
+]
 
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
@@ -81,6 +96,8 @@ class ForecastRow:
         The same relative to the width of the bounds; the median over columns.
     noise_to_signal : float
         Variance of the noise over the assumed variance of the signal; the median over columns.
+    error_in_rows, error_in_moments : float
+        The standard error of a correlation near zero, from a release of rows and from one of second moments only.
     seen_in_rows, seen_in_moments : float or None
         The smallest partial correlation that is detected, between two median columns, from a release of rows and from
         one of second moments only; None if there is none below 1.
@@ -94,6 +111,8 @@ class ForecastRow:
     sigma: Mapping[str, float]
     sigma_over_width: float
     noise_to_signal: float
+    error_in_rows: float
+    error_in_moments: float
     seen_in_rows: float | None
     seen_in_moments: float | None
     rows_needed: Mapping[float, int]
@@ -145,29 +164,75 @@ def _forecast_one(
 ) -> ForecastRow:
     if strength.snr_db is not None:
         raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
+    setting = _moments_setting(n_rows, policy, kinds, strength)
+    if strength.release == "covariance":  # beside it, rows at the same mu
+        strength = Privacy(unit=strength.unit, mu=unit_mu_of(strength))
     columns = calibrate(policy.model_copy(update={"privacy": strength}), kinds)
     max_rows = strength.unit.max_rows if isinstance(strength.unit, EntityUnit) else 1
     mu = release_mu(strength.unit_name, columns, max_rows)
+    if setting is None:
+        setting = _gaussian_setting(len(columns), max_rows, mu)
     widths = {column.name: _width(column, len(columns)) for column in columns}
-    ratio = statistics.median(column.noise.variance / (spread * widths[column.name]) ** 2 for column in columns)
+    ratio = statistics.median(column.cell_noise.variance / (spread * widths[column.name]) ** 2 for column in columns)
+    variance = entry_variance(setting) or math.inf
+    scaled = scaled_variance(spread, setting.scaling.radius, setting.scaling.n_features)
+    moment_noise = math.sqrt(variance) / scaled
+    row_error, error = (1 + ratio) / math.sqrt(n_rows), moments_error(n_rows, variance, scaled)
     z = _standard_errors_needed(len(columns))
-    ball = strength.l2_radius is not None
-    row_noise, moment_noise = (
-        1 + ratio,
-        _moment_noise(len(columns), strength.unit_name, max_rows, mu, spread, ball=ball),
-    )
     return ForecastRow(
         mu=mu,
-        epsilon=_epsilon(strength.unit_name, columns, max_rows, mu) if with_epsilon else math.nan,
+        epsilon=_epsilon(strength.unit_name, columns, max_rows, mu, setting) if with_epsilon else math.nan,
         delta=DELTA,
-        sigma={column.name: column.noise.sigma for column in columns},
-        sigma_over_width=statistics.median(column.noise.sigma / widths[column.name] for column in columns),
+        sigma={column.name: column.cell_noise.sigma for column in columns},
+        sigma_over_width=statistics.median(column.cell_noise.sigma / widths[column.name] for column in columns),
         noise_to_signal=ratio,
-        seen_in_rows=_smallest_seen(z, n_rows, row_noise**2 / n_rows),
-        seen_in_moments=_smallest_seen(z, n_rows, 1 / n_rows + (moment_noise / n_rows) ** 2),
-        rows_needed={rho: _rows_needed(z, rho, row_noise**2, 0.0) for rho in TARGETS if math.isfinite(z)},
+        error_in_rows=row_error,
+        error_in_moments=error,
+        seen_in_rows=_smallest_seen(z, n_rows, row_error**2),
+        seen_in_moments=_smallest_seen(z, n_rows, error**2),
+        rows_needed={rho: _rows_needed(z, rho, (1 + ratio) ** 2, 0.0) for rho in TARGETS if math.isfinite(z)},
         rows_needed_for_moments={rho: _rows_needed(z, rho, 1.0, moment_noise) for rho in TARGETS if math.isfinite(z)},
     )
+
+
+def scaled_variance(spread: float, radius: float, n_features: int) -> float:
+    """Return the variance of a scaled column, rows being clipped to a radius, for an assumed spread of its values."""
+    return min(4 * spread**2, radius**2 / n_features)
+
+
+def moments_error(n_rows: int, off_diagonal_variance: float, scaled: float) -> float:
+    """Return the standard error of a correlation near zero from a covariance release.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    off_diagonal_variance : float
+        The noise's, on the sum of products of scaled columns.
+    scaled : float
+        The variance of a scaled column; see `scaled_variance`.
+    """
+    return math.sqrt(1 / n_rows + off_diagonal_variance / (scaled * n_rows) ** 2)
+
+
+def smallest_seen(n_rows: int, n_features: int, error: float) -> float | None:
+    """Return the smallest partial correlation that is seen where a correlation has this standard error, if any is."""
+    return _smallest_seen(_standard_errors_needed(n_features), n_rows, error**2)
+
+
+def _moments_setting(
+    n_rows: int, policy: Policy, kinds: Mapping[str, str], strength: Privacy
+) -> MechanismSetting | None:
+    """Return the mechanism of a covariance release, or the one that stands for it; None for a release of rows."""
+    if strength.release != "covariance":
+        return None
+    setting = set_mechanism(policy.model_copy(update={"privacy": strength}), kinds, lambda: n_rows)
+    return setting if entry_variance(setting) is not None else replace(setting, mechanism="laplace")
+
+
+def _gaussian_setting(n_features: int, max_rows: int, mu: float) -> MechanismSetting:
+    scaling = scaling_for([(-1.0, 1.0)] * min(n_features, MAX_FEATURES))  # no more columns than a release can have
+    return MechanismSetting("gaussian", "replace-one", scaling, max_rows, mu=mu)
 
 
 def _standard_errors_needed(n_features: int) -> float:
@@ -179,23 +244,18 @@ def _standard_errors_needed(n_features: int) -> float:
     return float(special.ndtri(POWER) - special.ndtri(t / 2))
 
 
-def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float) -> float:
+def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, setting: MechanismSetting) -> float:
+    if setting.mu is None and setting.epsilon is not None:  # pure, but for Wishart's own delta
+        return setting.epsilon if (setting.delta or 0.0) <= DELTA else math.nan
     if all(column.kind == "continuous" for column in columns):
         return epsilon_for_delta(mu, DELTA)
     if any(column.ball is not None for column in columns):
         return epsilon_for_delta_zcdp(rho_for_mu(mu), DELTA)
     losses = [
-        Loss(_width(column, len(columns)), column.noise.sigma, discrete=column.kind == "integer") for column in columns
+        Loss(_width(column, len(columns)), column.cell_noise.sigma, discrete=column.kind == "integer")
+        for column in columns
     ]
     return epsilon_of_unit(unit, losses, DELTA, max_rows)
-
-
-def _moment_noise(n_features: int, unit: str, max_rows: int, mu: float, spread: float, *, ball: bool) -> float:
-    """Return n tau / sqrt 2: the noise's standard deviation on a covariance of signals of variance 1, times n."""
-    sensitivity = math.sqrt(2.0) * max_rows
-    if unit == "cell" and n_features > 1 and not ball:
-        sensitivity = math.sqrt(8.0 * (n_features - 1)) / n_features
-    return sensitivity / math.sqrt(2.0) / mu * n_features / (4 * spread**2)
 
 
 def _smallest_seen(z: float, n_rows: int, variance: float) -> float | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from dp_bundle.errors import DataError, PolicyError, PrivacyError, SchemaError
+from dp_bundle.errors import DataError, ParameterError, PrivacyError, SchemaError
 from dp_publish.columns import choose_columns, require_bounds
 from dp_publish.forecast import EVEN_SPREAD, GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import paper_figures
@@ -23,6 +24,7 @@ from dp_publish.table import open_table
 __all__ = ["Plan", "count_rows", "make_plan"]
 
 _STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
+_NOT_BY_MU = ("wishart", "sulq")
 _POINTS_PER_DECADE = 20  # of the picture's curves
 
 
@@ -40,6 +42,8 @@ class Plan:
         The columns that would be published, and their kinds.
     unit : str
         The unit of privacy.
+    release : {"rows", "covariance"}
+        What the policy would release.
     spread : float
         The assumed standard deviation of a column as a share of its width.
     rows : list of ForecastRow
@@ -60,6 +64,7 @@ class Plan:
     n_rows: int
     kinds: dict[str, str]
     unit: str
+    release: str
     spread: float
     rows: list[ForecastRow]
     curve: list[ForecastRow]
@@ -70,7 +75,12 @@ class Plan:
 
 
 def make_plan(
-    data: Path, policy_file: Path | None, default_name: str, *, unit: str | None = None, spread: float = EVEN_SPREAD
+    data: Path,
+    policy_file: Path | None,
+    default_name: str,
+    overrides: dict[str, Any] | None = None,
+    *,
+    spread: float = EVEN_SPREAD,
 ) -> Plan:
     """Forecast what a release of a table would leave visible; nothing is spent, and no value is read.
 
@@ -82,8 +92,8 @@ def make_plan(
         The policy; the one beside the data by default. It needs bounds; a strength left open is mu = 1.
     default_name : str
         The dataset's name if the policy gives none.
-    unit : {"cell", "row"}, optional
-        Overrides the policy's unit of privacy.
+    overrides : dict, optional
+        Entries of the privacy section that replace the policy's, as for `load_policy`.
     spread : float
         The assumed standard deviation of a column as a share of its width, in (0, 0.5].
 
@@ -94,7 +104,7 @@ def make_plan(
     """
     table = open_table(data)
     beside = policy_path(data)
-    policy = load_policy(policy_file or (beside if beside.is_file() else None), default_name, {"unit": unit})
+    policy = load_policy(policy_file or (beside if beside.is_file() else None), default_name, overrides or {})
     kinds, _ = choose_columns(table, policy)
     require_bounds(policy, kinds)
     n_rows = count_rows(data)
@@ -104,7 +114,7 @@ def make_plan(
     else:
         try:
             own = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
-        except (PolicyError, PrivacyError) as error:
+        except (ParameterError, PrivacyError) as error:
             notes.append(f"A release at the policy's own strength would be refused: {error}.")
     rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread)
     if refused:
@@ -117,8 +127,10 @@ def make_plan(
         notes.append("The policy leaves out some rows, so that fewer will be published than were counted here.")
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
     paper = _paper(n_rows, policy, kinds, focus, spread)
-    unit = policy.privacy.unit_name
-    return Plan(policy.dataset.name, n_rows, kinds, unit, spread, rows, fine, own, focus, notes, paper)
+    if policy.privacy.release == "covariance":
+        notes += _covariance_notes(policy.privacy.mechanism)
+    unit, release = policy.privacy.unit_name, policy.privacy.release
+    return Plan(policy.dataset.name, n_rows, kinds, unit, release, spread, rows, fine, own, focus, notes, paper)
 
 
 def count_rows(path: Path) -> int:
@@ -158,15 +170,26 @@ def _forecast_each(
 ) -> tuple[list[ForecastRow], list[tuple[float, str]]]:
     """Forecast each mu, and name those at which a release would be refused; all refused is an error."""
     rows, refused = [], []
+    mechanism = policy.privacy.mechanism if policy.privacy.mechanism not in _NOT_BY_MU else "gaussian"
     for mu in mus:
-        strength = Privacy.model_validate({**policy.privacy.model_dump(exclude=_STRENGTHS), "mu": mu})
+        strength = Privacy.model_validate(
+            {**policy.privacy.model_dump(exclude=_STRENGTHS), "mechanism": mechanism, "mu": mu}
+        )
         try:
             rows += forecast(n_rows, policy, kinds, [strength], spread=spread, with_epsilon=with_epsilon)
-        except (PolicyError, PrivacyError) as error:
+        except (ParameterError, PrivacyError) as error:
             if mu == mus[-1] and not rows:
                 raise
             refused.append((mu, str(error)))
     return rows, refused
+
+
+def _covariance_notes(mechanism: str) -> list[str]:
+    if mechanism in _NOT_BY_MU:
+        return [f"The {mechanism} mechanism is shown at the policy's own strength; elsewhere, gaussian noise is."]
+    if mechanism in ("eigenvectors", "kapralov-talwar"):
+        return [f"The noise of {mechanism} does not act entry by entry: laplace noise of that epsilon stands for it."]
+    return []
 
 
 def _fine_grid() -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -26,7 +27,8 @@ def describe_plan(plan: Plan) -> str:
         f"Rows that it takes to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
         *_table(plan, _NEEDED_HEAD, [_needed_cells(row) for row in plan.rows]),
         "",
-        "from rows: noisy rows are published. from moments: as if nothing but the second moments were, at the same mu.",
+        "from rows: noisy rows are published. from moments: nothing but second moments (--release covariance), at the",
+        "same mu.",
         "sigma / width: the noise's standard deviation over the width of a column's bounds; noise / signal: variances.",
         "Where columns differ, their median is shown.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimate that knows the noise.",
@@ -48,6 +50,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "n_rows": plan.n_rows,
         "columns": plan.kinds,
         "unit": plan.unit,
+        "release": plan.release,
         "assumed_spread": plan.spread,
         "own_mu": None if plan.own is None else plan.own.mu,
         "forecast": [asdict(row) for row in plan.rows],
@@ -104,6 +107,8 @@ def _verdict(plan: Plan) -> list[str]:
     row, target = plan.focus, TARGETS[-1]
     if not row.rows_needed:
         return ["A single column has no partial correlation to see."]
+    if plan.release == "covariance":
+        return _covariance_verdict(plan)
     if row.rows_needed[target] <= plan.n_rows:
         return [f"At mu = {row.mu:.4g}, rows would show partial correlations from {_seen(row.seen_in_rows)} on."]
     rows = "nothing" if row.seen_in_rows is None else f"partial correlations from {_seen(row.seen_in_rows)} on only"
@@ -124,6 +129,23 @@ def _verdict(plan: Plan) -> list[str]:
     return lines
 
 
+def _covariance_verdict(plan: Plan) -> list[str]:
+    row, target = plan.focus, TARGETS[-1]
+    lines = [
+        f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance",
+        f"release, and of {row.error_in_rows:.2g} in a release of rows; chance alone makes it {plan.n_rows**-0.5:.2g}.",
+    ]
+    if row.seen_in_moments is not None:
+        rows = "nothing" if row.seen_in_rows is None else f"{_seen(row.seen_in_rows)} and above"
+        return [*lines, f"Partial correlations from {_seen(row.seen_in_moments)} on would be seen; in rows, {rows}."]
+    needed, for_rows = row.rows_needed_for_moments[target], row.rows_needed[target]
+    return [
+        *lines,
+        f"To see a partial correlation of {target:g} takes {describe_count(needed)} rows (there are {plan.n_rows:,}),",
+        f"and {describe_count(for_rows)} in a release of rows.",
+    ]
+
+
 def _paper_sentences(plan: Plan) -> list[str]:
     if not plan.paper:
         return ["The paper's theorems do not speak of rows clipped to a ball."]
@@ -142,4 +164,6 @@ def _seen(rho: float | None) -> str:
 
 
 def _number(value: float) -> str:
+    if math.isnan(value):
+        return "-"
     return f"{value:,.0f}" if 100 <= value < 1e7 else f"{value:.3g}"

@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +28,13 @@ from dp_publish.audit.evidence import (
     sample_excess,
     variance_ratio,
 )
+from dp_publish.audit.moments import attack_moments
+from dp_publish.covariance.noisy import NoisyMoments
+from dp_publish.covariance.scaling import Scaling, scaling_for
+from dp_publish.covariance.second_moments import SecondMoments
 from dp_publish.keystream import Keystream, insecure_keystream
 from dp_publish.ledger import Ledger
+from dp_publish.moments_calibration import MechanismSetting, draw_moments
 from dp_publish.rows import RowReport, add_noise, noise_for
 from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
 
@@ -241,3 +247,130 @@ def test_strength_without_a_guarantee_is_not_audited(people: Path, command: Run)
 
     assert finished.returncode == 2
     assert "states no guarantee" in finished.stderr
+
+
+def _setting(mechanism: str = "gaussian", neighbours: str = "replace-one", **strength: float) -> MechanismSetting:
+    return MechanismSetting(mechanism, neighbours, scaling_for([(0.0, 4.0)] * 3), 1, **strength)
+
+
+def _attack(setting: MechanismSetting, **faults: object) -> tuple[float, float, dict[str, bool]]:
+    seeds = iter(range(100))
+    stated, lower, _, checks = attack_moments(
+        setting,
+        n_runs=3000,
+        new_keystream=lambda: insecure_keystream(next(seeds)),
+        rng=np.random.default_rng(4),
+        **faults,  # type: ignore[arg-type]
+    )
+    return stated, lower, {check.name: check.passed for check in checks}
+
+
+@pytest.mark.parametrize(
+    ("setting", "at_least"),
+    [
+        (_setting(mu=1.0), 0.7),
+        (_setting(mu=1.0, neighbours="add-remove"), 0.7),
+        (_setting("laplace", epsilon=3.0), 0.3),
+        (_setting("laplace", epsilon=3.0, neighbours="add-remove"), 0.3),
+    ],
+)
+def test_sound_covariance_mechanisms_pass(setting: MechanismSetting, at_least: float) -> None:
+    """Nothing is found in what is built, and the attack proves a good part of the mu that is stated."""
+    stated, lower, checks = _attack(setting)
+    assert all(checks.values())
+    assert at_least < lower <= stated
+
+
+def _draw_scaled(factor: float) -> Callable[..., NoisyMoments]:
+    """Return the mechanism with its noise multiplied, and stated as if it were not."""
+
+    def draw(setting: MechanismSetting, moments: SecondMoments, rng: Keystream) -> NoisyMoments:
+        honest = draw_moments(setting, moments, rng)
+        step = honest.granularity or 1.0
+        noise = (honest.matrix - moments.matrix) * factor
+        return replace(honest, matrix=np.rint((moments.matrix + noise) / step) * step)
+
+    return draw
+
+
+def _draw_for(sensitivity: float) -> Callable[..., NoisyMoments]:
+    """Return the mechanism made for a wrong sensitivity, with its own noise stated."""
+
+    def draw(setting: MechanismSetting, moments: SecondMoments, rng: Keystream) -> NoisyMoments:
+        stronger = {"mu": setting.mu} if setting.mu is not None else {"epsilon": setting.epsilon}
+        wrong = {name: value / sensitivity for name, value in stronger.items() if value is not None}
+        return draw_moments(replace(setting, **wrong), moments, rng)
+
+    return draw
+
+
+def _unclipped(values: np.ndarray, scaling: Scaling) -> SecondMoments:
+    """Sum rows that were not clipped."""
+    z = np.trunc(((values - scaling.centers) / scaling.half_widths).clip(-8, 8) * 2**20)
+    products, sums = (part.astype(np.int64).astype(object) for part in (z.T @ z, z.sum(axis=0)))
+    return SecondMoments(scaling, len(z), products, sums)
+
+
+def _draw_floats(setting: MechanismSetting, moments: SecondMoments, rng: Keystream) -> NoisyMoments:
+    """Return noise that is on no grid."""
+    honest = draw_moments(setting, moments, rng)
+    return replace(honest, matrix=honest.matrix * (1 + 2.0**-40))
+
+
+class _SameNoise:
+    """A mechanism that draws once and uses that for every release."""
+
+    def __init__(self) -> None:
+        self.noise: np.ndarray | None = None
+
+    def __call__(self, setting: MechanismSetting, moments: SecondMoments, rng: Keystream) -> NoisyMoments:
+        honest = draw_moments(setting, moments, rng)
+        if self.noise is None:
+            self.noise = honest.matrix - moments.matrix
+        step = honest.granularity or 1.0
+        return replace(honest, matrix=np.rint((moments.matrix + self.noise) / step) * step)
+
+
+@pytest.mark.parametrize("setting", [_setting(mu=1.0), _setting("laplace", epsilon=3.0)])
+@pytest.mark.parametrize(
+    ("faults", "found"),
+    [
+        ({"draw": _draw_scaled(0.8)}, {"noise"}),
+        ({"draw": _draw_for(0.5)}, {"bounds", "attack"}),
+        ({"add_up": _unclipped}, {"bounds"}),
+        ({"draw": _draw_floats}, {"grid"}),
+        ({"draw": _SameNoise()}, {"independence"}),
+    ],
+)
+def test_planted_faults_of_covariance_mechanisms_are_found(
+    setting: MechanismSetting, faults: dict[str, object], found: set[str]
+) -> None:
+    """Too little noise, a wrong sensitivity, no clipping, no grid and reused noise are found under their names."""
+    _, _, checks = _attack(setting, **faults)
+    failed = {name for name, passed in checks.items() if not passed}
+    if setting.mechanism == "laplace":
+        found = found - {"attack"}  # which proves little of a pure epsilon
+    assert found <= failed
+
+
+def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -> None:
+    """The command audits a covariance release, in mu or in epsilon, and spends nothing."""
+    words = ("dp-publish", "audit", "people.parquet", "--release", "covariance")
+    finished = command(*words, "--mechanism", "gaussian", "--canaries", "2000", "--json")
+    document = json.loads(finished.stdout)
+    other = command(*words, "--mechanism", "eigenvectors", "--canaries", "1000")
+
+    assert finished.returncode == 0, finished.stderr
+    assert (document["mechanism"], document["stated_mu"], document["passed"]) == ("gaussian", pytest.approx(1.0), True)
+    assert document["n_canaries"] == 2000
+    assert other.returncode == 0, other.stderr
+    assert "1000 covariance releases of made-up rows by the eigenvectors mechanism" in other.stdout
+    assert "  epsilon       " in other.stdout
+    assert command(*words, "--canaries", "10").returncode == 2
+    assert Ledger().entries() == []
+
+
+def test_noise_on_entries_alone_is_attacked_entry_by_entry() -> None:
+    """The attack that knows the noise of every entry refuses a mechanism that has none."""
+    with pytest.raises(PrivacyError, match="eigenvectors mechanism cannot be audited"):
+        attack_moments(_setting("eigenvectors", epsilon=1.0))

@@ -242,7 +242,15 @@ def test_ledger_lists_what_was_spent(people: Path, call: Call) -> None:
     assert [entry["state"] for entry in document["releases"]] == ["published", "published"]
     assert [entry["cost"]["mu"].get("row") for entry in document["releases"]] == [pytest.approx(3), None]
     assert document["totals"] == [
-        {"dataset": "people", "unit": "row", "releases": 2, "mu": None, "rho": None, "other_units_rho": {}}
+        {
+            "dataset": "people",
+            "unit": "row",
+            "releases": 2,
+            "mu": None,
+            "rho": None,
+            "other_units_rho": {},
+            "excepted_delta": 0.0,
+        }
     ]
     assert json.loads(call("ledger", "beer", "--json").out) == {"releases": [], "totals": []}
 
@@ -312,3 +320,57 @@ def test_commands_and_version_are_not_taken_for_data(call: Call) -> None:
     assert call("--version").code == 0
     assert "nothing has been published" in call("ledger").out
     assert list(Path.cwd().iterdir()) == []
+
+
+def test_covariance_release_takes_two_words_more(people: Path, call: Call, tmp_path: Path) -> None:
+    """With --release covariance the bundle holds second moments; the answer says which mechanism, why, and how good."""
+    ended = call("people.parquet", "--release", "covariance")
+    document = json.loads(call("people.parquet", "--release", "covariance", "--out", "b.tar", "--json").out)
+
+    assert ended.code == 0, ended.err
+    assert "release 1 of people, second moments of 3 columns, over 400 rows; no rows" in ended.out
+    assert "has the smallest expected error for 400 rows and 3 columns" in ended.out
+    assert "forecast: " in ended.out or "error bars: " in ended.out
+    assert document["release"]["kind"] == "covariance"
+    assert document["remark"] in ended.out
+    with open_bundle(tmp_path / "people.bundle.tar", allow_older=True) as bundle:
+        assert bundle.second_moments().shape == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--mechanism", "wishart-pure"], 1, "is not private"),
+        (["--mechanism", "output-perturbation"], 1, "is not private"),
+        (["--mechanism", "wishart"], 2, "epsilon and delta"),
+        (["--mechanism", "gaussian", "--epsilon", "1"], 2, "no pure epsilon"),
+        (["--sigma", "1"], 2, "not by its noise"),
+        (["--snr-db", "1"], 2, "not by its noise"),
+        (["--neighbours", "add-remove", "--unit", "cell"], 2, "rows come and go"),
+        (["--epsilon", "1e9"], 2, "epsilon must be from"),
+    ],
+)
+def test_covariance_mistakes_are_one_sentence(
+    words: list[str], code: int, sentence: str, people: Path, call: Call
+) -> None:
+    """What a covariance release cannot be ends with its exit code and one sentence, before a key is made."""
+    ended = call("people.parquet", "--release", "covariance", *words)
+    assert (ended.code, ended.out) == (code, "")
+    assert ended.err.count("\n") == 1
+    assert sentence in ended.err
+    assert key_names() == []
+    assert Ledger().entries() == []
+
+
+def test_mechanism_without_a_covariance_release_is_a_mistake(people: Path, call: Call) -> None:
+    """Rows have no mechanism to choose."""
+    ended = call("people.parquet", "--mechanism", "laplace")
+    assert (ended.code, ended.out) == (2, "")
+    assert 'give release = "covariance"' in ended.err
+
+
+def test_ledger_tells_of_exceptions(people: Path, call: Call) -> None:
+    """A total that does not hold with some probability says with which."""
+    words = ("--release", "covariance", "--mechanism", "wishart", "--epsilon", "1", "--delta", "1e-6")
+    assert call("people.parquet", *words).code == 0
+    assert "over 1 release(s), except with a probability of 1e-06" in call("ledger").out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import sqlite3
 import subprocess
@@ -325,3 +327,24 @@ def test_eight_processes_with_room_for_five(home: Path) -> None:
     total = Ledger().total("wine", "row")
     assert total is not None
     assert total.mu == pytest.approx(math.sqrt(5))
+
+
+def test_exceptions_add_up_and_old_lines_have_none(ledger: Ledger) -> None:
+    """Probabilities of an exception add up over all partitions, and lines from before they were kept count as 0."""
+    wishart = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True, excepted_delta=1e-6)
+    ledger.reserve("wine", ROW)
+    connection = sqlite3.connect(ledger.path)
+    (text,) = connection.execute("SELECT content FROM log").fetchone()
+    content = json.loads(text)
+    assert content.pop("excepted_delta") == 0.0
+    old = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    digest = hashlib.sha256(f"\n{old}".encode()).hexdigest()
+    connection.execute("UPDATE log SET content = ?, sha256 = ?", (old, digest))
+    connection.commit()
+    connection.close()
+
+    assert ledger.entries()[0].cost == ROW
+    assert ledger.reserve("wine", wishart, partition="a").cumulative.excepted_delta == 1e-6
+    total = ledger.reserve("wine", wishart, partition="b").cumulative
+    assert total.excepted_delta == 2e-6
+    assert ledger.entries()[1].cost == wishart

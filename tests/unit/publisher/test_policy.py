@@ -16,6 +16,7 @@ from dp_bundle.errors import PolicyError, SchemaError
 from dp_publish.policy import ColumnPolicy, EntityUnit, Policy, load_policy, policy_path, policy_template
 from dp_publish.table import ColumnType, open_table
 
+COVARIANCE = '[privacy]\nrelease = "covariance"\n'
 SOUND = """
 [dataset]
 name = "wine"
@@ -111,6 +112,24 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0, 1e16]\nkind = "integer"', "2\\^53"),
         ('[privacy]\nmu = 1\n[columns.a]\nkind = "text"', "kind"),
         ('[privacy]\nmu = 1\n[columns.a]\nmissing = "zero"', "missing"),
+        ('[privacy]\nmu = 1\nrelease = "mean"', "release"),
+        ('[privacy]\nmu = 1\nmechanism = "gaussian"', 'give release = "covariance"'),
+        ('[privacy]\nmu = 1\nneighbours = "add-remove"', 'give release = "covariance"'),
+        (f"{COVARIANCE}sigma = 1", "not by its noise"),
+        (f"{COVARIANCE}snr_db = 1", "not by its noise"),
+        (f"{COVARIANCE}delta = 1e-6\nmu = 1", "give both"),
+        (f'{COVARIANCE}mu = 1\nmechanism = "exponential"', "mechanism"),
+        (f'{COVARIANCE}mu = 1\nmechanism = "wishart"', "calibrated by epsilon and delta"),
+        (f'{COVARIANCE}epsilon = 1\nmechanism = "sulq"', "calibrated by epsilon and delta"),
+        (f'{COVARIANCE}epsilon = 1\nmechanism = "gaussian"', "no pure epsilon"),
+        (f'{COVARIANCE}mu = 1\nneighbours = "both"', "neighbours"),
+        (f'{COVARIANCE}mu = 1\nneighbours = "add-remove"\nunit = "cell"', "rows come and go, not cells"),
+        (
+            f'{COVARIANCE}epsilon = 1\ndelta = 1e-6\nmechanism = "wishart"\nunit = {{ entity = "e", max_rows = 3 }}',
+            "protects one row",
+        ),
+        (f"{COVARIANCE}mu = 1\n[columns.a]\nweight = 2", "weight, of 'a', means nothing"),
+        (f"{COVARIANCE}mu = 1\nl2_radius = 1\n[columns.a]\ncenter = 2", "only for rows with l2_radius"),
         ("[privacy]\nmu = 1\nbudget_mu = 0", "budget_mu"),
         ("[privacy]\nmu = 1\nbudget_mu = inf", "budget_mu"),
         ("[privacy]\nmu = 1\nbounds_share = 0", "bounds_share"),
@@ -166,7 +185,9 @@ def test_unreadable_files_are_policy_errors(tmp_path: Path) -> None:
 def test_without_a_strength_one_row_is_protected_at_mu_one(text: str, tmp_path: Path) -> None:
     """No policy, or one that leaves the strength out, means mu = 1 for a row, a tenth of rho for bounds, no budget."""
     for policy in (load(tmp_path, text), load_policy(None, "data", {"mu": None})):
-        assert policy.privacy.model_dump(exclude_none=True) == {"unit": "row", "mu": 1.0, "bounds_share": 0.1}
+        found = policy.privacy.model_dump(exclude_none=True)
+        kind = {"release": "rows", "mechanism": "auto", "neighbours": "replace-one"}
+        assert found == {**kind, "unit": "row", "mu": 1.0, "bounds_share": 0.1}
     assert load(tmp_path, text, unit="cell").privacy.model_dump(exclude_defaults=True) == {"unit": "cell", "mu": 1.0}
 
 
@@ -265,3 +286,15 @@ def test_center_without_a_ball_is_refused(tmp_path: Path) -> None:
     """A centre or scale that nothing would use is an error, not silence."""
     with pytest.raises(PolicyError, match="l2_radius"):
         load(tmp_path, "[columns.a]\nbounds = [0, 1]\ncenter = 0.5\n")
+
+
+def test_covariance_releases_are_read(tmp_path: Path) -> None:
+    """Epsilon alone is a strength, options replace entries, and asking for rows drops what rows have no use for."""
+    text = f'{COVARIANCE}epsilon = 0.5\nmechanism = "laplace"\nneighbours = "add-remove"\nl2_radius = 2.0'
+    privacy = load(tmp_path, text).privacy
+    assert (privacy.release, privacy.mechanism, privacy.neighbours) == ("covariance", "laplace", "add-remove")
+    assert (privacy.epsilon, privacy.delta, privacy.l2_radius) == (0.5, None, 2.0)
+    assert load(tmp_path, text, mechanism="eigenvectors").privacy.mechanism == "eigenvectors"
+    assert load(tmp_path, text, release="rows", mu=1.0).privacy.neighbours == "replace-one"
+    assert load(tmp_path, "", release="covariance").privacy.mu == 1.0
+    assert load(tmp_path, "", release="covariance", mechanism="wishart-pure").privacy.mechanism == "wishart-pure"

@@ -1,0 +1,282 @@
+"""A covariance mechanism attacked from outside, where its noise does not act on entries one by one.
+
+Two neighbouring tables, {v, v} and {v, w} with v and w at the ends of the ball and as good as orthogonal, are each
+released many times. The last row is replaced, or, for add-remove neighbours, added to {v}. Whoever knows both tables
+reduces a release to one score, and says "the second" above a threshold, or below it:
+
+- wishart: the logarithm of the likelihood ratio, log det(X - A) - log det(X - B), infinite where X is impossible under
+  one table.
+- eigenvectors, kapralov-talwar: the logarithm of how much more often releases like this one came from the second table
+  in the first half of the runs; alike are those whose trace, spread of eigenvalues, and angle of the largest
+  eigenvector to v fall into the same cell.
+
+The threshold is chosen on the first half as well. On the second half, what is (epsilon, delta)-private satisfies
+TPR <= e^epsilon FPR + delta, so that with Clopper & Pearson's bounds of both rates
+
+    epsilon >= log((TPR - delta) / FPR).
+
+Rates at a small delta, or a small part of epsilon, prove little in thousands of releases, so that what they are made of
+is tested as well, under the name of noise:
+
+- wishart: the diagonal of the noise is chi-squared, with as many degrees of freedom as the release states, and these
+  suffice for the policy's (epsilon, delta).
+- eigenvectors: the first vector, which is the released matrix's largest, has the density exp(kappa u^T C u) on the
+  circle, with kappa = epsilon / 4, or epsilon / 2 for add-remove neighbours. Its doubled angle is von Mises.
+
+The vectors of kapralov-talwar cannot be read from the release, and are judged by the attack alone.
+
+The matrix has two coordinates, however many columns there are: the code, the bounds, the radius and the strength are
+the policy's, but the columns are its first two, without a constant (with add-remove neighbours, the first and the
+constant). For Wishart noise that loses nothing, as its privacy depends on m - d + 1 alone. The eigenvector mechanisms
+divide epsilon among the vectors, so that an error that shows only with three coordinates or more is not met.
+
+References
+----------
+Clopper & Pearson (1934). Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy, section 2.1,
+for the inequality. Muirhead (1982), Aspects of multivariate statistical theory, theorem 3.2.5, for v^T W v.
+Mardia & Jupp (2000), Directional statistics, section 9.4, for the doubled angle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from dp_bundle.errors import ParameterError
+from dp_publish.audit.checks import Check, make_check
+from dp_publish.audit.evidence import cdf_excess
+from dp_publish.covariance.noisy import NoisyMoments
+from dp_publish.covariance.scaling import Scaling, scaling_for
+from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
+from dp_publish.covariance.wishart_curve import delta_of_wishart
+from dp_publish.keystream import Keystream, SecureKeystream
+from dp_publish.moments_calibration import MechanismSetting, draw_moments
+
+__all__ = ["ATTACKED", "attack_from_outside", "epsilon_bound"]
+
+ATTACKED = ("wishart", "eigenvectors", "kapralov-talwar")
+Draw: TypeAlias = Callable[[MechanismSetting, SecondMoments, Keystream], NoisyMoments]
+_Floats: TypeAlias = NDArray[np.float64]
+
+_LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20
+_DEFAULT_RUNS = {"wishart": 4000}  # each takes milliseconds
+_RUNS = 40_000
+_N_CELLS = 6  # per feature
+_THRESHOLDS = 200
+_N_CHECKS = 2
+_TURN = 2.0**40  # steps of a doubled angle, so fine that they are no grid
+
+
+def attack_from_outside(
+    setting: MechanismSetting,
+    *,
+    n_runs: int | None = None,
+    confidence: float = 0.9999,
+    draw: Draw = draw_moments,
+    new_keystream: Callable[[], Keystream] = SecureKeystream,
+) -> tuple[float, float, int, tuple[Check, ...]]:
+    """Attack a covariance mechanism by its releases alone.
+
+    Parameters
+    ----------
+    setting : MechanismSetting
+        As a policy sets it; one of `ATTACKED`. Of an entity, one row is attacked.
+    n_runs : int, optional
+        How many releases are attacked, from 1000 to 2^20; half of them of each table.
+    confidence : float
+        The chance that a sound mechanism passes every check, and that the lower bound holds.
+    draw : callable
+        `draw_moments`, or another that is to be judged by the same claims.
+    new_keystream : callable
+        Where the mechanism's random bits come from.
+
+    Returns
+    -------
+    stated_epsilon, epsilon_lower : float
+        What is stated for one row, and what the attack proves; at the stated delta.
+    n_runs : int
+        How many releases were attacked.
+    checks : tuple of Check
+        The attack; for wishart and eigenvectors also the law of the noise.
+
+    Raises
+    ------
+    ParameterError
+        `n_runs` is outside its range.
+    """
+    n = _DEFAULT_RUNS.get(setting.mechanism, _RUNS) if n_runs is None else n_runs
+    if not _LEAST_RUNS <= n <= _MOST_RUNS:
+        raise ParameterError("canaries", f"from {_LEAST_RUNS} to {_MOST_RUNS}", n)
+    small = replace(setting, scaling=_two_coordinates(setting))
+    tables = [moments_of_batch(rows, small.scaling) for rows in _neighbours(small)]
+    keystream = new_keystream()
+    runs = [[draw(small, table, keystream) for _ in range(n // 2)] for table in tables]
+    released = [np.array([run.matrix for run in of_table]) for of_table in runs]
+    delta = setting.delta or 0.0
+    stated = (setting.epsilon or 0.0) / (1 if setting.mechanism == "wishart" else setting.max_rows)
+    wishart = setting.mechanism == "wishart"
+    alpha = (1 - confidence) / _N_CHECKS
+    half = n // 4
+    score = _likelihood_score(tables) if wishart else _learned_score([part[:half] for part in released], tables)
+    scores = [score(part) for part in released]
+    bound = epsilon_bound([part[:half] for part in scores], [part[half:] for part in scores], delta, alpha)
+    checks = [_check_attack(bound, stated, delta, n)]
+    if wishart:
+        checks.append(_check_wishart(released, tables, runs[0][0], small, alpha))
+    if setting.mechanism == "eigenvectors":
+        checks.append(_check_directions(released, tables, stated, setting.neighbours, alpha))
+    return stated, bound, n, tuple(checks)
+
+
+def epsilon_bound(learning: list[_Floats], proving: list[_Floats], delta: float, alpha: float) -> float:
+    """Return a lower bound on epsilon from scores of two tables, too high with probability at most `alpha`.
+
+    Parameters
+    ----------
+    learning, proving : list of two ndarrays
+        Scores of the first table and of the second: those that the threshold is chosen on, and independent ones.
+    delta : float
+        That of the guarantee.
+    alpha : float
+        The chance of an error; half of it for each rate.
+    """
+    pooled = np.unique(np.concatenate(learning))
+    thresholds = np.unique(pooled[np.linspace(0, len(pooled) - 1, _THRESHOLDS).astype(np.int64)])
+    best, chosen = -math.inf, (1.0, 0.0)
+    for sign in (1.0, -1.0):
+        bounds = _bounds([sign * part for part in learning], np.sort(sign * thresholds), sign, delta, alpha)
+        if bounds.max() > best:
+            best, chosen = float(bounds.max()), (sign, float(np.sort(sign * thresholds)[int(np.argmax(bounds))]))
+    sign, threshold = chosen
+    bound = _bounds([sign * part for part in proving], np.array([threshold]), sign, delta, alpha)
+    return max(0.0, float(bound[0]))
+
+
+def _bounds(scores: list[_Floats], thresholds: _Floats, sign: float, delta: float, alpha: float) -> _Floats:
+    """Return the bound of every threshold; with the sign -1 scores are low under the second table: swap the two."""
+    first, second = scores if sign > 0 else scores[::-1]
+    hits, alarms = (len(part) - np.searchsorted(np.sort(part), thresholds) for part in (second, first))
+    least = np.where(hits > 0, stats.beta.ppf(alpha / 2, np.maximum(hits, 1), len(second) - hits + 1), 0.0)
+    rest = len(first) - alarms
+    most = np.where(rest > 0, stats.beta.ppf(1 - alpha / 2, alarms + 1, np.maximum(rest, 1)), 1.0)
+    bounds: _Floats = np.log(np.maximum(least - delta, 1e-300) / most)
+    return bounds
+
+
+def _two_coordinates(setting: MechanismSetting) -> Scaling:
+    own = setting.scaling
+    public_rows = setting.neighbours == "replace-one"
+    chosen = [index % own.n_features for index in range(2 if public_rows else 1)]
+    bounds = [(own.centers[j] - own.half_widths[j], own.centers[j] + own.half_widths[j]) for j in chosen]
+    radius = own.radius if own.squared_radius < len(bounds) else None
+    return scaling_for(bounds, radius=radius, with_mean=not public_rows)
+
+
+def _neighbours(setting: MechanismSetting) -> tuple[_Floats, _Floats]:
+    scaling = setting.scaling
+    v, w = np.ones(scaling.n_features), np.ones(scaling.n_features)
+    w[-1] = -1.0
+    one, other = (scaling.centers + scaling.half_widths * z for z in (v, w))
+    if setting.neighbours == "add-remove":
+        return one[None], np.vstack([one, other])
+    return np.vstack([one, one]), np.vstack([one, other])
+
+
+def _likelihood_score(tables: list[SecondMoments]) -> Callable[[_Floats], _Floats]:
+    def score(released: _Floats) -> _Floats:
+        logs = [_log_det(released - table.matrix) for table in tables]
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(logs[1] - logs[0], nan=0.0, posinf=math.inf, neginf=-math.inf)
+
+    return score
+
+
+def _log_det(matrices: _Floats) -> _Floats:
+    """Return log det of each 2 x 2 matrix, or minus infinity where it is not positive definite."""
+    determinants = matrices[:, 0, 0] * matrices[:, 1, 1] - matrices[:, 0, 1] ** 2
+    possible = (determinants > 0) & (matrices[:, 0, 0] > 0)
+    return np.where(possible, np.log(np.where(possible, determinants, 1.0)), -math.inf)
+
+
+def _learned_score(learning: list[_Floats], tables: list[SecondMoments]) -> Callable[[_Floats], _Floats]:
+    v = tables[0].matrix[0] / np.linalg.norm(tables[0].matrix[0])  # the first table's rows are multiples of v
+    features = [_features(part, v) for part in learning]
+    inner = np.linspace(0, 1, _N_CELLS + 1)[1:-1]
+    edges = [np.unique(np.quantile(column, inner)) for column in np.vstack(features).T]
+
+    def cells(found: _Floats) -> NDArray[np.intp]:
+        places = [np.searchsorted(edge, column) for edge, column in zip(edges, found.T, strict=True)]
+        return np.asarray(np.ravel_multi_index(tuple(places), (_N_CELLS,) * len(places)))
+
+    counts = [np.bincount(cells(part), minlength=_N_CELLS ** len(edges)) for part in features]
+    ratios = np.log((counts[1] + 1) / (counts[0] + 1))
+    return lambda released: np.asarray(ratios[cells(_features(released, v))])
+
+
+def _features(released: _Floats, v: _Floats) -> _Floats:
+    eigenvalues, vectors = np.linalg.eigh(released)
+    near = (np.einsum("i,nij->nj", v, vectors)[:, -1]) ** 2
+    # what is equal but for float64's rounding must not be told apart by it
+    digits = [eigenvalues.sum(axis=1), eigenvalues[:, -1] - eigenvalues[:, 0], near]
+    return np.round(np.column_stack(digits), 9)
+
+
+def _check_attack(bound: float, stated: float, delta: float, n: int) -> Check:
+    where = f" at delta = {delta:g}" if delta else ""
+    detail = f"neighbours told apart in {n} releases, which proves epsilon >= {bound:.4g}{where}"
+    if not bound:
+        detail = "neighbours were not told apart well enough to prove anything: use more canaries"
+    faults = []
+    if bound > stated:
+        faults = [f"a row is told apart with epsilon >= {bound:.4g}{where}, above the {stated:.4g} stated"]
+    return make_check("attack", faults, detail)
+
+
+def _check_directions(
+    released: list[_Floats], tables: list[SecondMoments], epsilon: float, neighbours: str, alpha: float
+) -> Check:
+    """Check that the first vector has the density that half of epsilon, and a score that moves by 1, allow."""
+    kappa = epsilon / 2 * (0.5 if neighbours == "replace-one" else 1.0)
+    worst = 0.0
+    for part, table in zip(released, tables, strict=True):
+        spectrum, axes = np.linalg.eigh(table.matrix / table.scaling.square)
+        eigenvalues, vectors = np.linalg.eigh(part)
+        clear = eigenvalues[:, 1] - eigenvalues[:, 0] > 1e-9 * (1 + abs(eigenvalues).max())  # else it has no direction
+        along = vectors[clear, :, 1] @ axes[:, ::-1]
+        turns = np.arctan2(along[:, 1], along[:, 0]) / math.pi
+        law = stats.vonmises(kappa * (spectrum[1] - spectrum[0]) / 2 or 1e-12, loc=0.0)
+        steps = np.rint((turns - np.rint(turns)) * _TURN)
+
+        def cdf(steps: _Floats, law: Any = law) -> _Floats:
+            return np.asarray(law.cdf(np.clip((steps + 0.5) / _TURN, -0.5, 0.5) * 2 * math.pi))
+
+        if len(steps):
+            worst = max(worst, cdf_excess(steps, cdf, alpha / 2))
+    faults = [f"the first vector does not have the density that epsilon = {epsilon:g} allows"] if worst > 1 else []
+    return make_check("noise", faults, "the first vector has the density stated")
+
+
+def _check_wishart(
+    released: list[_Floats], tables: list[SecondMoments], run: NoisyMoments, setting: MechanismSetting, alpha: float
+) -> Check:
+    """Check that the noise's diagonal has the chi-squared law stated, and that its degrees of freedom suffice."""
+    m, square = run.parameters["degrees_of_freedom"], run.parameters["scale"]
+    step = run.granularity or 1.0
+    faults = []
+    residuals = [np.rint((part - table.matrix) / step) for part, table in zip(released, tables, strict=True)]
+    for j in range(2):
+        found = np.concatenate([part[:, j, j] for part in residuals])
+        if cdf_excess(found, lambda steps: np.asarray(stats.chi2.cdf((steps + 0.5) * step / square, m)), alpha / 2) > 1:
+            faults = [f"the noise on the diagonal is not chi-squared with the {m:g} degrees of freedom stated"]
+    epsilon, delta = setting.epsilon or 0.0, setting.delta or 0.0
+    nu = round(m) - setting.scaling.n_coordinates + 1
+    given = delta_of_wishart(nu, epsilon, setting.neighbours) if nu >= 3 else 1.0
+    if given > delta:
+        faults.append(f"{m:g} degrees of freedom give delta = {given:.3g} at epsilon = {epsilon:g}, above {delta:g}")
+    return make_check("noise", faults, f"chi-squared with {m:g} degrees of freedom as stated, which are enough")

@@ -1,0 +1,140 @@
+"""Sums of products of scaled rows: exact, in any order, in memory that does not grow with the rows.
+
+Scaled values are cut towards zero to multiples of 2^-20, so that every product is an integer of at most 2^40 in
+units of 2^-40. A block of 4096 rows has sums of at most 2^52: float64 represents them and everything on the way to
+them, so that a BLAS product is exact whatever its order of summation. Blocks are added up as Python integers, which do
+not overflow. The sensitivity therefore holds for the very numbers that a mechanism adds noise to, not for real numbers
+near them: a row's contribution is the outer product of an integer vector with itself, of which
+
+    sum k_j^2 <= R^2 4^20
+
+holds because |k_j| <= 2^20, or, where rows are clipped, because they are shortened to (1 - 2^-36) R first. The relative
+error of a norm of up to 8192 float64 numbers, and of the products with its inverse, is below 2^-39, and cutting towards
+zero only shortens. How a raw value became a scaled one, with what rounding, is of no concern: whatever it is, it is a
+function of that row alone, and what counts is the ball it ends in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_bundle.errors import DataError, ParameterError
+from dp_publish.covariance.scaling import GRID_BITS, Scaling
+
+__all__ = ["SecondMoments", "merge", "moments_of_batch"]
+
+_UNIT = 2.0**GRID_BITS
+_BLOCK = 1 << (52 - 2 * GRID_BITS)
+_SHORTER = 1 - 2.0**-36
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """Exact sums over rows. All of it is private, apart from `scaling` and, for replace-one neighbours, `n_rows`.
+
+    Attributes
+    ----------
+    scaling : Scaling
+        Where rows were put.
+    n_rows : int
+        How many there were.
+    products : ndarray of Python int, shape (p, p)
+        Sum of z_i z_j, in units of 2^-40.
+    sums : ndarray of Python int, shape (p,)
+        Sum of z_j, in units of 2^-20.
+    n_clipped : int
+        How many rows were outside their bounds or the ball; for the publisher's eyes only.
+    """
+
+    scaling: Scaling
+    n_rows: int
+    products: NDArray[Any] = field(repr=False)
+    sums: NDArray[Any] = field(repr=False)
+    n_clipped: int = 0
+
+    @property
+    def steps(self) -> NDArray[Any]:
+        """The sum of (z, c)(z, c)^T in units of 2^-40, as Python integers."""
+        constant = round(self.scaling.constant * _UNIT)
+        if not constant:
+            return self.products
+        edge = self.sums * constant
+        corner = np.array([[self.n_rows * constant * constant]], dtype=object)
+        return np.block([[self.products, edge[:, None]], [edge[None, :], corner]])
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """The sum of (z, c)(z, c)^T, every entry rounded to float64."""
+        exact = self.steps
+        return np.array([int(entry) / 4**GRID_BITS for entry in exact.flat], dtype=np.float64).reshape(exact.shape)
+
+
+def moments_of_batch(values: NDArray[np.float64], scaling: Scaling) -> SecondMoments:
+    """Scale, clip and sum one batch: a pure function, whose results `merge` in any order.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, p)
+        In data units; infinite values are clipped like any other.
+    scaling : Scaling
+        Centres, half-widths and radius.
+
+    Raises
+    ------
+    DataError
+        A value is missing (NaN).
+    ParameterError
+        `values` does not have p columns.
+    """
+    if values.ndim != 2 or values.shape[1] != scaling.n_features:
+        raise ParameterError("values", f"a table of {scaling.n_features} columns", values.shape)
+    if np.isnan(values).any():
+        raise DataError("a table for a covariance release must not have missing values: fill or drop them first")
+    products = np.zeros((scaling.n_features,) * 2, dtype=object)
+    sums = np.zeros(scaling.n_features, dtype=object)
+    n_clipped = 0
+    for start in range(0, len(values), _BLOCK):
+        block, clipped = _scale(np.asarray(values[start : start + _BLOCK], dtype=np.float64), scaling)
+        products += (block.T @ block).astype(np.int64).astype(object)
+        sums += block.sum(axis=0).astype(np.int64).astype(object)
+        n_clipped += clipped
+    return SecondMoments(scaling, len(values), products, sums, n_clipped)
+
+
+def merge(parts: Iterable[SecondMoments]) -> SecondMoments:
+    """Return the moments of all parts' rows.
+
+    Raises
+    ------
+    ParameterError
+        There is no part, or the parts were not scaled alike.
+    """
+    kept = list(parts)
+    if not kept or any(part.scaling is not kept[0].scaling for part in kept):
+        raise ParameterError("parts", "one or more, all made with one scaling", len(kept))
+    return SecondMoments(
+        kept[0].scaling,
+        sum(part.n_rows for part in kept),
+        sum((part.products for part in kept), start=np.zeros_like(kept[0].products)),
+        sum((part.sums for part in kept), start=np.zeros_like(kept[0].sums)),
+        sum(part.n_clipped for part in kept),
+    )
+
+
+def _scale(values: NDArray[np.float64], scaling: Scaling) -> tuple[NDArray[np.float64], int]:
+    """Return rows of integers in units of 2^-20, and how many were clipped."""
+    with np.errstate(over="ignore"):
+        raw = (values - scaling.centers) / scaling.half_widths
+    z = np.clip(raw, -1.0, 1.0)
+    outside = (np.abs(raw) > 1 + 1e-12).any(axis=1)  # an end of the bounds itself may round to just above 1
+    if scaling.clips:
+        norms = np.sqrt(np.einsum("ij,ij->i", z, z))
+        long = norms > scaling.radius * _SHORTER
+        z[long] *= (scaling.radius * _SHORTER / norms[long])[:, None]
+        outside |= long
+    return np.trunc(z * _UNIT), int(np.count_nonzero(outside))

@@ -1,0 +1,170 @@
+"""A covariance release from the table to the graph, alone and beside rows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import BudgetExceededError
+from dp_learn import DebiasedGraphicalLasso, learn_graph
+from dp_learn.sample import Sample
+from dp_learn.sources import bundle_source
+from dp_learn.uncertainty import mechanism_errors
+from dp_publish import Policy, publish
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+NAMES = [f"v{index}" for index in range(6)]
+EDGES = {(f"v{index}", f"v{index + 1}") for index in range(5)}
+N_ROWS = 20_000
+MECHANISMS = {
+    "gaussian": {"mu": 2.0},
+    "laplace": {"epsilon": 8.0},
+    "wishart": {"epsilon": 4.0, "delta": 1e-6},
+    "sulq": {"epsilon": 8.0, "delta": 1e-6},
+    "eigenvectors": {"epsilon": 30.0},
+    "kapralov-talwar": {"epsilon": 30.0},
+}
+
+
+@pytest.fixture
+def table() -> pd.DataFrame:
+    """Return a chain of six columns whose means are not in the middle of their bounds."""
+    rng = np.random.default_rng(3)
+    precision = np.eye(6) + np.diag(np.full(5, 0.45), 1) + np.diag(np.full(5, 0.45), -1)
+    rows = rng.multivariate_normal(np.full(6, 0.7), np.linalg.inv(precision), size=N_ROWS)
+    return pd.DataFrame(np.clip(rows, -5, 5), columns=NAMES)
+
+
+def policy_for(name: str = "chain", **privacy: object) -> Policy:
+    """Return a policy with bounds of -5 and 5."""
+    columns = {column: {"bounds": [-5, 5]} for column in NAMES}
+    return Policy.model_validate({"dataset": {"name": name}, "privacy": privacy, "columns": columns})
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_is_published_and_read(
+    mechanism: str, neighbours: str, tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey
+) -> None:
+    """What is read back is the table's mean and covariance, within what the mechanism's noise explains."""
+    privacy = {"unit": "row", "release": "covariance", "mechanism": mechanism, "neighbours": neighbours}
+    policy = policy_for(**privacy, **MECHANISMS[mechanism])
+    path = publish(table, policy, out=tmp_path / "chain.tar", key=key).path
+    with open_bundle(path) as bundle:
+        sample = Sample([bundle_source(bundle)])
+        learned = learn_graph(bundle, alpha=0.25)
+
+    assert abs(sample.evidence.sources[0].n_rows - N_ROWS) <= (0 if neighbours == "replace-one" else 400)
+    np.testing.assert_allclose(sample.location, table.mean(), atol=0.3)
+    np.testing.assert_allclose(sample.evidence.covariance, table.cov(), atol=0.6)
+    edges = {(row.source, row.target) for row in learned.estimate.edges().itertuples()}
+    assert edges >= EDGES
+    entrywise = mechanism not in {"eigenvectors", "kapralov-talwar"}
+    assert (learned.estimate.inference is not None) == entrywise
+    if not entrywise:
+        assert "states no noise for single entries" in learned.notes[0]
+
+
+def test_errors_are_those_of_many_releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:
+    """Over 60 releases the covariance varies as stated, and is right on average."""
+    policy = policy_for(unit="row", release="covariance", mechanism="gaussian", mu=0.3)
+    found = []
+    for index in range(60):
+        path = publish(table, policy, out=tmp_path / f"{index}.tar", key=key).path
+        with open_bundle(path) as bundle:
+            sample = Sample([bundle_source(bundle)])
+            found.append(sample.evidence.covariance)
+    stated = np.sqrt(mechanism_errors(sample.evidence, np.eye(6)).products)
+    seen = np.std(found, axis=0, ddof=1)
+
+    assert np.abs(np.mean(found, axis=0) - table.cov().to_numpy()).max() < 5 * (stated / np.sqrt(60)).max()
+    assert np.median(seen / stated) == pytest.approx(1.0, abs=0.1)
+
+
+def test_commands_take_it_like_rows_and_pool_both(
+    tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey, command: Run
+) -> None:
+    """dp-learn takes a covariance bundle like rows, finds the chain, and pools it with rows of the same table."""
+    covariance = policy_for(unit="row", release="covariance", mu=1.0)
+    rows = policy_for(unit="row", mu=5.0)
+    publish(table, rows, out=tmp_path / "rows.tar", key=key)
+    publish(table, covariance, out=tmp_path / "moments.tar", key=key)
+    alone = command("dp-learn", "moments.tar", "--fdr", "0.05", "--json")
+    both = command("dp-learn", "rows.tar", "moments.tar", "--out", "both", "--json")
+    folds = command("dp-learn", "moments.tar", "--select", "cv", "--out", "folds")
+
+    assert alone.returncode == 0, alone.stderr
+    found = pd.read_csv(tmp_path / "moments.graph" / "edges.csv")
+    assert {(row.source, row.target) for row in found.itertuples()} >= EDGES
+    pooled = json.loads(both.stdout)
+    assert pooled["same_rows"]
+    assert [bundle["kind"] for bundle in pooled["bundles"]] == ["rows", "covariance"]
+    assert pooled["bundles"][1]["weight"] > 0.9  # the covariance is far more accurate
+    assert pooled["n_rows"] == N_ROWS
+    assert folds.returncode == 4
+    assert "a covariance release has no rows" in folds.stderr
+    assert command("dp-learn", "moments.tar", "--estimator", "ridge", "--out", "ridge").returncode == 0
+
+
+def test_estimators_fit_a_covariance_bundle(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:
+    """The scikit-learn estimator takes the bundle, and scores it."""
+    path = publish(table, policy_for(unit="row", release="covariance", mu=1.0), out=tmp_path / "m.tar", key=key).path
+    with open_bundle(path) as bundle:
+        fitted = DebiasedGraphicalLasso(0.2).fit(bundle)
+        score = fitted.score(bundle)
+
+    assert {(row.source, row.target) for row in fitted.edges_.itertuples()} >= EDGES
+    assert score == pytest.approx(DebiasedGraphicalLasso(0.2).fit(table).score(table), abs=0.1)
+
+
+@pytest.mark.parametrize("mechanism", ["wishart-pure", "output-perturbation"])
+def test_unsound_mechanisms_are_refused(mechanism: str, tmp_path: Path, table: pd.DataFrame, command: Run) -> None:
+    """A mechanism that is not private is refused with the reason, and nothing is written or spent."""
+    table.to_parquet(tmp_path / "chain.parquet")
+    lines = ["[privacy]", 'unit = "row"', "epsilon = 1.0"] + [f"[columns.{name}]\nbounds = [-5, 5]" for name in NAMES]
+    (tmp_path / "chain.policy.toml").write_text("\n".join(lines) + "\n")
+    refused = command("dp-publish", "chain.parquet", "--release", "covariance", "--mechanism", mechanism)
+
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("error: ")
+    assert "not private" in refused.stderr
+    assert not (tmp_path / "chain.bundle.tar").exists()
+
+
+def test_discriminants_of_a_labelled_bundle(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """Classes that differ in one column are told apart by that column."""
+    rng = np.random.default_rng(4)
+    label = rng.integers(0, 2, N_ROWS)
+    rows = rng.normal(size=(N_ROWS, 6)) + 1.5 * label[:, None] * (np.arange(6) == 2)
+    table = pd.DataFrame(np.clip(rows, -5, 5), columns=NAMES).assign(label=label)
+    policy = policy_for(name="labelled", unit="row", release="covariance", mu=2.0)
+    columns = {**policy.model_dump(exclude_defaults=True)["columns"], "label": {"bounds": [0, 1]}}
+    policy = Policy.model_validate({**policy.model_dump(exclude_defaults=True), "columns": columns})
+    publish(table, policy, out=tmp_path / "labelled.tar", key=key)
+    learned = command("dp-learn", "labelled.tar", "--estimator", "lda", "--target", "label")
+    found = pd.read_csv(tmp_path / "labelled.graph" / "coefficients.csv").set_index("column")["coefficient"]
+
+    assert learned.returncode == 0, learned.stderr
+    assert found["v2"] == pytest.approx(1.5, abs=0.4)
+    assert found.drop("v2").abs().max() < 0.3
+
+
+def test_budget_counts_an_add_remove_release_as_replaced_rows(
+    tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey
+) -> None:
+    """An add-remove release at mu = 1 costs sqrt(2) for a replaced row, so that a budget of 1.5 has no room for two."""
+    common = {"unit": "row", "release": "covariance", "mu": 1.0, "budget_mu": 1.5}
+    first = publish(table, policy_for(neighbours="add-remove", **common), out=tmp_path / "a.tar", key=key)
+
+    assert first.release.cumulative.mu == pytest.approx(np.sqrt(2), rel=1e-9)
+    with pytest.raises(BudgetExceededError):
+        publish(table, policy_for(**common), out=tmp_path / "b.tar", key=key)

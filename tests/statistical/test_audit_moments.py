@@ -1,0 +1,119 @@
+"""The audit of mechanisms known by their releases alone: planted faults are found, and what is built passes."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_bundle.errors import ParameterError
+from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
+from dp_publish.covariance import eigenvectors, wishart
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.covariance.wishart_curve import degrees_tight, delta_of_wishart
+from dp_publish.keystream import insecure_keystream
+from dp_publish.moments_calibration import MechanismSetting
+
+
+def _setting(mechanism: str, epsilon: float, neighbours: str = "replace-one") -> MechanismSetting:
+    delta = 1e-5 if mechanism == "wishart" else None
+    return MechanismSetting(mechanism, neighbours, scaling_for([(0.0, 4.0)] * 13), 1, epsilon=epsilon, delta=delta)
+
+
+def _attack(setting: MechanismSetting, n_runs: int, seed: int = 1) -> tuple[float, set[str]]:
+    keystream = insecure_keystream(seed)
+    _, lower, _, checks = attack_from_outside(setting, n_runs=n_runs, new_keystream=lambda: keystream)
+    return lower, {check.name for check in checks if not check.passed}
+
+
+@pytest.fixture
+def calibrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look the degrees of freedom up once, not for every release: the same numbers, sooner."""
+    monkeypatch.setattr(wishart, "degrees_tight", lru_cache(degrees_tight))
+    monkeypatch.setattr(wishart, "delta_of_wishart", lru_cache(delta_of_wishart))
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", pytest.param("add-remove", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mechanism", ["wishart", "eigenvectors", "kapralov-talwar"])
+@pytest.mark.usefixtures("calibrated_once")
+def test_sound_mechanisms_pass(mechanism: str, neighbours: str) -> None:
+    """Nothing is found in what is built."""
+    assert _attack(_setting(mechanism, 4.0, neighbours), 1000)[1] == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("mechanism", ["wishart", "eigenvectors", "kapralov-talwar"])
+@pytest.mark.usefixtures("calibrated_once")
+def test_sound_mechanisms_pass_twenty_times(mechanism: str, epsilon: float) -> None:
+    """Nothing is found in any of twenty audits."""
+    assert [_attack(_setting(mechanism, epsilon), 2000, seed)[1] for seed in range(20)] == [set()] * 20
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_too_few_degrees_of_freedom_are_found(epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fourth of the degrees of freedom, and so half of the noise, is found whether or not it is stated."""
+    fewer = lru_cache(lambda *args: degrees_tight(*args) // 4)
+    monkeypatch.setattr(wishart, "degrees_tight", fewer)
+    monkeypatch.setattr(wishart, "delta_of_wishart", lambda *_: 0.0)
+    assert "noise" in _attack(_setting("wishart", epsilon), 1000)[1]
+
+    honest = wishart._wishart
+    monkeypatch.setattr(wishart, "degrees_tight", lru_cache(degrees_tight))
+    monkeypatch.setattr(wishart, "_wishart", lambda m, d, rng: honest(m // 4, d, rng))
+    assert "noise" in _attack(_setting("wishart", epsilon), 1000)[1]
+
+
+@pytest.mark.slow
+def test_outputs_impossible_for_a_neighbour_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a fourth of the degrees of freedom at epsilon = 4 the attack alone proves too much, in 20000 releases."""
+    monkeypatch.setattr(wishart, "degrees_tight", lru_cache(lambda *args: degrees_tight(*args) // 4))
+    monkeypatch.setattr(wishart, "delta_of_wishart", lambda *_: 0.0)
+    assert _attack(_setting("wishart", 4.0), 20_000)[1] == {"attack", "noise"}
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", pytest.param("add-remove", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_too_strong_a_preference_is_found(epsilon: float, neighbours: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors drawn with four times the exponent, exp(2 eps_i u'Cu) for replaced rows, are found."""
+    honest = eigenvectors._exponent
+    monkeypatch.setattr(eigenvectors, "_exponent", lambda *args: 4 * honest(*args))
+    assert "noise" in _attack(_setting("eigenvectors", epsilon, neighbours), 1500)[1]
+
+
+@pytest.mark.parametrize("epsilon", [pytest.param(1.0, marks=pytest.mark.slow), 4.0])
+@pytest.mark.parametrize("mechanism", ["eigenvectors", "kapralov-talwar"])
+def test_exact_eigenvalues_are_found(mechanism: str, epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without noise on the eigenvalues the attack proves more than is stated."""
+    monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", lambda _scale, size, _rng: np.zeros(size))
+    lower, failed = _attack(_setting(mechanism, epsilon), 3000)
+    assert "attack" in failed
+    assert lower > epsilon
+
+
+def test_bound_is_that_of_the_rates() -> None:
+    """Laplace noise gives a bound just below its epsilon; a sample of half the noise gives one above."""
+    rng = np.random.default_rng(3)
+
+    def bound(scale: float) -> float:
+        parts = [[rng.laplace(shift, scale, 20_000) for shift in (0.0, 1.0)] for _ in range(2)]
+        return epsilon_bound(*parts, 0.0, 1e-4)
+
+    assert 0.85 < bound(1.0) < 1.0 < bound(0.5) < 2.0
+
+
+def test_bound_is_clopper_and_pearsons() -> None:
+    """Where a score tells the tables apart without an error, the bound is that of no error in 1000 trials, each way."""
+    parts = [np.zeros(1000), np.ones(1000)]
+    least = stats.binomtest(1000, 1000, alternative="greater").proportion_ci(1 - 5e-4, method="exact").low
+    most = stats.binomtest(0, 1000, alternative="less").proportion_ci(1 - 5e-4, method="exact").high
+    assert epsilon_bound(parts, parts, 0.1, 1e-3) == pytest.approx(math.log((least - 0.1) / most))
+
+
+def test_number_of_releases_is_checked() -> None:
+    """Too few are refused."""
+    with pytest.raises(ParameterError, match="canaries must be from 1000"):
+        attack_from_outside(_setting("eigenvectors", 1.0), n_runs=10)
