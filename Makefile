@@ -10,7 +10,7 @@ demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed
-	$(BIN)/python -m pytest -m "not slow and not data"
+	$(BIN)/python -m pytest -m "not slow and not data" -n auto
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m "slow or data"
