@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -178,7 +179,7 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
         return rows
 
 
-class CovarianceEstimator(NoisyRowsEstimator):
+class CovarianceEstimator(NoisyRowsEstimator, ABC):
     """An estimator that needs nothing but a debiased covariance and its errors."""
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
@@ -226,6 +227,6 @@ class CovarianceEstimator(NoisyRowsEstimator):
         self.covariance_ = scaled.matrix * scaled.units
         self.edges_ = GraphEstimate(scaled.evidence.columns, self.precision_, scaled.evidence.covariance).edges()
 
+    @abstractmethod
     def _estimate(self, scaled: ScaledEvidence) -> None:
         """Find the estimate and store it."""
-        raise NotImplementedError

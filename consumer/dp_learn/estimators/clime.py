@@ -7,10 +7,9 @@ import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
 from dp_learn.checks import check_alpha, check_covariance, check_weights
-from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence
 from dp_learn.estimators.columnwise import (
+    ColumnwiseEstimator,
     check_variances,
-    choose_column_alpha,
     keep_smaller,
     no_column_solution,
     smallest_column_alpha,
@@ -90,7 +89,7 @@ def _column(s: FloatArray, j: int, tolerance: FloatArray) -> FloatArray | None:
     return None if found is None else found[:p] - found[p:]
 
 
-class DebiasedCLIME(CovarianceEstimator):
+class DebiasedCLIME(ColumnwiseEstimator):
     """Sparse precision matrix of the rows before the noise, by linear programmes on the debiased correlations.
 
     Parameters
@@ -128,24 +127,4 @@ class DebiasedCLIME(CovarianceEstimator):
     [['x0', 'x1']]
     """
 
-    def __init__(
-        self,
-        alpha: float | None = None,
-        *,
-        noise_variance: npt.ArrayLike = 0.0,
-        weights: str | npt.ArrayLike = "equal",
-        penalize_diagonal: bool = False,
-        repair: str = "maxnorm",
-    ) -> None:
-        self.alpha = alpha
-        self.noise_variance = noise_variance
-        self.weights = weights
-        self.penalize_diagonal = penalize_diagonal
-        self.repair = repair
-
-    def _estimate(self, scaled: ScaledEvidence) -> None:
-        self.alpha_ = choose_column_alpha(scaled, self.alpha, penalize_diagonal=self.penalize_diagonal)
-        precision = clime_precision(
-            scaled.matrix, self.alpha_, weights=scaled.weights, penalize_diagonal=self.penalize_diagonal
-        )
-        self._store(scaled, precision)
+    _solve = staticmethod(clime_precision)

@@ -6,19 +6,22 @@ every entry. Where S is not singular that holds at any alpha; the smallest one o
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import linprog
 
 from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
 from dp_learn.checks import check_weights
-from dp_learn.estimators.base import ScaledEvidence, universal_alpha
+from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence, universal_alpha
 from dp_learn.linalg import FloatArray, smallest_eigenvalue
 
 __all__ = [
     "RESIDUAL",
+    "ColumnwiseEstimator",
     "check_semidefinite",
     "check_variances",
-    "choose_column_alpha",
     "keep_smaller",
     "no_column_solution",
     "require_residuals",
@@ -31,7 +34,40 @@ ABOVE_SMALLEST = 1.1
 RESIDUAL = 1e-7  # of optimality, relative to the largest entry, that a column may end with
 
 
-def choose_column_alpha(scaled: ScaledEvidence, alpha: float | None, *, penalize_diagonal: bool) -> float:
+class ColumnwiseEstimator(CovarianceEstimator):
+    """An estimator of a precision matrix, one problem per column of the debiased correlations."""
+
+    def __init__(
+        self,
+        alpha: float | None = None,
+        *,
+        noise_variance: npt.ArrayLike = 0.0,
+        weights: str | npt.ArrayLike = "equal",
+        penalize_diagonal: bool = False,
+        repair: str = "maxnorm",
+    ) -> None:
+        self.alpha = alpha
+        self.noise_variance = noise_variance
+        self.weights = weights
+        self.penalize_diagonal = penalize_diagonal
+        self.repair = repair
+
+    def _estimate(self, scaled: ScaledEvidence) -> None:
+        self.alpha_ = _choose_alpha(scaled, self.alpha, penalize_diagonal=self.penalize_diagonal)
+        precision = self._solve(
+            scaled.matrix, self.alpha_, weights=scaled.weights, penalize_diagonal=self.penalize_diagonal
+        )
+        self._store(scaled, precision)
+
+    @staticmethod
+    @abstractmethod
+    def _solve(
+        covariance: npt.ArrayLike, alpha: float, *, weights: npt.ArrayLike | None, penalize_diagonal: bool
+    ) -> FloatArray:
+        """Return the precision matrix."""
+
+
+def _choose_alpha(scaled: ScaledEvidence, alpha: float | None, *, penalize_diagonal: bool) -> float:
     """Return the alpha that was given, or the universal one, raised to a tenth above the smallest if need be.
 
     A repaired matrix is singular, and what makes it so is the noise: the universal alpha may be too small for it.

@@ -6,12 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_learn.checks import check_alpha, check_covariance, check_weights
-from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence
 from dp_learn.estimators.columnwise import (
     RESIDUAL,
+    ColumnwiseEstimator,
     check_semidefinite,
     check_variances,
-    choose_column_alpha,
     keep_smaller,
     no_column_solution,
     require_residuals,
@@ -80,7 +79,7 @@ def scio_precision(
     return precision
 
 
-class DebiasedSCIO(CovarianceEstimator):
+class DebiasedSCIO(ColumnwiseEstimator):
     """Sparse precision matrix of the rows before the noise, column by column.
 
     Parameters
@@ -118,24 +117,4 @@ class DebiasedSCIO(CovarianceEstimator):
     [['x0', 'x1']]
     """
 
-    def __init__(
-        self,
-        alpha: float | None = None,
-        *,
-        noise_variance: npt.ArrayLike = 0.0,
-        weights: str | npt.ArrayLike = "equal",
-        penalize_diagonal: bool = False,
-        repair: str = "maxnorm",
-    ) -> None:
-        self.alpha = alpha
-        self.noise_variance = noise_variance
-        self.weights = weights
-        self.penalize_diagonal = penalize_diagonal
-        self.repair = repair
-
-    def _estimate(self, scaled: ScaledEvidence) -> None:
-        self.alpha_ = choose_column_alpha(scaled, self.alpha, penalize_diagonal=self.penalize_diagonal)
-        precision = scio_precision(
-            scaled.matrix, self.alpha_, weights=scaled.weights, penalize_diagonal=self.penalize_diagonal
-        )
-        self._store(scaled, precision)
+    _solve = staticmethod(scio_precision)

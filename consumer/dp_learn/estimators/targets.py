@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -23,7 +24,7 @@ __all__ = ["Target", "TargetEstimator"]
 Target = str | int | Sequence[str | int]
 
 
-class TargetEstimator(BaseEstimator):  # type: ignore[misc]
+class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """Learns from the joint second moments of predictors and target, both of them noisy or not."""
 
     target: Target | None
@@ -131,10 +132,10 @@ class TargetEstimator(BaseEstimator):  # type: ignore[misc]
         values: FloatArray = validate_data(self, X, reset=False, dtype=np.float64)
         return values
 
+    @abstractmethod
     def _code(self, y: Any) -> FloatArray:
         """Return the columns that stand for the target."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _estimate(self, evidence: Evidence, location: FloatArray, n_targets: int) -> None:
         """Learn from evidence whose last columns are the target's."""
-        raise NotImplementedError

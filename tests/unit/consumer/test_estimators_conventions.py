@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -16,7 +18,7 @@ from dp_learn.estimators import ESTIMATORS, DebiasedGraphicalLasso
 from dp_learn.evidence import Evidence, MomentSource, combine_sources
 from dp_learn.sample import Sample
 from dp_learn.sources import bundle_source
-from dp_publish import Receipt
+from dp_publish import Policy, publish
 
 ARRAY_API = "check_array_api_input"  # needs an environment variable before scipy is imported
 OTHERS = [estimator for name, estimator in ESTIMATORS.items() if name != "graphical-lasso"]
@@ -37,8 +39,12 @@ def test_registry_has_the_names_of_the_command() -> None:
 
 
 @pytest.mark.parametrize("name", OF_A_COVARIANCE)
-def test_bundle_and_its_evidence_give_the_same(name: str, bundle: Receipt) -> None:
+def test_bundle_and_its_evidence_give_the_same(
+    name: str, tmp_path: Path, table: pd.DataFrame, policy: Policy, key: Ed25519PrivateKey
+) -> None:
     """Fitting a bundle is fitting its pooled evidence; the graph has the bundle's names."""
+    little_noise = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mu": 200.0})})
+    bundle = publish(table, little_noise, out=tmp_path / "people.bundle.tar", key=key)
     with open_bundle(bundle.path) as opened:
         fitted = ESTIMATORS[name]().fit(opened)
         score = fitted.score(opened)
