@@ -111,6 +111,7 @@ def simulated_limit(row: ForecastRow, shape: str, release, limit: float, repetit
     return float(np.interp(0.8, np.maximum.accumulate(powers), grid))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "mu"), FROM_ROWS)
 def test_limit_of_a_row_release_is_within_a_quarter_of_simulation(shape: str, mu: float) -> None:
     """From noisy rows, power crosses 80 % within 25 % of the forecast limit."""
@@ -120,6 +121,7 @@ def test_limit_of_a_row_release_is_within_a_quarter_of_simulation(shape: str, mu
     assert 0.8 < simulated_limit(row, shape, released_rows, row.seen_in_rows) / row.seen_in_rows < 1.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "mu"), FROM_MOMENTS)
 def test_limit_of_a_moment_release_is_within_a_quarter_of_simulation(shape: str, mu: float) -> None:
     """From noisy second moments, power crosses 80 % within 25 % of the forecast limit."""
@@ -129,6 +131,7 @@ def test_limit_of_a_moment_release_is_within_a_quarter_of_simulation(shape: str,
     assert 0.8 < simulated_limit(row, shape, released_moments, row.seen_in_moments) / row.seen_in_moments < 1.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "mu", "wrong_mu"), [("178 x 13", 15.0, 30.0), ("7466 x 11", 10.0, 14.0)])
 def test_limit_of_another_strength_is_not(shape: str, mu: float, wrong_mu: float) -> None:
     """The forecast made for weaker protection is more than 25 % away from the simulation."""

@@ -133,6 +133,7 @@ def _two_rows(first: list[float], second: list[float]) -> SecondMoments:
     return moments_of_batch(np.array([first, second]), scaling)
 
 
+@pytest.mark.slow
 def test_audit_of_laplace_noise() -> None:
     """At the worst pair of rows the log-likelihood ratio is epsilon and no more; with half the noise it is above it."""
     epsilon, n = 1.0, 4000

@@ -111,6 +111,7 @@ def _figures(rule: str, graph: str, *, debias: bool = True, count_rows: bool = T
     return float(np.mean(f1)), float(np.mean(loss))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "graph", "level", "ignoring"),
     [

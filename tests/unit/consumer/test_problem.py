@@ -115,6 +115,7 @@ CASES = (
 )
 
 
+@pytest.mark.slow
 def test_indefinite_problems_are_solved_or_named() -> None:
     """A hundred indefinite problems are certified above their smallest alpha and refused below it."""
     for p, seed, lowest in CASES:

@@ -305,6 +305,7 @@ def test_every_tampering_shows(statements: list[str], ledger: Ledger) -> None:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_eight_processes_with_room_for_five(home: Path) -> None:
     """Of eight processes that reserve at once from a new ledger, exactly as many as the budget allows succeed."""
     script = (

@@ -126,6 +126,7 @@ def _invert(given: list[NDArray[Any]], table: Table) -> list[int]:
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [512.0, 1000.7, 1e9])
 @pytest.mark.parametrize("discrete", [True, False])
 def test_large_scales_accept_exactly_what_they_should(discrete: bool, sigma: float) -> None:

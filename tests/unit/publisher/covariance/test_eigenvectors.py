@@ -35,6 +35,7 @@ def _second_moments(weights: np.ndarray) -> np.ndarray:
     return np.array([0.5 * (constant / (t + one)).sum().imag for one in a]) / constant.sum().imag
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kappa", [0.0, 2.0, 8.0, 300.0])
 def test_angles_on_the_circle_have_the_density(kappa: float) -> None:
     """For d = 2 a Kolmogorov-Smirnov test accepts the law at kappa, and rejects it at 0.75 and 1.33 of a kappa."""
@@ -50,6 +51,7 @@ def test_angles_on_the_circle_have_the_density(kappa: float) -> None:
     assert kappa == 0 or max(p_value(0.75 * kappa), p_value(1.33 * kappa)) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "weights", [[0.0, 0.0, 5.0], [0.0, 6.0, 6.0], [0.0, 1.0, 40.0], [0, 1, 2, 3, 4, 5, 12], [0, 0, 0, 0, 0, 30, 31]]
 )
