@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_bundle import open_bundle
+from dp_bundle import Bundle, open_bundle
 from dp_bundle.errors import UntrustedKeyError
 from dp_bundle.signing import PublicKey
 from dp_bundle.trust import TrustStore
@@ -25,15 +25,19 @@ def test_there_is_a_stored_bundle() -> None:
     assert "v1-covariance" in COVARIANCES
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_stored_bundle_verifies_and_reads_as_it_did(version: str) -> None:
-    """A stored bundle is trusted by its key alone, and holds the numbers that were found when it was made."""
+def _trusted(version: str) -> Bundle:
     path = FOLDER / f"bundle-{version}.tar"
-    expected = json.loads((FOLDER / f"expected-{version}.json").read_text())
     with pytest.raises(UntrustedKeyError):
         open_bundle(path)
     TrustStore().add(PublicKey.from_pem((FOLDER / f"test-key-{version}.pub").read_bytes()), "test key")
-    with open_bundle(path) as bundle:
+    return open_bundle(path)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_stored_bundle_verifies_and_reads_as_it_did(version: str) -> None:
+    """A stored bundle is trusted by its key alone, and holds the numbers that were found when it was made."""
+    expected = json.loads((FOLDER / f"expected-{version}.json").read_text())
+    with _trusted(version) as bundle:
         moments = estimate_moments(bundle)
         learned = learn_graph(bundle, alpha=0.2)
         rho = bundle.release.guarantee.rho
@@ -50,12 +54,8 @@ def test_stored_bundle_verifies_and_reads_as_it_did(version: str) -> None:
 @pytest.mark.parametrize("version", COVARIANCES)
 def test_stored_covariance_bundle_verifies_and_reads_as_it_did(version: str) -> None:
     """A stored covariance bundle is trusted by its key alone, and holds the very matrix that it was made with."""
-    path = FOLDER / f"bundle-{version}.tar"
     expected = json.loads((FOLDER / f"expected-{version}.json").read_text())
-    with pytest.raises(UntrustedKeyError):
-        open_bundle(path)
-    TrustStore().add(PublicKey.from_pem((FOLDER / f"test-key-{version}.pub").read_bytes()), "test key")
-    with open_bundle(path) as bundle:
+    with _trusted(version) as bundle:
         matrix, release = bundle.second_moments(), bundle.release
 
     assert bundle.manifest_sha256 == expected["manifest_sha256"]

@@ -60,17 +60,19 @@ def _all_files(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-def test_500_random_bit_flips_are_all_refused(bundle: Receipt, tmp_path: Path) -> None:
-    """One flipped bit anywhere in the file is refused as untrustworthy."""
-    content = bytearray(bundle.path.read_bytes())
-    rng = random.Random(500)
-    altered = tmp_path / "altered.tar"
-    for position in rng.sample(range(8 * len(content)), 500):
+def _refuse_flipped_bits(path: Path, altered: Path, *, flips: int, seed: int) -> None:
+    content = bytearray(path.read_bytes())
+    for position in random.Random(seed).sample(range(8 * len(content)), flips):
         content[position // 8] ^= 1 << position % 8
         altered.write_bytes(content)
         with pytest.raises(BundleError):
             open_bundle(altered)
         content[position // 8] ^= 1 << position % 8
+
+
+def test_500_random_bit_flips_are_all_refused(bundle: Receipt, tmp_path: Path) -> None:
+    """One flipped bit anywhere in the file is refused as untrustworthy."""
+    _refuse_flipped_bits(bundle.path, tmp_path / "altered.tar", flips=500, seed=500)
 
 
 @pytest.mark.parametrize("command", [bundle_cli, learn_cli], ids=["dp-bundle verify", "dp-learn"])
@@ -356,15 +358,7 @@ def _with_value(receipt: Receipt, index: int, change: Callable[[float], float]) 
 
 def test_covariance_bits_matter_too(covariance: Receipt, tmp_path: Path) -> None:
     """One flipped bit anywhere in a covariance bundle is refused."""
-    content = bytearray(covariance.path.read_bytes())
-    rng = random.Random(7)
-    altered = tmp_path / "altered.tar"
-    for position in rng.sample(range(8 * len(content)), 100):
-        content[position // 8] ^= 1 << position % 8
-        altered.write_bytes(content)
-        with pytest.raises(BundleError):
-            open_bundle(altered)
-        content[position // 8] ^= 1 << position % 8
+    _refuse_flipped_bits(covariance.path, tmp_path / "altered.tar", flips=100, seed=7)
 
 
 @pytest.mark.parametrize(
