@@ -29,11 +29,11 @@ EDGES = {(f"v{index}", f"v{index + 1}") for index in range(5)}
 
 @pytest.fixture
 def chain(tmp_path: Path, key: Ed25519PrivateKey) -> Path:
-    """Publish a chain of six columns with noise about as strong as the signal."""
+    """Publish a chain of six columns with so little noise that every release shows all of it."""
     rng = np.random.default_rng(2)
     precision = np.eye(6) + np.diag(np.full(5, 0.45), 1) + np.diag(np.full(5, 0.45), -1)
     rows = rng.multivariate_normal(np.zeros(6), np.linalg.inv(precision), size=N_ROWS)
-    policy = make_policy({name: [-6, 6] for name in NAMES}, name="chain", mu=10.0, unit="cell")
+    policy = make_policy({name: [-6, 6] for name in NAMES}, name="chain", mu=20.0, unit="cell")
     return publish(pd.DataFrame(rows, columns=NAMES), policy, out=tmp_path / "chain.tar", key=key).path
 
 
@@ -116,7 +116,7 @@ def test_pooled_bundles_say_how(chain: Path, tmp_path: Path, key: Ed25519Private
     """Two releases of the same rows are pooled as such, and an older one is welcome beside the newer only."""
     rng = np.random.default_rng(8)
     table = pd.DataFrame(rng.normal(size=(N_ROWS, 6)), columns=NAMES)
-    policy = make_policy({name: [-6, 6] for name in NAMES}, name="chain", mu=10.0, unit="cell")
+    policy = make_policy({name: [-6, 6] for name in NAMES}, name="chain", mu=20.0, unit="cell")
     second = publish(table, policy, out=tmp_path / "second.tar", key=key).path
     pooled = command("dp-learn", chain, second, "--out", "pooled", "--json")
     summary = json.loads(pooled.stdout)
@@ -160,7 +160,7 @@ def test_empty_graph_says_why(tmp_path: Path, key: Ed25519PrivateKey, command: R
     """Independent columns give an empty graph, and the reason."""
     rows = np.random.default_rng(1).normal(size=(2000, 5))
     names = list("abcde")
-    policy = make_policy({name: [-6, 6] for name in names}, name="nothing", mu=20.0, unit="cell")
+    policy = make_policy({name: [-6, 6] for name in names}, name="nothing", mu=100.0, unit="cell")
     publish(pd.DataFrame(rows, columns=names), policy, out=tmp_path / "nothing.tar", key=key)
     learned = command("dp-learn", "nothing.tar", "--select", "ebic")
 
