@@ -1,0 +1,62 @@
+"""The folder of results that dp-learn writes: whole, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dp_bundle.errors import DpGraphError
+from dp_learn.graph import GraphEstimate, write_estimate
+
+__all__ = ["is_result", "write_results"]
+
+_FILES = {
+    "coefficients.csv",
+    "covariance.csv",
+    "edges.csv",
+    "graph.graphml",
+    "graph.png",
+    "means.csv",
+    "precision.csv",
+    "summary.json",
+    "thresholded.csv",
+}
+
+
+def is_result(folder: Path) -> bool:
+    """Return whether a folder may be replaced: it holds nothing but what dp-learn writes, and is not where we are."""
+    here = folder.resolve() == Path.cwd().resolve()
+    return folder.is_dir() and not here and {path.name for path in folder.iterdir()} <= _FILES
+
+
+def write_results(
+    graph: GraphEstimate | None, tables: dict[str, pd.DataFrame], summary: dict[str, Any], title: str, target: Path
+) -> None:
+    """Write everything into a hidden folder beside the target, then put it in place of an earlier result."""
+    from dp_learn.report.picture import draw_graph  # matplotlib takes memory that the pass over the rows has use for
+
+    target = target.resolve()
+    partial, earlier = (target.with_name(f".{target.name}.{secrets.token_hex(8)}") for _ in range(2))
+    try:
+        partial.mkdir(parents=True)
+        if graph is not None:
+            write_estimate(graph, partial)
+            draw_graph(graph, partial / "graph.png", title)
+        for name, table in tables.items():
+            table.to_csv(partial / name, index=not isinstance(table.index, pd.RangeIndex))
+        text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
+        (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
+        if target.exists():
+            os.rename(target, earlier)  # noqa: PTH104
+        os.rename(partial, target)  # noqa: PTH104
+    except OSError as error:
+        raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(earlier, ignore_errors=True)

@@ -1,0 +1,140 @@
+"""What a person is told of an estimate: the lines that dp-learn prints, and the title of its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dp_bundle import Bundle
+from dp_bundle.descriptors import describe_guarantee
+from dp_learn.learn import Learned
+from dp_learn.repair import RepairMethod
+
+if TYPE_CHECKING:
+    from dp_learn.alternatives import Alternative  # scikit-learn takes a second to import
+
+__all__ = ["describe_alternative", "describe_learned", "title_of"]
+
+_SHOWN_EDGES = 10
+_OF_PRECISION = " (of precision.csv; the tests have their own)"
+_ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
+
+
+def title_of(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle]) -> str:
+    """Return the title of the picture."""
+    names = " + ".join(
+        f"{bundle.release.dataset.title or bundle.release.dataset.name}, release {bundle.release.lineage.number}"
+        for bundle in bundles
+    )
+    drowned = summary["drowned_columns"]
+    left_out = f"; {len(drowned)} column(s) drowned" if drowned else ""
+    shown = (
+        f"edges at a false discovery rate of {summary['fdr']:g}" if summary["fdr"] else f"alpha {summary['alpha']:.3g}"
+    )
+    noise = "" if learned.noise_share is None else f", noise {np.median(learned.noise_share):.0%} of the variance"
+    return f"{names}\n{shown}{noise}{left_out}".replace("$", "\\$")
+
+
+def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle], target: Path) -> str:
+    """Return what dp-learn prints of a graph."""
+    lines = [line for bundle in bundles for line in _describe_bundle(bundle)]
+    if len(bundles) > 1:
+        weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
+        rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
+        lines.append(f"pooled for least variance as {rows}, with weights {weights}")
+    estimated = any(
+        bundle.release.guarantee is not None and bundle.release.guarantee.neighbours == "add-remove"
+        for bundle in bundles
+    )
+    lines.append(f"  {'about ' if estimated else ''}{summary['n_rows']} rows{_describe_noise(learned)}")
+    if summary["drowned_columns"]:
+        lines.append(f"  left out, as the noise drowns them: {_listed(summary['drowned_columns'])}")
+    lines += [f"  {sentence}" for sentence in (*_describe_definiteness(summary), *summary["notes"])]
+    lines.append(
+        f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
+        f"duality gap {summary['duality_gap']:.1e}{_OF_PRECISION if summary['fdr'] else ''}"
+    )
+    lines += _describe_edges(learned)
+    written = "edges.csv, precision.csv, covariance.csv, graph.graphml, graph.png, summary.json"
+    return "\n".join([*lines, f"wrote {target}/: {written}"])
+
+
+def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[Bundle], target: Path) -> str:
+    """Return what dp-learn prints of another estimator's result."""
+    lines = [line for bundle in bundles for line in _describe_bundle(bundle)]
+    if found.summary["drowned_columns"]:
+        lines.append(f"  left out, as the noise drowns them: {_listed(found.summary['drowned_columns'])}")
+    if found.summary["alpha"] is not None:
+        lines.append(f"  {estimator}, alpha = {found.summary['alpha']:.4g}")
+    written = ", ".join(sorted(path.name for path in target.iterdir()))
+    return "\n".join([*lines, *found.lines, f"wrote {target}/: {written}"])
+
+
+def _describe_bundle(bundle: Bundle) -> list[str]:
+    release = bundle.release
+    return [
+        f"{bundle.path}: release {release.lineage.number} of {release.dataset.name}, signed by {bundle.signer.name}, "
+        "verified",
+        f"  {describe_guarantee(release)[0]}",
+    ]
+
+
+def _describe_noise(learned: Learned) -> str:
+    text = ""
+    if learned.noise_share is not None:
+        share = 100 * learned.noise_share
+        text = (
+            f"; noise is {share.min():.0f} to {share.max():.0f} % of the published variances (median "
+            f"{np.median(share):.0f} %), and was subtracted"
+        )
+    if learned.typical_errors is not None:
+        noisy, clean = learned.typical_errors
+        text += f"; a correlation has a standard error of {noisy:.2g}, {clean:.2g} without the noise"
+    return text
+
+
+def _describe_definiteness(summary: dict[str, Any]) -> list[str]:
+    if summary["smallest_eigenvalue"] > -_ROUNDING:
+        return []
+    said = f"the debiased matrix is indefinite (smallest eigenvalue {summary['smallest_eigenvalue']:.3g})"
+    if summary["repair"] != RepairMethod.NONE:
+        return [
+            f"{said}, repaired by {summary['repair']}: no entry moved by more than {summary['repair_distance']:.3g}"
+        ]
+    return [f"{said}, solved as it is; the smallest alpha with a solution is {summary['smallest_solvable_alpha']:.3g}"]
+
+
+def _describe_edges(learned: Learned) -> list[str]:
+    edges, fdr = learned.estimate.edges(), learned.estimate.fdr
+    possible = len(learned.estimate.columns) * (len(learned.estimate.columns) - 1) // 2
+    found = f"  {len(edges)} of {possible} possible edges" + (f" at a false discovery rate of {fdr:g}" if fdr else "")
+    if not len(edges):
+        return [f"{found}{': none stands out from the noise' if fdr else ''}"]
+    if "ci_low" not in edges:
+        ranked = "the strongest"
+    elif fdr:
+        ranked = "the surest, without the penalty's shrinkage, with 95 % intervals"
+    else:
+        ranked = "the strongest; in brackets without the penalty's shrinkage, with 95 % intervals"
+    return [f"{found}; {ranked}:", *(_describe_edge(edge, fdr) for edge in edges.head(_SHOWN_EDGES).to_dict("records"))]
+
+
+def _describe_edge(edge: dict[Any, Any], fdr: float | None) -> str:
+    text = f"{edge['partial_correlation']:+.3f}"
+    if "ci_low" in edge:
+        low, high, estimate = edge["ci_low"], edge["ci_high"], edge["desparsified"]
+        interval = f"{estimate:+.3f}, {low:+.3f} to {high:+.3f}" if high - low < 2.0 else "the noise hides how strong"
+        text = f"({interval})" if fdr else f"{text} ({interval})"
+    return f"    {text}  {_shown(edge['source'])} -- {_shown(edge['target'])}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(_shown(name) for name in names[:_SHOWN_EDGES])
+    return shown if len(names) <= _SHOWN_EDGES else f"{shown} and {len(names) - _SHOWN_EDGES} more"
+
+
+def _shown(name: str) -> str:
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
