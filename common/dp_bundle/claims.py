@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING
 from scipy import special
 
 if TYPE_CHECKING:
-    from dp_bundle.manifest import Column, Cumulative, Guarantee, SecondMoments
+    from dp_bundle.columns import Column
+    from dp_bundle.manifest import Cumulative, Guarantee, SecondMoments
 
 __all__ = [
     "check_cumulative",

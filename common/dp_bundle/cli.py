@@ -10,14 +10,6 @@ import click
 
 from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
 from dp_bundle.console import answer, json_option, quiet_option, run, version_option
-from dp_bundle.descriptors import (
-    describe_bounds,
-    describe_guarantee,
-    describe_moments,
-    describe_noise,
-    describe_size,
-    describe_total,
-)
 from dp_bundle.errors import ParameterError
 from dp_bundle.keys import (
     DEFAULT_KEY,
@@ -29,6 +21,14 @@ from dp_bundle.keys import (
 )
 from dp_bundle.manifest import Statement
 from dp_bundle.signing import PublicKey
+from dp_bundle.statements import (
+    describe_bounds,
+    describe_guarantee,
+    describe_moments,
+    describe_noise,
+    describe_size,
+    describe_total,
+)
 from dp_bundle.trust import TrustStore
 
 BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -16,8 +16,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_bundle.columns import Column
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.manifest import Column
 
 __all__ = ["PartWriter", "batch_rows", "part_schema", "read_parts"]
 

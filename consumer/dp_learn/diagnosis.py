@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 from scipy.special import gammainccinv, gammaincinv
 
-from dp_bundle.manifest import Column
+from dp_bundle.columns import Column
 from dp_learn.moments import Moments
 
 __all__ = ["find_contradictions", "smallest_possible_eigenvalue"]

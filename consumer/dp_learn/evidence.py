@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.columns import Column
 from dp_bundle.errors import ParameterError
-from dp_bundle.manifest import Column
 from dp_bundle.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.debias import debias_covariance
 from dp_learn.linalg import FloatArray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.descriptors import describe_guarantee
+from dp_bundle.statements import describe_guarantee
 from dp_learn.learn import Learned
 from dp_learn.repair import RepairMethod
 

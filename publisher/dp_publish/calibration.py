@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from scipy import optimize
 
 from dp_bundle.claims import release_mu
+from dp_bundle.columns import Ball, Column
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import ORDER_PUBLIC, Ball, Column, Guarantee
+from dp_bundle.manifest import ORDER_PUBLIC, Guarantee
 from dp_bundle.noise import MIN_SIGMA
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.ledger import Cost

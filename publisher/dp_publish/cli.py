@@ -21,7 +21,8 @@ from dp_publish.columns import choose_columns, require_bounds
 from dp_publish.forecast import EVEN_SPREAD
 from dp_publish.ledger import Ledger
 from dp_publish.moments_calibration import set_mechanism
-from dp_publish.policy import Privacy, load_policy, policy_path, policy_template
+from dp_publish.policy import Privacy
+from dp_publish.policy_file import load_policy, policy_path, policy_template
 from dp_publish.release import publish
 from dp_publish.statements import describe_ledger, describe_receipt, ledger_document, receipt_document
 from dp_publish.table import open_table

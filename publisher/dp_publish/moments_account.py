@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 
 from dp_bundle.claims import mu_implied_by_epsilon
-from dp_bundle.manifest import NUMBER_PUBLIC, Column, EpsilonDelta, Guarantee
+from dp_bundle.columns import Column
+from dp_bundle.manifest import NUMBER_PUBLIC, EpsilonDelta, Guarantee
 from dp_publish.accounting import rho_for_mu
 from dp_publish.ledger import Cost
 from dp_publish.moments_calibration import MechanismSetting, mu_of_rows

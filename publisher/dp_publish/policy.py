@@ -6,32 +6,25 @@ unknown entry is an error, because a misspelt bound would be a missing one.
 
 from __future__ import annotations
 
-import json
 import math
-import tomllib
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Dataset
 from dp_bundle.model import Text
-from dp_publish.table import ColumnType
 
 __all__ = [
+    "STRENGTHS",
     "ColumnPolicy",
     "EntityUnit",
     "Mechanism",
     "Policy",
     "Privacy",
     "listed",
-    "load_policy",
-    "policy_path",
-    "policy_template",
 ]
 
-_STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
+STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
 _BY_EPSILON_DELTA = ("wishart", "sulq")
 Mechanism: TypeAlias = Literal[
     "auto",
@@ -91,7 +84,7 @@ class Privacy(_Model):
 
     @model_validator(mode="after")
     def _check(self) -> Privacy:
-        given = [name for name in _STRENGTHS if getattr(self, name) is not None]
+        given = [name for name in STRENGTHS if getattr(self, name) is not None]
         if len(given) != 1:
             found = "none of them" if not given else " and ".join(given)
             raise ValueError(f"give exactly one strength (mu, epsilon with delta, rho, sigma or snr_db), not {found}")
@@ -188,126 +181,9 @@ class Policy(_Model):
 
 
 _DEFAULT_COLUMN = ColumnPolicy()
-_DEFAULT_MU = 1.0
-
-
-def policy_path(data: Path) -> Path:
-    """Return where the policy of a data file or folder is expected: `data.policy.toml` beside it."""
-    return data.with_name(f"{data.stem if data.is_file() else data.name}.policy.toml")
-
-
-def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:
-    """Read a policy file, if there is one, and let options override its privacy section.
-
-    Parameters
-    ----------
-    path : Path or None
-        The TOML file; None for an empty policy. A policy without a strength protects at mu = 1.
-    default_name : str
-        The dataset's name if the file gives none.
-    overrides : dict
-        Entries of the privacy section that replace the file's. A strength among them replaces the file's strength.
-
-    Raises
-    ------
-    PolicyError
-        The file is unreadable, is not TOML, or says something that is not allowed.
-    """
-    document: dict[str, Any] = {}
-    if path is not None:
-        try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise PolicyError(f"the policy {path} is not valid TOML: {error}") from error
-    where = str(path) if path is not None else "given on the command line"
-    return _parse(document, where, default_name, overrides)
-
-
-def policy_template(source: str, default_name: str, types: dict[str, ColumnType]) -> str:
-    """Return a commented policy for a table, made from its column names and types alone.
-
-    Parameters
-    ----------
-    source : str
-        The data's name, for the heading.
-    default_name : str
-        The dataset's name.
-    types : dict
-        Each column's name and declared type, in order.
-    """
-    lines = [
-        f"# What dp-publish may do with {_quoted(source)}.",
-        "# Fill in the bounds. A guarantee rests on them, so take them from public knowledge (a scale's end points,",
-        "# a code book, physics), never from the data; values outside are clipped.",
-        "",
-        "[dataset]",
-        f"name = {_quoted(default_name)}   # the account that releases are charged to",
-        'title = ""',
-        'description = ""',
-        'license = ""',
-        'contact = ""',
-        "",
-        "[privacy]",
-        'unit = "row"   # what one person may change: a whole "row", only one "cell", or all rows of an entity:',
-        '# unit = { entity = "customer_id", max_rows = 10 }',
-        "mu = 1.0       # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0; snr_db = 20",
-        '# release = "covariance"   # second moments instead of rows: far more accurate at the same strength',
-        "# budget_mu = 3.0       # what all releases of this dataset may cost together",
-        "# bounds_share = 0.1    # the part of rho that finds, privately, the bounds that you leave out",
-    ]
-    for name, kind in types.items():
-        lines += ["", f"[columns.{_quoted(name)}]"]
-        if kind is ColumnType.OTHER:
-            lines.append("# not numeric: it is never published")
-            lines.append("drop = true")
-            continue
-        declared = {ColumnType.INTEGER: '"integer"', ColumnType.CONTINUOUS: '"continuous"'}.get(kind)
-        if declared is None:
-            lines.append('kind = "continuous"   # or "integer"; a text file does not say. Not numeric: drop = true')
-        else:
-            lines.append(f"kind = {declared}")
-        lines += [
-            "# bounds = [low, high]",
-            'unit = ""',
-            'description = ""',
-            'missing = "refuse"   # or "midpoint", or "drop" to leave out rows without a value',
-            "# drop = true",
-        ]
-    return "\n".join(lines) + "\n"
 
 
 def listed(names: list[str]) -> str:
     """Return the names for a message, the first eight of them."""
     shown = ", ".join(repr(name) for name in names[:8])
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
-
-
-def _parse(document: dict[str, Any], where: str, default_name: str, overrides: dict[str, Any]) -> Policy:
-    privacy = document.get("privacy", {})
-    if not isinstance(privacy, dict) or not isinstance(document.get("dataset", {}), dict):
-        raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
-    if "assumed" in document:
-        raise PolicyError(f"the policy {where} has an unknown entry: assumed")
-    if any(overrides.get(name) is not None for name in _STRENGTHS):
-        privacy = {name: value for name, value in privacy.items() if name not in (*_STRENGTHS, "delta")}
-    if overrides.get("release") == "rows":
-        privacy = {name: value for name, value in privacy.items() if name not in ("mechanism", "neighbours")}
-    privacy = {**privacy, **{name: value for name, value in overrides.items() if value is not None}}
-    assumed = not any(name in privacy for name in _STRENGTHS)
-    if assumed:
-        privacy["mu"] = _DEFAULT_MU
-    dataset = {"name": default_name, **document.get("dataset", {})}
-    try:
-        return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy, "assumed": assumed})
-    except ValidationError as error:
-        first = max(error.errors(), key=lambda found: len(found["loc"]))  # of a union, the branch that fits best
-        place = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise PolicyError(f"the policy {where}, at {place or 'its top level'}: {message}") from error
-
-
-def _quoted(text: str) -> str:
-    """Return a TOML basic string, which is a JSON string but for one control character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_bundle.arrays import to_arrow, to_numpy
+from dp_bundle.columns import Column, Noise
 from dp_bundle.errors import MissingValuesError, PrivacyError
-from dp_bundle.manifest import Column, Noise
 from dp_bundle.noise import MAX_SIGMA, MIN_SIGMA
 from dp_bundle.parts import part_schema
 from dp_publish.keystream import Keystream

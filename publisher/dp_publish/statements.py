@@ -6,10 +6,12 @@ import dataclasses
 import math
 from typing import Any
 
-from dp_bundle.descriptors import describe_bounds, describe_guarantee, describe_size, round_up
+from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Column, Cumulative, SecondMoments
-from dp_publish.forecast import EVEN_SPREAD, forecast, moments_error, scaled_variance, smallest_seen
+from dp_bundle.manifest import Cumulative, SecondMoments
+from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, round_up
+from dp_publish.forecast import EVEN_SPREAD, forecast
+from dp_publish.forecast.detection import moments_error, scaled_variance, smallest_seen
 from dp_publish.ledger import Entry, Ledger
 from dp_publish.policy import Policy, listed
 from dp_publish.release import Receipt

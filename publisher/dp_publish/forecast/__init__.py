@@ -1,4 +1,4 @@
-r"""What a researcher could still see at each strength of the noise, before anything is spent.
+"""What a researcher could still see at each strength of the noise, before anything is spent.
 
 The forecast knows the number of rows, the declared bounds and the policy, and no value. Three assumptions stand in for
 the values, and whoever shows a forecast shows them:
@@ -8,36 +8,14 @@ the values, and whoever shows a forecast shows them:
   (a denser graph, or unequal edges, needs more);
 * the second moments are taken about the middle of the bounds, where the columns have their means.
 
-**What is tested.** The desparsified estimate ``T = 2 Theta - Theta S Theta`` of Jankova & van de Geer (2015), with S
-the debiased covariance and Theta the graphical lasso's answer at the universal penalty ``sqrt(2 log p)`` standard
-errors, and the Benjamini-Hochberg rule at 5 %. In units of the signal's standard deviation Theta is close to I there,
-since the penalty holds back whatever is not far above the error, so that T_ij = -S_ij and A = Theta S~ Theta = S~, S~
-being the noisy covariance. With a noise-to-signal variance ratio r, ``a_ii = 1 + r`` and ``a_ij = rho``; the asymptotic
-variance ``(a_ii a_jj + a_ij^2) / n`` becomes
-
-    rows:            ((1 + r)^2 + rho^2) / n
-    second moments:  (1 + rho^2) / n + tau^2 / 2         tau: the noise on a variance; tau / sqrt 2: on a covariance
-
-and a pair is seen with 80 % power when rho is (z_t + z_0.8) such standard errors. Writing u for the variance at
-rho = 0 and z for z_t + z_0.8, ``rho = z sqrt(u / (1 - z^2 / n))``.
-
-**The threshold.** With m tests, m_1 = p/2 true edges and power b = 0.8, Benjamini-Hochberg at level q settles at the t
-that solves ``t = q R / m`` for R = m_1 b + (m - m_1) t rejections: ``t = q b m_1 / (m - q (m - m_1))``, two-sided.
-
-**Drowned columns.** A debiased variance has the standard error sqrt(2 u). Unless it is at most a fifth of the variance
-itself, columns can no longer be told from their noise, and the forecast says "nothing" whatever rho is.
+From which error which partial correlation is seen is in `detection`.
 
 **Release of second moments.** The mechanism's variance v of an entry beside the diagonal, in units of scaled columns,
 is that of the release (`moments_calibration`): the policy's own mechanism, or else Gaussian noise at the same mu. A
 column's scaled variance s is ``4 spread^2``, or ``R^2 / p`` where clipping rows to a radius R leaves less, so that a
-correlation near zero has the variance ``1 / n + v / (s n)^2``; tau^2 / 2 above is its second part. The noise on the
-means, squared, is left out. A cell is protected as its row is. Mechanisms whose noise has no variance of its own are
-forecast as laplace.
-
-References
-----------
-Benjamini & Hochberg (1995), JRSS B 57(1). Genovese & Wasserman (2002), JRSS B 64(3), for where its threshold settles.
-Jankova & van de Geer (2015), Confidence intervals for high-dimensional inverse covariance estimation, EJS 9.
+correlation near zero has the variance ``1 / n + v / (s n)^2``; tau^2 / 2 in `detection` is its second part. The noise
+on the means, squared, is left out. A cell is protected as its row is. Mechanisms whose noise has no variance of its own
+are forecast as laplace.
 """
 
 from __future__ import annotations
@@ -47,14 +25,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from scipy import special
-
 from dp_bundle.claims import release_mu
+from dp_bundle.columns import Column
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.manifest import Column
 from dp_publish.accounting import epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
 from dp_publish.calibration import calibrate
 from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
+from dp_publish.forecast.detection import moments_error, rows_needed, scaled_variance, smallest_seen
 from dp_publish.moments_calibration import MechanismSetting, entry_variance, set_mechanism, unit_mu_of
 from dp_publish.policy import EntityUnit, Policy, Privacy
 from dp_publish.privacy_curve import Loss, epsilon_of_unit
@@ -62,24 +39,16 @@ from dp_publish.privacy_curve import Loss, epsilon_of_unit
 __all__ = [
     "DELTA",
     "EVEN_SPREAD",
-    "FDR",
     "GRID",
-    "POWER",
     "TARGETS",
     "ForecastRow",
     "forecast",
-    "moments_error",
-    "scaled_variance",
-    "smallest_seen",
 ]
 
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
 EVEN_SPREAD = math.sqrt(1 / 12)  # standard deviation over width of values spread evenly within their bounds
 DELTA = 1e-6
-POWER = 0.8
-FDR = 0.05
-_CLEAR = 5.0  # standard errors that a debiased variance must stand clear of zero
 
 
 @dataclass(frozen=True)
@@ -178,7 +147,7 @@ def _forecast_one(
     scaled = scaled_variance(spread, setting.scaling.radius, setting.scaling.n_features)
     moment_noise = math.sqrt(variance) / scaled
     row_error, error = (1 + ratio) / math.sqrt(n_rows), moments_error(n_rows, variance, scaled)
-    z = _standard_errors_needed(len(columns))
+    n_columns = len(columns)
     return ForecastRow(
         mu=mu,
         epsilon=_epsilon(strength.unit_name, columns, max_rows, mu, setting) if with_epsilon else math.nan,
@@ -188,36 +157,16 @@ def _forecast_one(
         noise_to_signal=ratio,
         error_in_rows=row_error,
         error_in_moments=error,
-        seen_in_rows=_smallest_seen(z, n_rows, row_error**2),
-        seen_in_moments=_smallest_seen(z, n_rows, error**2),
-        rows_needed={rho: _rows_needed(z, rho, (1 + ratio) ** 2, 0.0) for rho in TARGETS if math.isfinite(z)},
-        rows_needed_for_moments={rho: _rows_needed(z, rho, 1.0, moment_noise) for rho in TARGETS if math.isfinite(z)},
+        seen_in_rows=smallest_seen(n_rows, n_columns, row_error),
+        seen_in_moments=smallest_seen(n_rows, n_columns, error),
+        rows_needed=_needed(n_columns, (1 + ratio) ** 2, 0.0),
+        rows_needed_for_moments=_needed(n_columns, 1.0, moment_noise),
     )
 
 
-def scaled_variance(spread: float, radius: float, n_features: int) -> float:
-    """Return the variance of a scaled column, rows being clipped to a radius, for an assumed spread of its values."""
-    return min(4 * spread**2, radius**2 / n_features)
-
-
-def moments_error(n_rows: int, off_diagonal_variance: float, scaled: float) -> float:
-    """Return the standard error of a correlation near zero from a covariance release.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    off_diagonal_variance : float
-        The noise's, on the sum of products of scaled columns.
-    scaled : float
-        The variance of a scaled column; see `scaled_variance`.
-    """
-    return math.sqrt(1 / n_rows + off_diagonal_variance / (scaled * n_rows) ** 2)
-
-
-def smallest_seen(n_rows: int, n_features: int, error: float) -> float | None:
-    """Return the smallest partial correlation that is seen where a correlation has this standard error, if any is."""
-    return _smallest_seen(_standard_errors_needed(n_features), n_rows, error**2)
+def _needed(n_columns: int, sampling: float, noise: float) -> dict[float, int]:
+    """Return how many rows each target takes; none for a single column, which has no edge."""
+    return {rho: rows_needed(n_columns, rho, sampling, noise) for rho in TARGETS if n_columns > 1}
 
 
 def _moments_setting(
@@ -235,15 +184,6 @@ def _gaussian_setting(n_features: int, max_rows: int, mu: float) -> MechanismSet
     return MechanismSetting("gaussian", "replace-one", scaling, max_rows, mu=mu)
 
 
-def _standard_errors_needed(n_features: int) -> float:
-    """Return z_t + z_0.8: how many standard errors an edge needs; infinite for a single column, which has no edge."""
-    m, m_1 = n_features * (n_features - 1) // 2, n_features // 2
-    if m == 0:
-        return math.inf
-    t = FDR * POWER * m_1 / (m - FDR * (m - m_1))
-    return float(special.ndtri(POWER) - special.ndtri(t / 2))
-
-
 def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, setting: MechanismSetting) -> float:
     if setting.mu is None and setting.epsilon is not None:  # pure, but for Wishart's own delta
         return setting.epsilon if (setting.delta or 0.0) <= DELTA else math.nan
@@ -256,26 +196,6 @@ def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, set
         for column in columns
     ]
     return epsilon_of_unit(unit, losses, DELTA, max_rows)
-
-
-def _smallest_seen(z: float, n_rows: int, variance: float) -> float | None:
-    """Return the smallest correlation seen, where a covariance near zero is estimated with `variance`."""
-    if n_rows <= z * z or 2 * variance * _CLEAR**2 > 1:
-        return None
-    rho = z * math.sqrt(variance / (1 - z * z / n_rows))
-    return rho if rho < 1 else None
-
-
-def _rows_needed(z: float, rho: float, sampling: float, noise: float) -> int:
-    """Return the smallest n at which rho is seen, the variance being ``sampling / n + noise^2 / n^2``."""
-    clear = 2 * _CLEAR**2
-    seen = _positive_root((z / rho) ** 2 * sampling + z * z, (z * noise / rho) ** 2)
-    return math.ceil(max(seen, _positive_root(clear * sampling, clear * noise**2)))
-
-
-def _positive_root(b: float, c: float) -> float:
-    """Return the positive solution of n^2 = b n + c."""
-    return 0.5 * (b + math.sqrt(b * b + 4 * c))
 
 
 def _width(column: Column, n_features: int) -> float:

@@ -18,7 +18,8 @@ from dp_bundle.errors import DataError, ParameterError, PrivacyError, SchemaErro
 from dp_publish.columns import choose_columns, require_bounds
 from dp_publish.forecast import EVEN_SPREAD, GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import paper_figures
-from dp_publish.policy import Policy, Privacy, load_policy, policy_path
+from dp_publish.policy import Policy, Privacy
+from dp_publish.policy_file import load_policy, policy_path
 from dp_publish.table import open_table
 
 __all__ = ["Plan", "count_rows", "make_plan"]

@@ -16,15 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_bundle.bundle import open_bundle, write_bundle
-from dp_bundle.descriptors import (
-    DESCRIPTORS,
-    DataMember,
-    describe_bounds,
-    describe_guarantee,
-    describe_noise,
-    round_up,
-)
-from dp_bundle.manifest import Ball, Column, EpsilonDelta, Guarantee, Noise, Release
+from dp_bundle.columns import Ball, Column, Noise
+from dp_bundle.descriptors import DESCRIPTORS, DataMember
+from dp_bundle.manifest import EpsilonDelta, Guarantee, Release
+from dp_bundle.statements import describe_bounds, describe_guarantee, describe_noise, round_up
 from dp_publish import Receipt
 
 MEMBERS = [DataMember("data/part-00000.parquet", 123, "a" * 64), DataMember("data/part-00001.parquet", 45, "b" * 64)]

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from dp_bundle.columns import Column, Noise
 from dp_bundle.errors import BundleFormatError, UnsupportedVersionError
-from dp_bundle.manifest import Column, EpsilonDelta, Noise, Release, Statement
+from dp_bundle.manifest import EpsilonDelta, Release, Statement
 
 COLUMNS = [
     {

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_bundle import parts
+from dp_bundle.columns import Column, Noise
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.manifest import Column, Noise
 from dp_bundle.parts import PartWriter, batch_rows, part_schema, read_parts
 
 FINE = Noise.rounded_gaussian(1.0, 2**-8)

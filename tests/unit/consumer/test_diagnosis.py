@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_bundle.manifest import Column, Noise
+from dp_bundle.columns import Column, Noise
 from dp_learn.diagnosis import find_contradictions, smallest_possible_eigenvalue
 from dp_learn.moments import batch_moments
 from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian

@@ -16,8 +16,8 @@ import pytest
 from scipy import stats
 
 import dp_publish.audit
+from dp_bundle.columns import Column, Noise
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.manifest import Column, Noise
 from dp_publish.audit import audit
 from dp_publish.audit.attack import Attack
 from dp_publish.audit.evidence import (

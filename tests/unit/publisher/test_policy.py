@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_bundle.errors import PolicyError, SchemaError
-from dp_publish.policy import ColumnPolicy, EntityUnit, Policy, load_policy, policy_path, policy_template
+from dp_publish.policy import ColumnPolicy, EntityUnit, Policy
+from dp_publish.policy_file import load_policy, policy_path, policy_template
 from dp_publish.table import ColumnType, open_table
 
 COVARIANCE = '[privacy]\nrelease = "covariance"\n'

@@ -1,0 +1,124 @@
+"""What a release says of itself to a person: its size, its noise, what it guarantees, and what all releases cost."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Context, Decimal
+
+from dp_bundle.columns import Column
+from dp_bundle.manifest import Guarantee, Release, SecondMoments
+
+__all__ = [
+    "describe_bounds",
+    "describe_guarantee",
+    "describe_moments",
+    "describe_noise",
+    "describe_size",
+    "describe_total",
+    "round_up",
+]
+
+_MARGIN = 1 - 4e-12  # what a stated number is above the exact one for safety (twice that for rho), and may not show
+
+
+def round_up(value: float, digits: int = 6) -> str:
+    """Return a privacy parameter for a person to read, with so many significant digits and never a smaller one."""
+    shown = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * _MARGIN))
+    return f"{float(shown):.{digits}g}"
+
+
+def describe_noise(column: Column) -> str:
+    """Return one phrase that says which noise a column carries."""
+    noise = column.cell_noise
+    if noise.distribution == "discrete-gaussian":
+        return f"discrete Gaussian, sigma {noise.sigma:.6g}, variance {noise.variance:.6g}"
+    return f"Gaussian, sigma {noise.sigma:.6g}, on a grid of {noise.granularity:.6g}, variance {noise.variance:.6g}"
+
+
+def describe_bounds(column: Column) -> str:
+    """Return one phrase that says what a column's values were clipped to, and how that was obtained."""
+    if column.ball is not None:
+        ball = column.ball
+        return f"rows within {ball.radius:g} scales of their centre; here centre {ball.center:g}, scale {ball.scale:g}"
+    if column.bounds is None:
+        return "not clipped"
+    found = " (found privately)" if column.bounds_obtained == "private-histogram" else ""
+    return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}"
+
+
+def describe_moments(moments: SecondMoments) -> list[str]:
+    """Return sentences that say what the matrix of a covariance release is, and which noise is on it."""
+    held = (
+        "A row is (z, c) with z_j = (x_j - center_j) / half_width_j from its column's bounds, shortened to a length "
+        f"of {moments.radius:.6g} where it is longer, and the constant c = {moments.constant:g}."
+    )
+    if moments.distribution is None:
+        return [held, f"The noise of the {moments.mechanism} mechanism does not act entry by entry."]
+    kind = {"rounded-gaussian": "Gaussian", "discrete-laplace": "Laplace", "wishart": "Wishart"}[moments.distribution]
+    noise = (
+        f"{kind} noise ({moments.mechanism}): variance {moments.diagonal_variance:.6g} on the diagonal and "
+        f"{moments.off_diagonal_variance:.6g} beside it, on a grid of {moments.granularity:.6g}"
+    )
+    return [held, f"{noise}, with a mean of {moments.bias:.6g} on the diagonal." if moments.bias else f"{noise}."]
+
+
+def describe_size(release: Release) -> str:
+    """Return one phrase that says how large the release is."""
+    if release.second_moments is None:
+        return f"{release.n_rows} rows, {len(release.columns)} columns"
+    protected = release.guarantee is not None and release.guarantee.neighbours == "add-remove"
+    about = "about (a noisy estimate) " if protected else ""
+    return f"second moments of {len(release.columns)} columns, over {about}{release.n_rows} rows; no rows"
+
+
+def describe_guarantee(release: Release) -> list[str]:
+    """Return sentences that say what the release guarantees, and what it does not."""
+    guarantee = release.guarantee
+    if guarantee is None:
+        lines = ["No privacy guarantee: the noise was scaled to the private data's own standard deviation."]
+        if release.conditional_mu is not None:
+            mu = round_up(release.conditional_mu)
+            lines.append(f"Had the same noise been fixed beforehand, one cell would be protected at mu = {mu}.")
+        return lines
+    strengths = [f"rho = {round_up(guarantee.rho)} (zero-concentrated differential privacy)"]
+    if guarantee.mu is not None:
+        strengths.insert(0, f"mu = {round_up(guarantee.mu)} (Gaussian differential privacy)")
+    if guarantee.epsilon is not None:
+        pure = "" if guarantee.excepted_delta else "pure "
+        strengths.insert(0, f"epsilon = {round_up(guarantee.epsilon)} ({pure}differential privacy)")
+    lines = [f"{_change(guarantee)} within the bounds changes the release by at most {', '.join(strengths)}."]
+    if guarantee.excepted_delta:
+        lines.append(f"All of that holds except with a probability of {round_up(guarantee.excepted_delta)}.")
+    if guarantee.epsilon_delta:
+        points = "; ".join(
+            f"epsilon = {round_up(point.epsilon, 4)} at delta = {round_up(point.delta)}"
+            for point in guarantee.epsilon_delta
+        )
+        lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
+    if guarantee.neighbours == "add-remove":
+        lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
+    if guarantee.public:
+        lines.append(f"Not protected: {', '.join(guarantee.public)}.")
+    return lines
+
+
+def _change(guarantee: Guarantee) -> str:
+    """Return what the guarantee says makes little difference."""
+    one = f"all rows of one {guarantee.entity!r}, at most {guarantee.max_rows} of them,"
+    if guarantee.neighbours == "add-remove":
+        return f"Adding or removing {one if guarantee.unit == 'entity' else 'one row'}"
+    if guarantee.unit == "entity":
+        return f"Replacing the content of {one}"
+    return f"Replacing one {guarantee.unit} by any other"
+
+
+def describe_total(release: Release) -> str:
+    """Return one sentence about the cost of all releases of the dataset so far."""
+    total = release.cumulative
+    part = f" (this one is partition {release.lineage.partition!r})" if release.lineage.partition else ""
+    if total.rho is None:
+        return f"{total.releases} release(s) of this dataset so far{part}, one of which at least states no guarantee."
+    spent = [f"rho = {round_up(total.rho)} per {total.unit}"]
+    spent += [f"rho = {round_up(rho)} per {unit}" for unit, rho in total.other_units_rho.items()]
+    mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "
+    but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
+    return f"{total.releases} release(s) of this dataset so far{part} cost {mu}{'; '.join(spent)} in all{but}."

@@ -1,0 +1,99 @@
+"""Which partial correlations are seen at which error of a correlation.
+
+**What is tested.** The desparsified estimate ``T = 2 Theta - Theta S Theta`` of Jankova & van de Geer (2015), with S
+the debiased covariance and Theta the graphical lasso's answer at the universal penalty ``sqrt(2 log p)`` standard
+errors, and the Benjamini-Hochberg rule at 5 %. In units of the signal's standard deviation Theta is close to I there,
+since the penalty holds back whatever is not far above the error, so that T_ij = -S_ij and A = Theta S~ Theta = S~, S~
+being the noisy covariance. With a noise-to-signal variance ratio r, ``a_ii = 1 + r`` and ``a_ij = rho``; the asymptotic
+variance ``(a_ii a_jj + a_ij^2) / n`` becomes
+
+    rows:            ((1 + r)^2 + rho^2) / n
+    second moments:  (1 + rho^2) / n + tau^2 / 2         tau: the noise on a variance; tau / sqrt 2: on a covariance
+
+and a pair is seen with 80 % power when rho is (z_t + z_0.8) such standard errors. Writing u for the variance at
+rho = 0 and z for z_t + z_0.8, ``rho = z sqrt(u / (1 - z^2 / n))``.
+
+**The threshold.** With m tests, m_1 = p/2 true edges and power b = 0.8, Benjamini-Hochberg at level q settles at the t
+that solves ``t = q R / m`` for R = m_1 b + (m - m_1) t rejections: ``t = q b m_1 / (m - q (m - m_1))``, two-sided.
+
+**Drowned columns.** A debiased variance has the standard error sqrt(2 u). Unless it is at most a fifth of the variance
+itself, columns can no longer be told from their noise, and the forecast says "nothing" whatever rho is.
+
+References
+----------
+Benjamini & Hochberg (1995), JRSS B 57(1). Genovese & Wasserman (2002), JRSS B 64(3), for where its threshold settles.
+Jankova & van de Geer (2015), Confidence intervals for high-dimensional inverse covariance estimation, EJS 9.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy import special
+
+__all__ = ["FDR", "POWER", "moments_error", "rows_needed", "scaled_variance", "smallest_seen"]
+
+POWER = 0.8
+FDR = 0.05
+_CLEAR = 5.0  # standard errors that a debiased variance must stand clear of zero
+
+
+def scaled_variance(spread: float, radius: float, n_features: int) -> float:
+    """Return the variance of a scaled column, rows being clipped to a radius, for an assumed spread of its values."""
+    return min(4 * spread**2, radius**2 / n_features)
+
+
+def moments_error(n_rows: int, off_diagonal_variance: float, scaled: float) -> float:
+    """Return the standard error of a correlation near zero from a covariance release.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    off_diagonal_variance : float
+        The noise's, on the sum of products of scaled columns.
+    scaled : float
+        The variance of a scaled column; see `scaled_variance`.
+    """
+    return math.sqrt(1 / n_rows + off_diagonal_variance / (scaled * n_rows) ** 2)
+
+
+def smallest_seen(n_rows: int, n_features: int, error: float) -> float | None:
+    """Return the smallest partial correlation that is seen where a correlation has this standard error, if any is."""
+    z, variance = _standard_errors_needed(n_features), error**2
+    if n_rows <= z * z or 2 * variance * _CLEAR**2 > 1:
+        return None
+    rho = z * math.sqrt(variance / (1 - z * z / n_rows))
+    return rho if rho < 1 else None
+
+
+def rows_needed(n_features: int, rho: float, sampling: float, noise: float) -> int:
+    """Return the smallest n at which rho is seen, the variance being ``sampling / n + noise^2 / n^2``.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns, at least 2.
+    rho : float
+        The partial correlation, in (0, 1).
+    sampling, noise : float
+        The two parts of the variance of a correlation near zero.
+    """
+    z = _standard_errors_needed(n_features)
+    clear = 2 * _CLEAR**2
+    seen = _positive_root((z / rho) ** 2 * sampling + z * z, (z * noise / rho) ** 2)
+    return math.ceil(max(seen, _positive_root(clear * sampling, clear * noise**2)))
+
+
+def _standard_errors_needed(n_features: int) -> float:
+    """Return z_t + z_0.8: how many standard errors an edge needs; infinite for a single column, which has no edge."""
+    m, m_1 = n_features * (n_features - 1) // 2, n_features // 2
+    if m == 0:
+        return math.inf
+    t = FDR * POWER * m_1 / (m - FDR * (m - m_1))
+    return float(special.ndtri(POWER) - special.ndtri(t / 2))
+
+
+def _positive_root(b: float, c: float) -> float:
+    """Return the positive solution of n^2 = b n + c."""
+    return 0.5 * (b + math.sqrt(b * b + 4 * c))
