@@ -134,6 +134,7 @@ def _same_noise_on_all_columns(
     return pa.RecordBatch.from_arrays([part.column(0) for part in single], names=batch.schema.names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["cell", "row"])
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0, 10.0])
 @pytest.mark.parametrize("kinds", KINDS)
@@ -158,6 +159,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["cell", "row"])
 @pytest.mark.parametrize("mu", [0.5, 3.0])
 @pytest.mark.parametrize(("fault", "where", "names"), FAULTS)

@@ -353,12 +353,14 @@ def with_rows_confused(evidence: Evidence) -> Evidence:
     return replace(evidence, same_rows=not evidence.same_rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ENTRY_CASES)
 def test_entries_vary_as_stated(case: str) -> None:
     """Over 2000 repetitions every entry has its stated variance within 4.5 standard errors."""
     assert np.abs(entry_scores(case, lambda evidence: evidence)).max() < 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "change"),
     [

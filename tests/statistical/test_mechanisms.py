@@ -76,6 +76,7 @@ def test_noise_has_its_mean_and_covariance(name: str) -> None:
         assert all(abs(_score(diagonal.mean(axis=1), factor * noisy.bias)) > LIMIT for factor in WRONG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "wishart"])
 def test_covariance_in_data_units_is_unbiased(name: str) -> None:
     """Over 400 releases the recovered mean and covariance of off-centre rows average to those of the rows."""

@@ -99,6 +99,7 @@ def _check_moments(sample: Sampler, pmf: Law, sigma: float) -> None:
         assert wrong[3] > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", SIGMAS)
 @pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
 def test_frequencies(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
