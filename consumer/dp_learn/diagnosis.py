@@ -1,10 +1,11 @@
-"""Whether the published rows agree with what the manifest says of their noise.
+"""Whether the published numbers agree with what the manifest says of their noise.
 
 A signature proves who said it, not that it is true. Three statements can be checked from the rows alone. Every value
 lies on the stated grid. The noise is there: whatever the data, adding Gaussian noise of variance v to a column cannot
 leave it a sample variance far below v, nor leave any combination of columns one far below the noise's own lower edge.
 Nor can a column vary more than its bounds and the noise together allow. In between, rows with more noise than stated
-cannot be told from rows with more variance.
+cannot be told from rows with more variance. Of second moments, too, entries lie on the grid, and none can be further
+from what rows within the ball add up to than the stated noise carries it.
 
 References
 ----------
@@ -20,12 +21,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh
-from scipy.special import gammainccinv, gammaincinv
+from scipy.special import gammainccinv, gammaincinv, ndtri
 
 from dp_bundle.columns import Column
+from dp_bundle.manifest import SecondMoments
 from dp_learn.moments import Moments
 
-__all__ = ["find_contradictions", "smallest_possible_eigenvalue"]
+__all__ = ["find_contradictions", "find_moment_contradictions", "smallest_possible_eigenvalue"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,6 +64,72 @@ def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str
     return found + _contradicting_noise(
         [columns[index].name for index in gaussian], covariance, variance, moments.n_rows
     )
+
+
+def find_moment_contradictions(
+    noise: SecondMoments, names: Sequence[str], matrix: Floats, n_rows: int, *, exact_count: bool
+) -> list[str]:
+    """Return the same for a covariance release; none where its noise does not act entry by entry.
+
+    With rows z in the ball of radius r and the box of half-width 1, a sum of squares is between 0 and n min(1, r^2),
+    and a sum of products of two columns at most n min(1, r^2 / 2) in size; of one with the constant c, n c min(1, r).
+
+    Parameters
+    ----------
+    noise : SecondMoments
+        What the manifest says of the matrix.
+    names : sequence of str
+        The columns, in the order of the matrix.
+    matrix : ndarray of shape (d, d)
+        The noisy sum as released, with the constant last where there is one.
+    n_rows : int
+        The number of rows, as stated.
+    exact_count : bool
+        Whether that is public and exact; sums have no upper limit otherwise.
+    """
+    if noise.distribution is None or noise.granularity is None:
+        return []
+    p, d = len(names), len(matrix)
+    noisy = np.ones((d, d), dtype=bool)
+    if d > p and exact_count:
+        noisy[p, p] = False
+    steps = matrix / noise.granularity
+    off_grid = int(np.count_nonzero(np.triu((steps != np.rint(steps)) & noisy)))
+    found = []
+    if off_grid:
+        found.append(f"{off_grid} of {d * (d + 1) // 2} entries are no multiple of {noise.granularity:g}")
+    on, beside = _moment_tails(noise, FALSE_ALARM / d**2)
+    squares = matrix.diagonal()[:p] - noise.bias
+    products = np.abs(matrix[:p, :p] - np.diag(matrix.diagonal()[:p])).max(axis=1)
+    radius = noise.radius
+    highest = n_rows * min(1.0, radius**2) + on if exact_count else math.inf
+    largest = n_rows * min(1.0, radius**2 / 2.0) + beside if exact_count else math.inf
+    with_constant = n_rows * noise.constant * min(1.0, radius) + beside if exact_count else math.inf
+    wrong = (squares < -on) | (squares > highest) | (products > largest)
+    if d > p:
+        wrong |= np.abs(matrix[:p, p]) > with_constant
+    if wrong.any():
+        outside = _named([names[index] for index in np.flatnonzero(wrong).tolist()])
+        found.append(f"sums over the rows with {outside} are beyond what the stated bounds and noise together allow")
+    return found
+
+
+def _moment_tails(noise: SecondMoments, chance: float) -> tuple[float, float]:
+    """Return what the noise of an entry on the diagonal, and beside it, exceeds in size with so small a chance.
+
+    Beside the diagonal of a Wishart matrix stands half the difference of two chi-squared numbers.
+    """
+    numbers, step = noise.parameters, noise.granularity or 0.0
+    if noise.distribution == "wishart":
+        half = numbers["degrees_of_freedom"] / 2.0
+        low, high = (2.0 * float(quantile(half, chance / 4.0)) for quantile in (gammaincinv, gammainccinv))
+        on, beside = max(high - 2.0 * half, 2.0 * half - low), (high - low) / 2.0
+        return numbers["scale"] * on + step, numbers["scale"] * beside + step
+    if noise.distribution == "discrete-laplace":
+        tail = numbers["scale"] * -math.log(chance) + step
+        return tail, tail
+    far = -float(ndtri(chance / 2.0))
+    return far * numbers["diagonal_sigma"] + step, far * numbers["off_diagonal_sigma"] + step
 
 
 def smallest_possible_eigenvalue(n_features: int, n_rows: int) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.diagnosis import find_contradictions
+from dp_learn.diagnosis import find_contradictions, find_moment_contradictions
 from dp_learn.evidence import Source
 from dp_learn.feasibility import smallest_solvable_alpha
 from dp_learn.fitting import Fit, Settings, fit_graph
@@ -21,7 +21,7 @@ from dp_learn.linalg import FloatArray, smallest_eigenvalue
 from dp_learn.refit import fit_for_inference
 from dp_learn.sample import Sample
 from dp_learn.selection import Selection
-from dp_learn.sources import RowSource, bundle_source, share_rows
+from dp_learn.sources import RowSource, bundle_source, counts_rows, share_rows
 from dp_learn.weighing import typical_errors
 
 __all__ = ["Learned", "learn_graph", "summarize"]
@@ -51,7 +51,7 @@ class Learned:
     smallest_alpha : float
         The smallest alpha that has a solution, on the scale of the penalty; 0 where every alpha has one.
     contradictions : list of str
-        A sentence for everything in which a bundle's rows contradict its manifest.
+        A sentence for everything in which a bundle contradicts its manifest.
     notes : list of str
         Sentences that a reader should know.
     """
@@ -227,10 +227,19 @@ def _smallest_alpha(fit: Fit, settings: Settings, eigenvalue: float) -> float:
 def _contradictions(bundles: Sequence[Bundle], sample: Sample) -> list[str]:
     found = []
     for bundle, source, moments in zip(bundles, sample.sources, sample.moments, strict=True):
+        release, sentences = bundle.release, []
         if isinstance(source, RowSource) and moments is not None:
-            described = {column.name: column for column in bundle.release.columns}
+            described = {column.name: column for column in release.columns}
             sentences = find_contradictions([described[name] for name in source.columns], moments)
-            found += [f"{bundle.path} contradicts its manifest: {sentence}" for sentence in sentences]
+        elif release.second_moments is not None:
+            sentences = find_moment_contradictions(
+                release.second_moments,
+                [column.name for column in release.columns],
+                bundle.second_moments(),
+                release.n_rows,
+                exact_count=counts_rows(bundle),
+            )
+        found += [f"{bundle.path} contradicts its manifest: {sentence}" for sentence in sentences]
     return found
 
 

@@ -20,7 +20,7 @@ from dp_learn.evidence import MomentSource, noise_fourth_cumulants
 from dp_learn.linalg import FloatArray
 from dp_learn.moments import Moments, bundle_matrices, fold_moments
 
-__all__ = ["CovarianceSource", "RowSource", "bundle_source", "share_rows", "table_rows"]
+__all__ = ["CovarianceSource", "RowSource", "bundle_source", "counts_rows", "share_rows", "table_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
             "some of the bundles are releases of the same rows and some of others, which cannot be weighed in one go: "
             "give releases of one dataset, or one release of each"
         )
-    if len({bundle.release.n_rows for bundle in bundles if _counts_rows(bundle)}) > 1:
+    if len({bundle.release.n_rows for bundle in bundles if counts_rows(bundle)}) > 1:
         raise SchemaError(
             "the bundles are releases of one dataset whose number of rows has changed in between, so that they share "
             "an unknown part of their rows: learn from the largest alone"
@@ -174,7 +174,7 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
     order = [*places, len(places)] if noise.constant else places
     bounds = np.array([column.bounds for column in chosen], dtype=float)
     centers, half_widths = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1], 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
-    counted = _counts_rows(bundle)
+    counted = counts_rows(bundle)
     mean, covariance, n_rows = mean_and_covariance(
         matrix[np.ix_(order, order)],
         centers,
@@ -202,7 +202,7 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
     )
 
 
-def _counts_rows(bundle: Bundle) -> bool:
+def counts_rows(bundle: Bundle) -> bool:
     """Return whether a bundle states its number of rows, rather than an estimate of it."""
     guarantee = bundle.release.guarantee
     return guarantee is None or guarantee.neighbours == "replace-one"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
+from dp_bundle.bundle import write_bundle
 from dp_bundle.errors import BudgetExceededError
 from dp_learn import DebiasedGraphicalLasso, learn_graph
 from dp_learn.sample import Sample
@@ -113,6 +118,31 @@ def test_commands_take_it_like_rows_and_pool_both(
     assert folds.returncode == 4
     assert "a covariance release has no rows" in folds.stderr
     assert command("dp-learn", "moments.tar", "--estimator", "ridge", "--out", "ridge").returncode == 0
+
+
+def test_a_matrix_that_contradicts_its_manifest_is_reported(
+    tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey, command: Run
+) -> None:
+    """A well-signed bundle with a sum of squares above the number of its rows is learned from, with a warning."""
+    path = publish(table, policy_for(unit="row", release="covariance", mu=1.0), out=tmp_path / "m.tar", key=key).path
+    assert command("dp-learn", path).stderr == ""
+    with open_bundle(path) as bundle, tarfile.open(path) as archive:
+        release = bundle.release
+        member = archive.extractfile("data/covariance.parquet")
+        assert member is not None
+        entries = pq.read_table(io.BytesIO(member.read()))
+    values = entries.column("value").to_numpy().copy()
+    step = release.second_moments.granularity
+    values[0] = step * np.ceil(3 * N_ROWS / step)  # the first on the diagonal
+    changed = io.BytesIO()
+    pq.write_table(entries.set_column(2, entries.field(2), pa.array(values)), changed)
+    with (tmp_path / "altered.tar").open("wb") as file:
+        write_bundle(file, release, [changed], key)
+    learned = command("dp-learn", "altered.tar", "--alpha", "0.3")
+
+    assert learned.returncode == 0, learned.stderr
+    assert "warning: altered.tar contradicts its manifest: sums over the rows with v0 are beyond" in learned.stderr
+    assert json.loads((tmp_path / "altered.graph" / "summary.json").read_text())["contradictions"]
 
 
 def test_estimators_fit_a_covariance_bundle(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:

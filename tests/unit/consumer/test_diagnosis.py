@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from dp_bundle.columns import Column, Noise
-from dp_learn.diagnosis import find_contradictions, smallest_possible_eigenvalue
+from dp_bundle.manifest import SecondMoments
+from dp_learn.diagnosis import find_contradictions, find_moment_contradictions, smallest_possible_eigenvalue
 from dp_learn.moments import batch_moments
+from dp_publish.covariance.gaussian import release_gaussian
+from dp_publish.covariance.laplace import release_laplace
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.covariance.second_moments import moments_of_batch
+from dp_publish.covariance.wishart import release_wishart
 from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
 
 STEP = 2.0**-8
@@ -103,3 +109,74 @@ def test_the_edge_holds_in_simulation_and_is_not_idle() -> None:
     assert np.mean(smallest) == pytest.approx((1 - np.sqrt(0.1)) ** 2, rel=0.05)
     assert smallest_possible_eigenvalue(100, 1000) > 0.25
     assert smallest_possible_eigenvalue(100, 90) == 0
+
+
+MOMENT_BOUNDS = [(-1.0, 1.0)] * 3
+MECHANISMS = {
+    "gaussian": lambda moments: release_gaussian(moments, mu=1.0),
+    "laplace": lambda moments: release_laplace(moments, epsilon=1.0),
+    "wishart": lambda moments: release_wishart(moments, epsilon=1.0, delta=1e-6),
+}
+
+
+def released_moments(mechanism: str, rows: np.ndarray) -> tuple[SecondMoments, np.ndarray]:
+    """Release rows within the bounds, and return what the manifest would say, and the matrix."""
+    found = MECHANISMS[mechanism](moments_of_batch(rows, scaling_for(MOMENT_BOUNDS)))
+    return (
+        SecondMoments(
+            mechanism=found.mechanism,
+            radius=found.scaling.radius,
+            constant=found.scaling.constant,
+            granularity=found.granularity,
+            distribution=found.distribution,
+            parameters=found.parameters,
+            diagonal_variance=found.diagonal_variance,
+            off_diagonal_variance=found.off_diagonal_variance,
+            bias=found.bias,
+        ),
+        found.matrix,
+    )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("n_rows", [10, 5000])
+def test_true_second_moments_are_believed(mechanism: str, n_rows: int) -> None:
+    """Rows at a corner of their bounds, all of them alike, are the hardest of true cases; twenty releases pass."""
+    for _ in range(20):
+        noise, matrix = released_moments(mechanism, np.ones((n_rows, 3)))
+        assert find_moment_contradictions(noise, "abc", matrix, n_rows, exact_count=True) == []
+        noise, matrix = released_moments(mechanism, np.zeros((n_rows, 3)))
+        assert find_moment_contradictions(noise, "abc", matrix, n_rows, exact_count=True) == []
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_impossible_second_moments_are_found(mechanism: str) -> None:
+    """A sum of squares below zero or above the rows, too large a product or mean, and an entry off the grid."""
+    n_rows = 5000
+    noise, matrix = released_moments(mechanism, np.full((n_rows, 3), 0.5))
+    far = 40.0 * np.sqrt(noise.diagonal_variance)
+    step = noise.granularity
+    for (i, j), value in {
+        (1, 1): noise.bias - step * np.ceil(far / step),
+        (0, 0): step * np.ceil((noise.bias + n_rows + far) / step),
+        (0, 2): -step * np.ceil((n_rows + far) / step),
+        (1, 3): step * np.ceil((n_rows * noise.constant + far) / step),
+    }.items():
+        altered = matrix.copy()
+        altered[i, j] = altered[j, i] = np.rint(value / step) * step
+        (sentence,) = find_moment_contradictions(noise, "abc", altered, n_rows, exact_count=True)
+        assert sentence.startswith("sums over the rows with")
+        assert "abc"[i] in sentence
+    altered = matrix.copy()
+    altered[0, 1] = altered[1, 0] = altered[0, 1] + step / 4
+    (sentence,) = find_moment_contradictions(noise, "abc", altered, n_rows, exact_count=True)
+    assert sentence.startswith("1 of 10 entries are no multiple of")
+
+
+def test_a_noisy_count_sets_no_upper_limit() -> None:
+    """Where rows may come and go their number is noisy, and only negative sums of squares are impossible."""
+    noise, matrix = released_moments("gaussian", np.full((5000, 3), 0.5))
+    matrix = matrix + 1e6 * noise.granularity * (1 - np.eye(4))
+    assert find_moment_contradictions(noise, "abc", matrix, 10, exact_count=False) == []
+    np.fill_diagonal(matrix, -(2.0**20) * noise.granularity * np.ceil(1 / noise.granularity))
+    assert len(find_moment_contradictions(noise, "abc", matrix, 10, exact_count=False)) == 1
