@@ -175,7 +175,8 @@ def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormE
     """Return the errors of the pooled forms from each source's `row_errors`.
 
     Sources of independent rows add up by their squared weights. For releases of the same rows, the sampling part is
-    the mean over the releases of what is left after subtracting the mechanism's part, which is known, and counts once.
+    what is left after subtracting the mechanism's part, which is known, and counts once: the mean over the releases by
+    their squared weights, as what is left varies with the square of the mechanism's part.
     """
     if len(errors) != len(evidence.sources):
         raise ParameterError("errors", f"one for each of {len(evidence.sources)} sources", len(errors))
@@ -183,11 +184,18 @@ def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormE
     if not evidence.same_rows:
         return _sum([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
     c = clean_forms(evidence, b)
-    noise = _sum([_mechanism_of(source, c, b) for source in evidence.sources])
-    sampling = (_sum(list(errors)) + noise.times(-1.0)).times(1.0 / len(errors))
-    # A difference of estimates may be negative although a variance is not.
-    clipped = FormErrors(np.maximum(sampling.products, 0.0), sampling.crossed, np.maximum(sampling.squares, 0.0))
-    return clipped + mechanism_errors(evidence, b)
+    left = [
+        (error + _mechanism_of(source, c, b).times(-1.0)).times(factor / sum(squared))
+        for error, source, factor in zip(errors, evidence.sources, squared, strict=True)
+    ]
+    return _possible(_sum(left)) + mechanism_errors(evidence, b)
+
+
+def _possible(errors: FormErrors) -> FormErrors:
+    """Return the errors with no variance below zero, as a difference of estimates may have, and none along any r."""
+    products, squares = np.maximum(errors.products, 0.0), np.maximum(errors.squares, 0.0)
+    most = 2.0 * np.sqrt(products * squares)
+    return FormErrors(products, np.clip(errors.crossed, -most, most), squares)
 
 
 def _sampling_factor(evidence: Evidence) -> float:

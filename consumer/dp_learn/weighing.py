@@ -34,7 +34,8 @@ def pool_sources(
     With r_k the mean over i < j of Var S^_k,ij / (S^_ii S^_jj), the weights are w_k = (1/r_k) / sum_l (1/r_l). For
     releases of the same rows the sampling error is common to all whatever their weights, and r_k is the mechanism's
     part of the variance alone; sources without noise then share all the weight. S^ is first taken with weights n_k - 1,
-    and columns that the noise drowns in it are left out of the mean.
+    or from one source if more columns stand clear of its noise, and columns that the noise drowns in it are left out of
+    the mean.
 
     Parameters
     ----------
@@ -50,16 +51,20 @@ def pool_sources(
     ParameterError
         The sources do not fit together.
     """
-    first = combine_sources(columns, sources, [source.n_rows - 1 for source in sources], same_rows=same_rows)
+    by_rows = combine_sources(columns, sources, [source.n_rows - 1 for source in sources], same_rows=same_rows)
+    if len(sources) == 1:
+        return by_rows
+    alone = [combine_sources(columns, sources, one.tolist(), same_rows=same_rows) for one in np.eye(len(sources))]
+    first = max([by_rows, *alone], key=lambda evidence: int(_is_clear(evidence).sum()))
     clear = _is_clear(first)
-    if len(sources) == 1 or clear.sum() < 2:
+    if clear.sum() < 2:
         return first
     eye, s = np.eye(len(columns)), np.diagonal(first.covariance)
     upper = np.triu_indices(int(clear.sum()), 1)
     costs = []
     for source in sources:
-        alone = replace(first, sources=(source,), weights=(1.0,))
-        variances = mechanism_errors(alone, eye).products if same_rows else form_variances(alone, eye)
+        own = replace(first, sources=(source,), weights=(1.0,))
+        variances = mechanism_errors(own, eye).products if same_rows else form_variances(own, eye)
         costs.append(float(np.mean((variances / np.outer(s, s))[np.ix_(clear, clear)][upper])))
     cost = np.array(costs)
     weights = 1.0 / cost if (cost > 0).all() else (cost == 0).astype(float)

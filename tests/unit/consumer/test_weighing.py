@@ -59,6 +59,17 @@ def test_drowned_columns_do_not_decide() -> None:
     np.testing.assert_allclose(pool_sources("abcd", drowned).weights, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("same_rows", [False, True])
+def test_a_source_of_noise_does_not_drown_another(*, same_rows: bool) -> None:
+    """Where one source is noise alone and the other shows all columns, the other has the weight."""
+    noise = np.random.default_rng(0).normal(size=(80, 3)) * 1e4
+    drowned = Source(80, np.cov(noise.T), np.full(3, 1e8), np.zeros(3))
+    pooled = pool_sources("abc", [drowned, make_source(80, [0.1, 0.1, 0.1])], same_rows=same_rows)
+
+    assert pooled.weights[1] > 0.999_999
+    assert clear_columns(pooled)[1] == ()
+
+
 def test_one_source_and_all_columns_drowned_still_have_weights() -> None:
     """One source has weight 1, and sources of noise alone are weighted by their rows."""
     noise = [Source(n, np.eye(2), np.ones(2), np.zeros(2)) for n in (101, 301)]
