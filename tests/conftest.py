@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import subprocess
 import sys
@@ -20,8 +22,30 @@ from dp_bundle.signing import load_private_key
 from dp_learn.cli import cli as dp_learn
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli import cli as dp_publish
+from dp_publish.keystream import SecureKeystream
 
 COMMANDS = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run draw new noise."""
+    parser.addoption("--fresh-noise", action="store_true", help="draw new noise, not the same in every run of a test")
+
+
+@pytest.fixture(autouse=True)
+def repeatable_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a test the same noise in every run, so that a failure can be repeated.
+
+    Commands in processes of their own draw new noise always, and every test does with --fresh-noise.
+    """
+    if request.config.getoption("fresh_noise"):
+        return
+    numbers = itertools.count()
+
+    def key_and_counter(_: SecureKeystream) -> tuple[bytes, bytes]:
+        return hashlib.sha256(f"{request.node.nodeid} {next(numbers)}".encode()).digest(), bytes(16)
+
+    monkeypatch.setattr(SecureKeystream, "_key_and_counter", key_and_counter)
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,11 @@ NIST_OUTPUT = bytes.fromhex(
 )
 
 
+@pytest.fixture(autouse=True)
+def repeatable_noise() -> None:
+    """Leave the keystream as it is: it is what these tests are about."""
+
+
 def _bytes(stream: keystream.Keystream, n: int) -> bytes:
     buffer = np.empty(n, dtype=np.uint8)
     stream.fill(buffer)
