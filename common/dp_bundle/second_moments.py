@@ -39,7 +39,9 @@ class SecondMoments(Model):
     `rounded-gaussian`: N(0, sigma^2), rounded to a multiple of `granularity`, with `diagonal_sigma` and
     `off_diagonal_sigma`. `discrete-laplace`: a multiple k of `granularity` with probability proportional to
     exp(-|k| `granularity` / `scale`). `wishart`: `scale` G^T G, G having `degrees_of_freedom` rows of standard normal
-    numbers; rounded. None: the noise does not act entry by entry, and no number of it is known.
+    numbers; rounded. None: the noise does not act entry by entry, and no number of it is known. Then the publisher may
+    state an estimate, of no part in the guarantee, of the root mean square error of the columns' entries on the
+    diagonal and beside it.
     """
 
     mechanism: Literal["gaussian", "laplace", "wishart", "eigenvectors", "sulq", "kapralov-talwar"]
@@ -51,6 +53,8 @@ class SecondMoments(Model):
     diagonal_variance: Positive | None = None
     off_diagonal_variance: Positive | None = None
     bias: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    estimated_diagonal_error: Positive | None = None
+    estimated_off_diagonal_error: Positive | None = None
 
     @property
     def square(self) -> float:
@@ -70,6 +74,9 @@ class SecondMoments(Model):
         given = (self.granularity, self.diagonal_variance, self.off_diagonal_variance)
         if any((value is None) != (self.distribution is None) for value in given):
             raise ValueError("granularity and variances are stated exactly where noise acts entry by entry")
+        estimated = {self.estimated_diagonal_error is None, self.estimated_off_diagonal_error is None}
+        if estimated != {True} and (self.distribution is not None or estimated != {False}):
+            raise ValueError("errors are estimated in pairs, and only where noise does not act entry by entry")
         if self.granularity is not None and math.frexp(self.granularity)[0] != 0.5:
             raise ValueError("the granularity is not a power of two")
         exact = self._exact()

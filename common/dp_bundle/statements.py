@@ -52,7 +52,12 @@ def describe_moments(moments: SecondMoments) -> list[str]:
         f"of {moments.radius:.6g} where it is longer, and the constant c = {moments.constant:g}."
     )
     if moments.distribution is None:
-        return [held, f"The noise of the {moments.mechanism} mechanism does not act entry by entry."]
+        said = f"The noise of the {moments.mechanism} mechanism does not act entry by entry"
+        on, beside = moments.estimated_diagonal_error, moments.estimated_off_diagonal_error
+        if on is None or beside is None:
+            return [held, f"{said}."]
+        errors = f"{on:.3g} on the diagonal and {beside:.3g} beside it"
+        return [held, f"{said}; errors are about {errors}, as the publisher estimates them."]
     kind = {"rounded-gaussian": "Gaussian", "discrete-laplace": "Laplace", "wishart": "Wishart"}[moments.distribution]
     noise = (
         f"{kind} noise ({moments.mechanism}): variance {moments.diagonal_variance:.6g} on the diagonal and "

@@ -77,9 +77,12 @@ class MomentSource:
     constant : float
         c; 0 if the sum was released without a constant coordinate.
     diagonal_variance, off_diagonal_variance : float or None
-        The variance of the noise on the sum, uncorrelated between entries; None if it does not act entry by entry.
+        The variance of the noise on the sum, uncorrelated between entries; None if nothing is known of it.
     exact_count : bool
         Whether the constant's own entry, which counts the rows, is exact.
+    estimated : bool
+        Whether the noise does not act entry by entry, and its variances are the publisher's estimates of the mean
+        squared errors: good enough to choose by, but of no known law.
     """
 
     n_rows: int
@@ -90,6 +93,7 @@ class MomentSource:
     diagonal_variance: float | None
     off_diagonal_variance: float | None
     exact_count: bool = True
+    estimated: bool = False
 
     def keep(self, kept: npt.NDArray[np.int64]) -> MomentSource:
         """Return the source on some of its columns."""
@@ -125,6 +129,12 @@ class Evidence:
     sources: tuple[Source | MomentSource, ...]
     weights: tuple[float, ...] = (1.0,)
     same_rows: bool = False
+
+    @property
+    def has_error_law(self) -> bool:
+        """Whether the errors of all sources are stated, rather than estimated or unknown: intervals need that."""
+        moments = [source for source in self.sources if isinstance(source, MomentSource)]
+        return not any(source.estimated or source.diagonal_variance is None for source in moments)
 
     @property
     def deviations(self) -> FloatArray:

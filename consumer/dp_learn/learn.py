@@ -179,6 +179,8 @@ def summarize(learned: Learned, bundles: Bundle | Sequence[Bundle]) -> dict[str,
 
 def _infer(sample: Sample, fit: Fit) -> tuple[EdgeInference, list[str]]:
     """Return the tests of all pairs, with errors from the rows themselves, and sentences on what they rest on."""
+    if not fit.evidence.has_error_law:
+        raise EstimationError("the errors of a release have no known law, so there are no intervals and no tests")
     fewest = min(source.n_rows for source in fit.evidence.sources)
     if fewest < FEWEST_ROWS:
         raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")

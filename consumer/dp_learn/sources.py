@@ -195,11 +195,16 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
             half_widths,
             (mean - centers) / half_widths,
             noise.constant,
-            noise.diagonal_variance,
-            noise.off_diagonal_variance,
+            noise.diagonal_variance or _square(noise.estimated_diagonal_error),
+            noise.off_diagonal_variance or _square(noise.estimated_off_diagonal_error),
             exact_count=counted,
+            estimated=noise.estimated_diagonal_error is not None,
         ),
     )
+
+
+def _square(error: float | None) -> float | None:
+    return None if error is None else error * error
 
 
 def counts_rows(bundle: Bundle) -> bool:

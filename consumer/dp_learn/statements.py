@@ -92,7 +92,9 @@ def _describe_noise(learned: Learned) -> str:
         )
     if learned.typical_errors is not None:
         noisy, clean = learned.typical_errors
-        text += f"; a correlation has a standard error of {noisy:.2g}, {clean:.2g} without the noise"
+        known = learned.fit.evidence.has_error_law
+        said = "a standard error of" if known else "an error, as the publisher estimates it, of about"
+        text += f"; a correlation has {said} {noisy:.2g}, {clean:.2g} without the noise"
     return text
 
 

@@ -223,8 +223,8 @@ def _moment_noise(source: MomentSource, c: FloatArray, b: FloatArray) -> FormErr
     t, u = source.off_diagonal_variance, source.diagonal_variance
     if t is None or u is None:
         raise EstimationError(
-            "the release's mechanism states no noise for single entries, so there are no standard errors, nor what "
-            "rests on them: EBIC (give --alpha), --fdr, --weights noise, and pooling"
+            "the release states no noise for single entries, nor an estimate of it, so there are no standard errors, "
+            "nor what rests on them: EBIC (give --alpha), --fdr, --weights noise, and pooling"
         )
     scaled = b * source.half_widths
     if source.constant:

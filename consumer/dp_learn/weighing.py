@@ -177,9 +177,12 @@ def clear_columns(evidence: Evidence) -> tuple[npt.NDArray[np.int64], tuple[str,
 
 
 def _is_clear(evidence: Evidence) -> npt.NDArray[np.bool_]:
-    """Return which variances are clearly positive; simply positive where the noise on single entries is not known."""
+    """Return which variances are clearly positive.
+
+    Simply positive is enough where the noise does not act entry by entry: nothing is subtracted there.
+    """
     variances = np.diagonal(evidence.covariance)
-    if any(isinstance(source, MomentSource) and source.diagonal_variance is None for source in evidence.sources):
+    if not evidence.has_error_law:
         return np.asarray(variances > 0.0)
     nothing = replace(evidence, covariance=np.zeros_like(evidence.covariance))
     doubt = 2.0 * np.sqrt(np.diagonal(mechanism_errors(nothing, np.eye(len(evidence.columns))).products))

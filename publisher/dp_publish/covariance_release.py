@@ -18,6 +18,7 @@ from dp_bundle.triangle import stated_rows, write_triangle
 from dp_publish.contents import Contents, NewFile, Progress, Read
 from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.second_moments import SecondMoments, merge, moments_of_batch
+from dp_publish.covariance.typical_error import estimate_errors
 from dp_publish.keystream import Keystream
 from dp_publish.ledger import Cost
 from dp_publish.moments_account import cost_of_moments, guarantee_of_moments, moment_columns
@@ -81,7 +82,8 @@ class CovarianceMaker:
         self.told = self._setting.mechanism in _MAY_GIVE_UP
         noisy = draw_moments(self._setting, moments, keystream)
         self.told = False
-        stated = state_moments(noisy)
+        errors = estimate_errors(noisy, lambda sums: draw_moments(self._setting, sums, keystream))
+        stated = state_moments(noisy, errors)
         n_rows = noisy.n_rows or stated_rows(noisy.matrix, stated.constant, stated.bias)
         file = new_file()
         write_triangle(noisy.matrix, [*self._kinds, CONSTANT_LABEL], file)
@@ -111,8 +113,9 @@ class CovarianceMaker:
         return n_rows
 
 
-def state_moments(noisy: NoisyMoments) -> StatedMoments:
-    """Return what a manifest says of noisy second moments."""
+def state_moments(noisy: NoisyMoments, errors: tuple[float, float] | None = None) -> StatedMoments:
+    """Return what a manifest says of noisy second moments, and of their errors as `estimate_errors` gives them."""
+    on, beside = errors or (None, None)
     return StatedMoments.model_validate(
         {
             "mechanism": noisy.mechanism,
@@ -124,6 +127,8 @@ def state_moments(noisy: NoisyMoments) -> StatedMoments:
             "diagonal_variance": noisy.diagonal_variance,
             "off_diagonal_variance": noisy.off_diagonal_variance,
             "bias": noisy.bias,
+            "estimated_diagonal_error": on,
+            "estimated_off_diagonal_error": beside,
         }
     )
 

@@ -100,9 +100,13 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
 
 def _covariance_verdict(n_rows: int, n_features: int, moments: SecondMoments) -> list[str]:
     """Say what a covariance release is good for, from bounds and noise alone."""
-    if moments.off_diagonal_variance is None:
-        return ["error bars: a reader gets none, as this mechanism's noise does not act entry by entry"]
     scaled = scaled_variance(EVEN_SPREAD, moments.radius, n_features)
+    if moments.off_diagonal_variance is None:
+        lines = ["error bars: a reader gets none, as this mechanism's noise does not act entry by entry"]
+        if moments.estimated_off_diagonal_error is not None:
+            error = moments_error(n_rows, moments.estimated_off_diagonal_error**2, scaled)
+            lines.append(f"forecast: if values fill their bounds evenly, a correlation is off by about {error:.2g}")
+        return lines
     error = moments_error(n_rows, moments.off_diagonal_variance, scaled)
     seen = smallest_seen(n_rows, n_features, error)
     shown = "" if seen is None else f", and partial correlations from about {seen:.2g} on can be seen"

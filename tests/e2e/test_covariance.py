@@ -76,7 +76,26 @@ def test_every_mechanism_is_published_and_read(
     entrywise = mechanism not in {"eigenvectors", "kapralov-talwar"}
     assert (learned.estimate.inference is not None) == entrywise
     if not entrywise:
-        assert "states no noise for single entries" in learned.notes[0]
+        assert "have no known law" in learned.notes[0]
+
+
+@pytest.mark.parametrize("mechanism", ["eigenvectors", "kapralov-talwar"])
+def test_alpha_is_chosen_from_estimated_errors(
+    mechanism: str, tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey, command: Run
+) -> None:
+    """Where the noise does not act entry by entry, dp-learn chooses alpha all the same, and refuses to test."""
+    policy = policy_for(unit="row", release="covariance", mechanism=mechanism, epsilon=500.0)
+    stated = publish(table, policy, out=tmp_path / "chain.tar", key=key).release.second_moments
+    graph = command("dp-learn", "chain.tar", "--json")
+    tested = command("dp-learn", "chain.tar", "--fdr", "0.05", "--out", "tested")
+
+    assert stated is not None
+    assert stated.estimated_off_diagonal_error is not None
+    assert graph.returncode == 0, graph.stderr
+    edges = pd.read_csv(tmp_path / "chain.graph" / "edges.csv")
+    assert {*zip(edges["source"], edges["target"], strict=True)} == EDGES
+    assert tested.returncode == 4
+    assert "no known law" in tested.stderr
 
 
 def test_errors_are_those_of_many_releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:

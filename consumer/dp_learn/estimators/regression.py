@@ -146,7 +146,7 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
         penalty (alpha times the squared coefficients of the predictors in units of their deviations, times the
         target's variance), exceeds its minimum (see `gradient_error`); by Markov's inequality it is
         20 times as much with a chance of at most 5 %. inf where alpha is 0 and there is noise,
-        NaN for a release that states no noise for single entries.
+        NaN for a release that states no variance of its noise.
     drowned_ : tuple of str
         Columns without variance beyond the noise, which nothing can be predicted from: their coefficients are zero.
     n_features_in_, feature_names_in_
@@ -206,10 +206,9 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
         self.intercept_ = float(location[-1] - location[:-1] @ self.coef_)
 
     def _bound_excess(self, evidence: Evidence, coefficients: FloatArray, units: FloatArray) -> float:
-        try:
-            error = gradient_error(evidence, len(units) - 1, coefficients, units)
-        except EstimationError:  # a release whose mechanism states no noise for single entries
+        if not evidence.has_error_law:
             return math.nan
+        error = gradient_error(evidence, len(units) - 1, coefficients, units)
         if error == 0.0:
             return 0.0
         return error * error / self.alpha_ if self.alpha_ > 0.0 else math.inf

@@ -100,8 +100,9 @@ def release_eigenvectors(
     shares = shares / shares.sum() * (epsilon / 2)
     kappas = np.append(shares, 0.0)[:d] * _exponent(neighbours, tight)
     coefficients = _expected_scores(noisy, kappas) if tight else noisy
-    matrix = _project_and_sample(exact, coefficients, kappas, rng)
-    return _noisy_moments(matrix, moments, "eigenvectors", epsilon, neighbours)
+    u = _sample_basis(exact, kappas, rng)
+    matrix, unshrunk = ((u.T * weights) @ u for weights in (coefficients, noisy))
+    return _noisy_moments(matrix, unshrunk, moments, "eigenvectors", epsilon, neighbours)
 
 
 def release_kapralov_talwar(
@@ -123,7 +124,7 @@ def release_kapralov_talwar(
         u = vectors @ sample_bingham(kappa * eigenvalues, rng)
         part = eigenvalue * np.outer(u, u)
         rest, total = rest - part, total + part
-    return _noisy_moments(total, moments, "kapralov-talwar", epsilon, neighbours)
+    return _noisy_moments(total, total, moments, "kapralov-talwar", epsilon, neighbours)
 
 
 def _is_tight(sensitivity: str) -> bool:
@@ -185,22 +186,19 @@ def _expected_scores(eigenvalues: NDArray[np.float64], kappas: NDArray[np.float6
     return np.array(scores)
 
 
-def _project_and_sample(
-    matrix: NDArray[np.float64], coefficients: NDArray[np.float64], kappas: NDArray[np.float64], rng: Keystream
-) -> NDArray[np.float64]:
-    """Return sum_i coefficients_i u_i u_i^T, every u_i drawn from the complement of those before it."""
-    total = np.zeros_like(matrix)
+def _sample_basis(matrix: NDArray[np.float64], kappas: NDArray[np.float64], rng: Keystream) -> NDArray[np.float64]:
+    """Return the u_i as rows, each drawn from the complement of those before it."""
+    drawn = []
     basis = np.eye(len(matrix))
-    for coefficient, kappa in zip(coefficients, kappas, strict=True):
+    for kappa in kappas:
         spectrum, vectors = np.linalg.eigh(matrix)
         basis = basis @ vectors
         g = sample_bingham(kappa * spectrum, rng)
-        u = basis @ g
-        total += coefficient * np.outer(u, u)
+        drawn.append(basis @ g)
         complement = _complement(g)
         matrix = complement.T @ (spectrum[:, None] * complement)
         basis = basis @ complement
-    return total
+    return np.array(drawn)
 
 
 def _complement(g: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -212,7 +210,12 @@ def _complement(g: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _noisy_moments(
-    matrix: NDArray[np.float64], moments: SecondMoments, mechanism: str, epsilon: float, neighbours: str
+    matrix: NDArray[np.float64],
+    unshrunk: NDArray[np.float64],
+    moments: SecondMoments,
+    mechanism: str,
+    epsilon: float,
+    neighbours: str,
 ) -> NoisyMoments:
     public_rows = neighbours == "replace-one"
     scaled = 0.5 * (matrix + matrix.T) * moments.scaling.square
@@ -229,4 +232,5 @@ def _noisy_moments(
         off_diagonal_variance=None,
         bias=0.0,
         cost=Cost(mu_implied_by_epsilon(epsilon), epsilon, 0.0),
+        unshrunk=unshrunk * moments.scaling.square,
     )

@@ -67,6 +67,9 @@ class NoisyMoments:
         The mean of the noise is this multiple of the identity (constant's entry apart if exact): subtract it.
     cost : Cost
         The guarantee.
+    unshrunk : ndarray of float64, shape (d, d), or None
+        Where the noise does not act entry by entry: the matrix before what was done against its noise on average, from
+        which the mechanism's error is estimated. It is as private as `matrix`.
     """
 
     matrix: NDArray[np.float64] = field(repr=False)
@@ -81,6 +84,7 @@ class NoisyMoments:
     off_diagonal_variance: float | None
     bias: float
     cost: Cost
+    unshrunk: NDArray[np.float64] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ WISHART = {
     "bias": 240.0,
 }
 EIGENVECTORS = {"mechanism": "eigenvectors", "radius": 1.0, "constant": 0.5, "bias": 0.0}
+ERRORS = {"estimated_diagonal_error": 3.0, "estimated_off_diagonal_error": 2.0}
 MU = {"mu": 1.4143, "rho": 1.01, "accountant": "gaussian-dp", "epsilon_delta": []}
 
 
@@ -105,6 +106,7 @@ SOUND = {
     "laplace, an entity": (LAPLACE, pure(2.0, **ENTITY)),
     "wishart": (WISHART, pure(1.0, excepted_delta=1e-3, epsilon_delta=[{"epsilon": 1.0, "delta": 1e-3}])),
     "eigenvectors": (EIGENVECTORS, pure(1.0)),
+    "eigenvectors with errors": ({**EIGENVECTORS, **ERRORS}, pure(1.0)),
     "kapralov-talwar": ({**EIGENVECTORS, "mechanism": "kapralov-talwar"}, pure(0.5, neighbours="add-remove")),
 }
 

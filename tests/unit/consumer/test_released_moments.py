@@ -122,3 +122,17 @@ def test_mechanism_without_entrywise_noise_says_so() -> None:
     source = MomentSource(100, S, HALF, MEAN, CONSTANT, None, None)
     with pytest.raises(EstimationError, match="states no noise for single entries"):
         form_errors(combine_sources("abc", [source]), np.eye(3))
+
+
+def test_estimated_errors_choose_but_prove_nothing() -> None:
+    """An estimate counts like a variance in effective rows and weights; columns need not stand clear of it."""
+    stated, estimated = (
+        combine_sources("abc", [MomentSource(N_ROWS, S, HALF, MEAN, CONSTANT, 2e6, 1e6, estimated=estimated)])
+        for estimated in (False, True)
+    )
+    assert effective_rows(estimated) == effective_rows(stated) < N_ROWS
+    assert (null_standard_errors(estimated) == null_standard_errors(stated)).all()
+    assert (stated.has_error_law, estimated.has_error_law) == (True, False)
+    assert len(clear_columns(estimated)[0]) == 3
+    with pytest.raises(EstimationError, match="drowns"):
+        clear_columns(stated)
