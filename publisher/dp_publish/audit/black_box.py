@@ -22,8 +22,9 @@ is tested as well, under the name of noise:
   suffice for the policy's (epsilon, delta).
 - eigenvectors: the first vector, which is the released matrix's largest, has the density exp(kappa u^T C u) on the
   circle, with kappa = epsilon / 4, or epsilon / 2 for add-remove neighbours. Its doubled angle is von Mises.
-
-The vectors of kapralov-talwar cannot be read from the release, and are judged by the attack alone.
+- kapralov-talwar: so has its first vector, with kappa half as large. It cannot be read from the releases of two rows,
+  as the second vector is not orthogonal to it; but of a million times the row v, it is the largest one up to an angle
+  that is a thousandth of its spread.
 
 The matrix has two coordinates, however many columns there are: the code, the bounds, the radius and the strength are
 the policy's, but the columns are its first two, without a constant (with add-remove neighbours, the first and the
@@ -70,6 +71,7 @@ _RUNS = 40_000
 _N_CELLS = 6  # per feature
 _THRESHOLDS = 200
 _N_CHECKS = 2
+_MANY = 1 << 20  # rows
 _TURN = 2.0**40  # steps of a doubled angle, so fine that they are no grid
 
 
@@ -103,7 +105,7 @@ def attack_from_outside(
     n_runs : int
         How many releases were attacked.
     checks : tuple of Check
-        The attack; for wishart and eigenvectors also the law of the noise.
+        The attack, and the law of what the noise is made of.
 
     Raises
     ------
@@ -130,7 +132,11 @@ def attack_from_outside(
     if wishart:
         checks.append(_check_wishart(released, tables, runs[0][0], small, alpha))
     if setting.mechanism == "eigenvectors":
-        checks.append(_check_directions(released, tables, stated, setting.neighbours, alpha))
+        checks.append(_check_directions(released, tables, _exponent(setting, stated, 2), stated, alpha))
+    if setting.mechanism == "kapralov-talwar":
+        many = _repeat(tables[0], _MANY)
+        drawn = np.array([draw(small, many, keystream).matrix for _ in range(n // 2)])
+        checks.append(_check_directions([drawn], [many], _exponent(setting, stated, 4), stated, alpha))
     return stated, bound, n, tuple(checks)
 
 
@@ -188,6 +194,15 @@ def _neighbours(setting: MechanismSetting) -> tuple[_Floats, _Floats]:
     return np.vstack([one, one]), np.vstack([one, other])
 
 
+def _repeat(table: SecondMoments, times: int) -> SecondMoments:
+    return replace(table, n_rows=table.n_rows * times, products=table.products * times, sums=table.sums * times)
+
+
+def _exponent(setting: MechanismSetting, epsilon: float, parts: int) -> float:
+    """Return the exponent that a part of epsilon allows for a score that moves by 1, up or down, or one way only."""
+    return epsilon / parts * (0.5 if setting.neighbours == "replace-one" else 1.0)
+
+
 def _likelihood_score(tables: list[SecondMoments]) -> Callable[[_Floats], _Floats]:
     def score(released: _Floats) -> _Floats:
         logs = [_log_det(released - table.matrix) for table in tables]
@@ -239,10 +254,9 @@ def _check_attack(bound: float, stated: float, delta: float, n: int) -> Check:
 
 
 def _check_directions(
-    released: list[_Floats], tables: list[SecondMoments], epsilon: float, neighbours: str, alpha: float
+    released: list[_Floats], tables: list[SecondMoments], kappa: float, epsilon: float, alpha: float
 ) -> Check:
-    """Check that the first vector has the density that half of epsilon, and a score that moves by 1, allow."""
-    kappa = epsilon / 2 * (0.5 if neighbours == "replace-one" else 1.0)
+    """Check that the first vector has the density exp(kappa u^T C u)."""
     worst = 0.0
     for part, table in zip(released, tables, strict=True):
         spectrum, axes = np.linalg.eigh(table.matrix / table.scaling.square)
@@ -257,7 +271,7 @@ def _check_directions(
             return np.asarray(law.cdf(np.clip((steps + 0.5) / _TURN, -0.5, 0.5) * 2 * math.pi))
 
         if len(steps):
-            worst = max(worst, cdf_excess(steps, cdf, alpha / 2))
+            worst = max(worst, cdf_excess(steps, cdf, alpha / len(tables)))
     faults = [f"the first vector does not have the density that epsilon = {epsilon:g} allows"] if worst > 1 else []
     return make_check("noise", faults, "the first vector has the density stated")
 
