@@ -16,15 +16,7 @@ TPR <= e^epsilon FPR + delta, so that with Clopper & Pearson's bounds of both ra
     epsilon >= log((TPR - delta) / FPR).
 
 Rates at a small delta, or a small part of epsilon, prove little in thousands of releases, so that what they are made of
-is tested as well, under the name of noise:
-
-- wishart: the diagonal of the noise is chi-squared, with as many degrees of freedom as the release states, and these
-  suffice for the policy's (epsilon, delta).
-- eigenvectors: the first vector, which is the released matrix's largest, has the density exp(kappa u^T C u) on the
-  circle, with kappa = epsilon / 4, or epsilon / 2 for add-remove neighbours. Its doubled angle is von Mises.
-- kapralov-talwar: so has its first vector, with kappa half as large. It cannot be read from the releases of two rows,
-  as the second vector is not orthogonal to it; but of a million times the row v, it is the largest one up to an angle
-  that is a thousandth of its spread.
+is tested as well, under the name of noise (`moment_laws`).
 
 The matrix has two coordinates, however many columns there are: the code, the bounds, the radius and the strength are
 the policy's, but the columns are its first two, without a constant (with add-remove neighbours, the first and the
@@ -34,8 +26,7 @@ divide epsilon among the vectors, so that an error that shows only with three co
 References
 ----------
 Clopper & Pearson (1934). Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy, section 2.1,
-for the inequality. Muirhead (1982), Aspects of multivariate statistical theory, theorem 3.2.5, for v^T W v.
-Mardia & Jupp (2000), Directional statistics, section 9.4, for the doubled angle.
+for the inequality.
 """
 
 from __future__ import annotations
@@ -43,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +42,10 @@ from scipy import stats
 
 from dp_bundle.errors import ParameterError
 from dp_publish.audit.checks import Check, make_check
-from dp_publish.audit.evidence import cdf_excess
+from dp_publish.audit.moment_laws import check_directions, check_wishart, exponent_for
 from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
-from dp_publish.covariance.wishart_curve import delta_of_wishart
 from dp_publish.keystream import Keystream, SecureKeystream
 from dp_publish.moments_calibration import MechanismSetting, draw_moments
 
@@ -72,7 +62,6 @@ _N_CELLS = 6  # per feature
 _THRESHOLDS = 200
 _N_CHECKS = 2
 _MANY = 1 << 20  # rows
-_TURN = 2.0**40  # steps of a doubled angle, so fine that they are no grid
 
 
 def attack_from_outside(
@@ -130,13 +119,13 @@ def attack_from_outside(
     bound = epsilon_bound([part[:half] for part in scores], [part[half:] for part in scores], delta, alpha)
     checks = [_check_attack(bound, stated, delta, n)]
     if wishart:
-        checks.append(_check_wishart(released, tables, runs[0][0], small, alpha))
+        checks.append(check_wishart(released, tables, runs[0][0], small, alpha))
     if setting.mechanism == "eigenvectors":
-        checks.append(_check_directions(released, tables, _exponent(setting, stated, 2), stated, alpha))
+        checks.append(check_directions(released, tables, exponent_for(setting.neighbours, stated / 2), stated, alpha))
     if setting.mechanism == "kapralov-talwar":
         many = _repeat(tables[0], _MANY)
         drawn = np.array([draw(small, many, keystream).matrix for _ in range(n // 2)])
-        checks.append(_check_directions([drawn], [many], _exponent(setting, stated, 4), stated, alpha))
+        checks.append(check_directions([drawn], [many], exponent_for(setting.neighbours, stated / 4), stated, alpha))
     return stated, bound, n, tuple(checks)
 
 
@@ -198,11 +187,6 @@ def _repeat(table: SecondMoments, times: int) -> SecondMoments:
     return replace(table, n_rows=table.n_rows * times, products=table.products * times, sums=table.sums * times)
 
 
-def _exponent(setting: MechanismSetting, epsilon: float, parts: int) -> float:
-    """Return the exponent that a part of epsilon allows for a score that moves by 1, up or down, or one way only."""
-    return epsilon / parts * (0.5 if setting.neighbours == "replace-one" else 1.0)
-
-
 def _likelihood_score(tables: list[SecondMoments]) -> Callable[[_Floats], _Floats]:
     def score(released: _Floats) -> _Floats:
         logs = [_log_det(released - table.matrix) for table in tables]
@@ -251,46 +235,3 @@ def _check_attack(bound: float, stated: float, delta: float, n: int) -> Check:
     if bound > stated:
         faults = [f"a row is told apart with epsilon >= {bound:.4g}{where}, above the {stated:.4g} stated"]
     return make_check("attack", faults, detail)
-
-
-def _check_directions(
-    released: list[_Floats], tables: list[SecondMoments], kappa: float, epsilon: float, alpha: float
-) -> Check:
-    """Check that the first vector has the density exp(kappa u^T C u)."""
-    worst = 0.0
-    for part, table in zip(released, tables, strict=True):
-        spectrum, axes = np.linalg.eigh(table.matrix / table.scaling.square)
-        eigenvalues, vectors = np.linalg.eigh(part)
-        clear = eigenvalues[:, 1] - eigenvalues[:, 0] > 1e-9 * (1 + abs(eigenvalues).max())  # else it has no direction
-        along = vectors[clear, :, 1] @ axes[:, ::-1]
-        turns = np.arctan2(along[:, 1], along[:, 0]) / math.pi
-        law = stats.vonmises(kappa * (spectrum[1] - spectrum[0]) / 2 or 1e-12, loc=0.0)
-        steps = np.rint((turns - np.rint(turns)) * _TURN)
-
-        def cdf(steps: _Floats, law: Any = law) -> _Floats:
-            return np.asarray(law.cdf(np.clip((steps + 0.5) / _TURN, -0.5, 0.5) * 2 * math.pi))
-
-        if len(steps):
-            worst = max(worst, cdf_excess(steps, cdf, alpha / len(tables)))
-    faults = [f"the first vector does not have the density that epsilon = {epsilon:g} allows"] if worst > 1 else []
-    return make_check("noise", faults, "the first vector has the density stated")
-
-
-def _check_wishart(
-    released: list[_Floats], tables: list[SecondMoments], run: NoisyMoments, setting: MechanismSetting, alpha: float
-) -> Check:
-    """Check that the noise's diagonal has the chi-squared law stated, and that its degrees of freedom suffice."""
-    m, square = run.parameters["degrees_of_freedom"], run.parameters["scale"]
-    step = run.granularity or 1.0
-    faults = []
-    residuals = [np.rint((part - table.matrix) / step) for part, table in zip(released, tables, strict=True)]
-    for j in range(2):
-        found = np.concatenate([part[:, j, j] for part in residuals])
-        if cdf_excess(found, lambda steps: np.asarray(stats.chi2.cdf((steps + 0.5) * step / square, m)), alpha / 2) > 1:
-            faults = [f"the noise on the diagonal is not chi-squared with the {m:g} degrees of freedom stated"]
-    epsilon, delta = setting.epsilon or 0.0, setting.delta or 0.0
-    nu = round(m) - setting.scaling.n_coordinates + 1
-    given = delta_of_wishart(nu, epsilon, setting.neighbours) if nu >= 3 else 1.0
-    if given > delta:
-        faults.append(f"{m:g} degrees of freedom give delta = {given:.3g} at epsilon = {epsilon:g}, above {delta:g}")
-    return make_check("noise", faults, f"chi-squared with {m:g} degrees of freedom as stated, which are enough")

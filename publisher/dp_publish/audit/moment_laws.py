@@ -1,0 +1,85 @@
+"""The law of noise that does not act entry by entry, tested in releases with two coordinates.
+
+- wishart: the diagonal of the noise is chi-squared, with as many degrees of freedom as the release states, and these
+  suffice for the policy's (epsilon, delta).
+- eigenvectors: the first vector, which is the released matrix's largest, has the density exp(kappa u^T C u) on the
+  circle, with kappa = epsilon / 4, or epsilon / 2 for add-remove neighbours. Its doubled angle is von Mises.
+- kapralov-talwar: so has its first vector, with kappa half as large. It cannot be read from the releases of two rows,
+  as the second vector is not orthogonal to it; but of a million times one row, it is the largest one up to an angle
+  that is a thousandth of its spread.
+
+References
+----------
+Muirhead (1982), Aspects of multivariate statistical theory, theorem 3.2.5, for v^T W v. Mardia & Jupp (2000),
+Directional statistics, section 9.4, for the doubled angle.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from dp_publish.audit.checks import Check, make_check
+from dp_publish.audit.evidence import cdf_excess
+from dp_publish.covariance.noisy import NoisyMoments
+from dp_publish.covariance.second_moments import SecondMoments
+from dp_publish.covariance.wishart_curve import delta_of_wishart
+from dp_publish.moments_calibration import MechanismSetting
+
+__all__ = ["check_directions", "check_wishart", "exponent_for"]
+
+_Floats: TypeAlias = NDArray[np.float64]
+
+_TURN = 2.0**40  # steps of a doubled angle, so fine that they are no grid
+
+
+def exponent_for(neighbours: str, epsilon: float) -> float:
+    """Return the exponent that epsilon allows for a score that moves by 1, up or down, or one way only."""
+    return epsilon * (0.5 if neighbours == "replace-one" else 1.0)
+
+
+def check_directions(
+    released: list[_Floats], tables: list[SecondMoments], kappa: float, epsilon: float, alpha: float
+) -> Check:
+    """Check that the first vector has the density exp(kappa u^T C u)."""
+    worst = 0.0
+    for part, table in zip(released, tables, strict=True):
+        spectrum, axes = np.linalg.eigh(table.matrix / table.scaling.square)
+        eigenvalues, vectors = np.linalg.eigh(part)
+        clear = eigenvalues[:, 1] - eigenvalues[:, 0] > 1e-9 * (1 + abs(eigenvalues).max())  # else it has no direction
+        along = vectors[clear, :, 1] @ axes[:, ::-1]
+        turns = np.arctan2(along[:, 1], along[:, 0]) / math.pi
+        law = stats.vonmises(kappa * (spectrum[1] - spectrum[0]) / 2 or 1e-12, loc=0.0)
+        steps = np.rint((turns - np.rint(turns)) * _TURN)
+
+        def cdf(steps: _Floats, law: Any = law) -> _Floats:
+            return np.asarray(law.cdf(np.clip((steps + 0.5) / _TURN, -0.5, 0.5) * 2 * math.pi))
+
+        if len(steps):
+            worst = max(worst, cdf_excess(steps, cdf, alpha / len(tables)))
+    faults = [f"the first vector does not have the density that epsilon = {epsilon:g} allows"] if worst > 1 else []
+    return make_check("noise", faults, "the first vector has the density stated")
+
+
+def check_wishart(
+    released: list[_Floats], tables: list[SecondMoments], run: NoisyMoments, setting: MechanismSetting, alpha: float
+) -> Check:
+    """Check that the noise's diagonal has the chi-squared law stated, and that its degrees of freedom suffice."""
+    m, square = run.parameters["degrees_of_freedom"], run.parameters["scale"]
+    step = run.granularity or 1.0
+    faults = []
+    residuals = [np.rint((part - table.matrix) / step) for part, table in zip(released, tables, strict=True)]
+    for j in range(2):
+        found = np.concatenate([part[:, j, j] for part in residuals])
+        if cdf_excess(found, lambda steps: np.asarray(stats.chi2.cdf((steps + 0.5) * step / square, m)), alpha / 2) > 1:
+            faults = [f"the noise on the diagonal is not chi-squared with the {m:g} degrees of freedom stated"]
+    epsilon, delta = setting.epsilon or 0.0, setting.delta or 0.0
+    nu = round(m) - setting.scaling.n_coordinates + 1
+    given = delta_of_wishart(nu, epsilon, setting.neighbours) if nu >= 3 else 1.0
+    if given > delta:
+        faults.append(f"{m:g} degrees of freedom give delta = {given:.3g} at epsilon = {epsilon:g}, above {delta:g}")
+    return make_check("noise", faults, f"chi-squared with {m:g} degrees of freedom as stated, which are enough")
