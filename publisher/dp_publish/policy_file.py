@@ -115,7 +115,8 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
         privacy = {name: value for name, value in privacy.items() if name not in (*STRENGTHS, "delta")}
     if overrides.get("release") == "rows":
         privacy = {name: value for name, value in privacy.items() if name not in ("mechanism", "neighbours")}
-    privacy = {**privacy, **{name: value for name, value in overrides.items() if value is not None}}
+    options = {name: value for name, value in overrides.items() if value is not None}
+    privacy = {**privacy, **options}
     assumed = not any(name in privacy for name in STRENGTHS)
     if assumed:
         privacy["mu"] = _DEFAULT_MU
@@ -126,6 +127,10 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
         first = max(error.errors(), key=lambda found: len(found["loc"]))  # of a union, the branch that fits best
         place = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
+        option = str(first["loc"][-1]) if first["loc"][:1] == ("privacy",) and len(first["loc"]) == 2 else ""
+        if option in options:
+            raise PolicyError(f"--{option.replace('_', '-')} {options[option]}: {message}") from error
+        where = f"{where} with this command's options" if options and document else where
         raise PolicyError(f"the policy {where}, at {place or 'its top level'}: {message}") from error
 
 

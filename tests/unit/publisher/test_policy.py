@@ -167,10 +167,22 @@ def test_each_mistake_is_a_policy_error_with_one_sentence(wrong: str, sentence: 
     assert "pydantic" not in str(caught.value)
 
 
-@pytest.mark.parametrize("overrides", [{"mu": 1.0, "rho": 1.0}, {"mu": -1.0}, {"mu": float("nan")}, {"delta": 0.1}])
-def test_wrong_options_are_policy_errors(overrides: dict[str, float], tmp_path: Path) -> None:
-    """The command line's strength is judged like the file's."""
-    with pytest.raises(PolicyError):
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            {"mu": 1.0, "rho": 1.0},
+            "data.policy.toml with this command's options, at privacy: give exactly one strength",
+        ),
+        ({"mu": -1.0}, "^--mu -1.0: "),
+        ({"mu": float("nan")}, "^--mu nan: "),
+        ({"epsilon": 1.0, "delta": 3.0}, "^--delta 3.0: "),
+        ({"delta": 0.1}, "with this command's options, at privacy: "),
+    ],
+)
+def test_wrong_options_are_policy_errors(overrides: dict[str, float], said: str, tmp_path: Path) -> None:
+    """The command line's strength is judged like the file's, and blamed where it is to blame."""
+    with pytest.raises(PolicyError, match=said):
         load(tmp_path, SOUND, **overrides)
 
 
