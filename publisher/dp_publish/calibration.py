@@ -20,11 +20,11 @@ from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import ORDER_PUBLIC, Guarantee
 from dp_bundle.noise import MIN_SIGMA
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
-from dp_publish.ledger import Cost
 from dp_publish.policy import EntityUnit, Policy, listed
 from dp_publish.privacy_curve import Loss, epsilon_of_unit, privacy_curve
 from dp_publish.private_bounds import Bounds, histogram_mu, histogram_sigma
 from dp_publish.rows import noise_for
+from dp_publish.spending import Cost
 
 __all__ = ["Shares", "account", "calibrate", "cost_of", "set_noise", "share_mu"]
 

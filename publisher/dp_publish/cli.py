@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,70 +20,16 @@ from dp_publish.columns import choose_columns, require_bounds
 from dp_publish.forecast import EVEN_SPREAD
 from dp_publish.ledger import Ledger
 from dp_publish.moments_calibration import set_mechanism
-from dp_publish.policy import Privacy
+from dp_publish.options import PublishByDefault, release_options, strength_options
 from dp_publish.policy_file import load_policy, policy_path, policy_template
 from dp_publish.release import publish
 from dp_publish.statements import describe_ledger, describe_receipt, ledger_document, receipt_document
 from dp_publish.table import open_table
 
 DATA = click.Path(path_type=Path)
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _PublishByDefault(click.Group):
-    """Runs `publish` when the first word is no command: `dp-publish data.parquet`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {"-h", "--help", "--version"}
-        if args and args[0] not in self.commands and args[0] not in own:
-            args = ["publish", *args]
-        return super().parse_args(ctx, args)
-
-
-def _release_options(command: F) -> F:
-    """Add what overrides the policy's kind of release."""
-    options = [
-        click.option("--release", type=click.Choice(_choices("release")), help="Rows, or their second moments only."),
-        click.option(
-            "--mechanism",
-            type=click.Choice(_choices("mechanism")),
-            metavar="NAME",
-            help="Of a covariance release: auto, gaussian, laplace, wishart, eigenvectors, sulq or kapralov-talwar.",
-        ),
-        click.option(
-            "--neighbours",
-            type=click.Choice(_choices("neighbours")),
-            help="In a covariance release, whether rows change, or come and go, so that their number is private.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _choices(name: str) -> list[str]:
-    return list(get_args(Privacy.model_fields[name].annotation))
-
-
-def _strength_options(command: F) -> F:
-    """Add what overrides the policy's privacy section."""
-    options = [
-        click.option("--unit", type=click.Choice(["cell", "row"]), help="What one person may change."),
-        click.option("--mu", type=float, help="Strength as mu of Gaussian differential privacy."),
-        click.option("--epsilon", type=float, help="Strength as epsilon, with --delta; a covariance can do without."),
-        click.option("--delta", type=float, help="The delta that goes with --epsilon."),
-        click.option("--rho", type=float, help="Strength as rho of zero-concentrated differential privacy."),
-        click.option("--sigma", type=float, help="The noise's standard deviation itself, in data units."),
-        click.option(
-            "--snr-db", type=float, help="Noise from the data's own spread: for research, without a guarantee."
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-@click.group(cls=_PublishByDefault, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=PublishByDefault, context_settings={"help_option_names": ["-h", "--help"]})
 @version_option
 def cli() -> None:
     """Add calibrated noise to a private table and write one signed bundle that anyone may learn from.
@@ -99,8 +44,8 @@ def cli() -> None:
 @cli.command("publish")
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
-@_release_options
-@_strength_options
+@release_options
+@strength_options
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key's name, or a key file.")
 @click.option("--partition", help="The part of the rows that DATA is, disjoint from all others: a month, say.")
 @click.option("--out", type=DATA, help="Where the bundle goes; NAME.bundle.tar in this folder by default.")
@@ -164,7 +109,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool) -> None:
 @cli.command("plan")
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
-@_release_options
+@release_options
 @click.option("--unit", type=click.Choice(["cell", "row"]), help="What one person may change.")
 @click.option(
     "--spread",
@@ -208,8 +153,8 @@ def plan_command(
 @cli.command("audit")
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
-@_release_options
-@_strength_options
+@release_options
+@strength_options
 @click.option("--canaries", type=int, help="Made-up rows of each kind; enough for a tight bound by default.")
 @click.option("--confidence", type=float, default=0.9999, show_default=True, help="Of the bound and all checks.")
 @json_option

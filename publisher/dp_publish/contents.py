@@ -11,7 +11,7 @@ import pyarrow as pa
 from dp_bundle.columns import Column
 from dp_bundle.manifest import Guarantee, SecondMoments
 from dp_publish.keystream import Keystream
-from dp_publish.ledger import Cost
+from dp_publish.spending import Cost
 
 __all__ = ["Contents", "Maker", "NewFile", "Progress", "Read"]
 

@@ -20,11 +20,11 @@ from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.second_moments import SecondMoments, merge, moments_of_batch
 from dp_publish.covariance.typical_error import estimate_errors
 from dp_publish.keystream import Keystream
-from dp_publish.ledger import Cost
 from dp_publish.moments_account import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.moments_calibration import MechanismSetting, draw_moments, set_mechanism
 from dp_publish.policy import Policy
 from dp_publish.rows import RowReport, drop_missing, fill_missing
+from dp_publish.spending import Cost
 
 __all__ = ["CovarianceMaker", "state_moments"]
 

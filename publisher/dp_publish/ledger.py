@@ -4,12 +4,6 @@ One SQLite file, whose only table is a log: a release is reserved before any noi
 in place, or cancelled by whoever can prove that nothing left the process. It counts as spent from the reservation on,
 so that after a crash the books never show less than what was released. Every line of the log carries the hash of the
 one before it: a line that was changed, removed or inserted shows at the next use, and the ledger refuses to go on.
-
-The cost of a release is kept for every unit of privacy that it protects, so that releases at different levels add up to
-a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjoint parts of the rows (one month each,
-say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
-Not so for an entity, which may have rows in every partition: for it, everything adds up. So do, for every unit, the
-probabilities with which guarantees do not hold.
 """
 
 from __future__ import annotations
@@ -18,20 +12,19 @@ import contextlib
 import datetime
 import hashlib
 import json
-import math
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
+from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.files import make_private_folder
 from dp_bundle.home import home_folder
 from dp_bundle.manifest import Cumulative, Lineage
-from dp_publish.accounting import compose_mu, rho_for_mu
+from dp_publish.spending import Cost, Entry, require_budget, total
 
 __all__ = ["Cost", "Entry", "Ledger", "Reservation"]
 
@@ -42,43 +35,6 @@ CREATE TABLE IF NOT EXISTS log (
 """
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PATIENCE = 60.0  # seconds that a process waits for others
-_SLACK = 1 + 1e-9  # a budget that releases fill exactly must not fail by rounding
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one release costs.
-
-    Attributes
-    ----------
-    unit : str
-        The unit of privacy that it was made for.
-    mu : dict of str to float
-        The mu of every unit that it protects ("cell", "row", "entity:COLUMN"); empty if it states no guarantee.
-    continuous : bool
-        Whether mu-GDP holds, and not only rho = mu^2 / 2.
-    excepted_delta : float
-        The probability with which none of that holds.
-    """
-
-    unit: str
-    mu: dict[str, float]
-    continuous: bool
-    excepted_delta: float = 0.0
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A release on the books; `state` is reserved, published or cancelled."""
-
-    dataset: str
-    partition: str | None
-    number: int
-    created: str
-    cost: Cost
-    state: str = "reserved"
-    manifest_sha256: str | None = None
-    file: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +101,7 @@ class Ledger:
             entry = Entry(dataset, partition, number, created, cost)
             spent = [entry for entry in earlier if entry.state != "cancelled"]
             if budget_mu is not None:
-                _require_budget(dataset, spent, entry, budget_mu)
+                require_budget(dataset, spent, entry, budget_mu)
             content = {
                 "event": "reserved",
                 "dataset": dataset,
@@ -160,7 +116,7 @@ class Ledger:
             _append(connection, books, content)
         previous = next((entry.manifest_sha256 for entry in reversed(spent) if entry.manifest_sha256), None)
         lineage = Lineage(number=number, created=created, previous=previous, partition=partition)
-        return Reservation(dataset, lineage, _total([*spent, entry], cost.unit))
+        return Reservation(dataset, lineage, total([*spent, entry], cost.unit))
 
     def commit(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
         """Mark a reserved release as published."""
@@ -180,7 +136,7 @@ class Ledger:
     def total(self, dataset: str, unit: str) -> Cumulative | None:
         """Return the total cost of a dataset's releases in a unit of privacy; None if there are none."""
         entries = self.entries(dataset)
-        return _total(entries, unit) if entries else None
+        return total(entries, unit) if entries else None
 
     def _note(self, reservation: Reservation, content: dict[str, Any]) -> None:
         dataset, number = reservation.dataset, reservation.lineage.number
@@ -265,41 +221,4 @@ def _replay(books: _Books, content: dict[str, Any]) -> None:
 def _altered(path: Path, line: int) -> PrivacyError:
     return PrivacyError(
         f"the ledger {path} was altered at line {line}, so what has been spent is not known: restore it from a backup"
-    )
-
-
-def _require_budget(dataset: str, spent: Sequence[Entry], entry: Entry, budget_mu: float) -> None:
-    unit = entry.cost.unit
-    before, after = _total_mu(spent, unit), _total_mu([*spent, entry], unit)
-    if after is None or after > budget_mu * _SLACK:
-        requested = entry.cost.mu.get(unit)
-        raise BudgetExceededError(dataset, before, requested, budget_mu)
-
-
-def _total_mu(entries: Sequence[Entry], unit: str) -> float | None:
-    """Return the mu of all releases together, or None where one of them does not protect the unit."""
-    by_partition: dict[str | None, list[float]] = {None: []}
-    for entry in entries:
-        if unit not in entry.cost.mu:
-            return None
-        part = None if unit.startswith("entity:") else entry.partition
-        by_partition.setdefault(part, []).append(entry.cost.mu[unit])
-    common = by_partition.pop(None)
-    return max([compose_mu([*common, *mus]) for mus in by_partition.values()] or [compose_mu(common)])
-
-
-def _total(entries: Sequence[Entry], unit: str) -> Cumulative:
-    mu = _total_mu(entries, unit)
-    excepted = math.fsum(entry.cost.excepted_delta for entry in entries)
-    if mu is None:
-        return Cumulative(unit=unit, releases=len(entries), mu=None, rho=None, excepted_delta=excepted)
-    continuous = all(entry.cost.continuous for entry in entries)
-    others = {name: _total_mu(entries, name) for name in entries[-1].cost.mu if name != unit}
-    return Cumulative(
-        unit=unit,
-        releases=len(entries),
-        mu=mu if continuous else None,
-        rho=rho_for_mu(mu),
-        other_units_rho={name: rho_for_mu(other) for name, other in others.items() if other is not None},
-        excepted_delta=excepted,
     )

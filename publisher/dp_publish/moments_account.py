@@ -9,10 +9,10 @@ from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.columns import Column
 from dp_bundle.manifest import NUMBER_PUBLIC, EpsilonDelta, Guarantee
 from dp_publish.accounting import rho_for_mu
-from dp_publish.ledger import Cost
 from dp_publish.moments_calibration import MechanismSetting, mu_of_rows
 from dp_publish.policy import EntityUnit, Policy, Privacy, listed
 from dp_publish.privacy_curve import Loss, privacy_curve
+from dp_publish.spending import Cost
 
 __all__ = ["cost_of_moments", "guarantee_of_moments", "moment_columns"]
 

@@ -15,10 +15,10 @@ from dp_publish.calibration import Shares, account, cost_of, set_noise, share_mu
 from dp_publish.columns import standard_deviations
 from dp_publish.contents import Contents, NewFile, Progress, Read
 from dp_publish.keystream import Keystream
-from dp_publish.ledger import Cost
 from dp_publish.policy import Policy
 from dp_publish.private_bounds import Bounds, count_magnitudes, find_bounds
 from dp_publish.rows import RowReport, add_noise
+from dp_publish.spending import Cost
 from dp_publish.table import Table
 
 __all__ = ["RowsMaker"]

@@ -12,9 +12,10 @@ from dp_bundle.manifest import Cumulative, SecondMoments
 from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, round_up
 from dp_publish.forecast import EVEN_SPREAD, forecast
 from dp_publish.forecast.detection import moments_error, scaled_variance, smallest_seen
-from dp_publish.ledger import Entry, Ledger
+from dp_publish.ledger import Ledger
 from dp_publish.policy import Policy, listed
 from dp_publish.release import Receipt
+from dp_publish.spending import Entry
 
 __all__ = ["describe_ledger", "describe_receipt", "ledger_document", "receipt_document"]
 

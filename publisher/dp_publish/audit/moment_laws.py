@@ -1,4 +1,6 @@
-"""The law of noise that does not act entry by entry, tested in releases with two coordinates.
+"""The law of the noise on a matrix.
+
+`EntryLaw` describes noise that acts entry by entry. Other noise is tested in releases with two coordinates:
 
 - wishart: the diagonal of the noise is chi-squared, with as many degrees of freedom as the release states, and these
   suffice for the policy's (epsilon, delta).
@@ -17,11 +19,12 @@ Directional statistics, section 9.4, for the doubled angle.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.evidence import cdf_excess
@@ -30,11 +33,47 @@ from dp_publish.covariance.second_moments import SecondMoments
 from dp_publish.covariance.wishart_curve import delta_of_wishart
 from dp_publish.moments_calibration import MechanismSetting
 
-__all__ = ["check_directions", "check_wishart", "exponent_for"]
+__all__ = ["EntryLaw", "check_directions", "check_wishart", "exponent_for"]
 
 _Floats: TypeAlias = NDArray[np.float64]
 
 _TURN = 2.0**40  # steps of a doubled angle, so fine that they are no grid
+
+
+class EntryLaw:
+    """The stated noise of every entry of the triangle, in steps."""
+
+    def __init__(self, stated: NoisyMoments, upper: tuple[NDArray[np.intp], ...], free: NDArray[np.bool_]) -> None:
+        self.diagonal = (upper[0] == upper[1])[free]
+        step, numbers = stated.granularity or 1.0, stated.parameters
+        self.laplace = stated.distribution == "discrete-laplace"
+        one = numbers["scale"] if self.laplace else numbers["diagonal_sigma"]
+        beside = numbers["scale"] if self.laplace else numbers["off_diagonal_sigma"]
+        self.scales = np.where(self.diagonal, one, beside) / step
+
+    def log_ratio(self, noisy: _Floats, one: _Floats, other: _Floats) -> _Floats:
+        """Return the logarithm of the likelihood ratio of the two tables."""
+        scaled = [(noisy - center) / self.scales for center in (other, one)]
+        if self.laplace:
+            return np.asarray((np.abs(scaled[0]) - np.abs(scaled[1])).sum(axis=1))
+        return np.asarray(0.5 * (scaled[0] ** 2 - scaled[1] ** 2).sum(axis=1))
+
+    def loss(self, one: _Floats, other: _Floats) -> float:
+        """Return the stated noise's mu, or epsilon, for two tables."""
+        moved = np.abs(one - other) / self.scales
+        return float(moved.sum() if self.laplace else np.linalg.norm(moved))
+
+    def cdf(self, scale: float) -> Callable[[_Floats], _Floats]:
+        """Return the distribution function of one entry's noise; a step is far below its scale."""
+        if self.laplace:
+            return lambda steps: np.where(
+                steps < 0, 0.5 * np.exp((steps + 0.5) / scale), 1 - 0.5 * np.exp(-(np.abs(steps) + 0.5) / scale)
+            )
+        return lambda steps: np.asarray(special.ndtr((steps + 0.5) / scale))
+
+    def moments(self, scale: float) -> tuple[float, float]:
+        """Return the variance and the fourth moment of one entry's noise."""
+        return (2 * scale**2, 24 * scale**4) if self.laplace else (scale**2, 3 * scale**4)
 
 
 def exponent_for(neighbours: str, epsilon: float) -> float:

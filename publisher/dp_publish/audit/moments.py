@@ -31,6 +31,7 @@ from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.audit.checks import Check, check_signs, make_check
 from dp_publish.audit.evidence import cdf_excess, moment_ratio
+from dp_publish.audit.moment_laws import EntryLaw
 from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
@@ -119,7 +120,7 @@ def attack_moments(
     free[-1] = not scaling.constant or setting.neighbours == "add-remove"  # the corner's entry is exact otherwise
     expected = np.where(coins[:, None], exact[1], exact[0])
     residuals = (np.rint(noisy) - np.rint(expected))[:, free]
-    noise = _Law(stated, upper, free)
+    noise = EntryLaw(stated, upper, free)
     stated_mu = _stated_mu(setting)
     correct = int(np.count_nonzero((noise.log_ratio(noisy[:, free], exact[1][free], exact[0][free]) > 0) == coins))
     mu_lower, attack = _check_attack(correct, n, stated_mu, alpha)
@@ -131,42 +132,6 @@ def attack_moments(
         check_signs([np.sign(part).astype(np.int8) for part in (residuals[:half], residuals[half:])], alpha),
     )
     return stated_mu, mu_lower, n, checks
-
-
-class _Law:
-    """The stated noise of every entry of the triangle, in steps."""
-
-    def __init__(self, stated: NoisyMoments, upper: tuple[NDArray[np.intp], ...], free: NDArray[np.bool_]) -> None:
-        self.diagonal = (upper[0] == upper[1])[free]
-        step, numbers = stated.granularity or 1.0, stated.parameters
-        self.laplace = stated.distribution == "discrete-laplace"
-        one = numbers["scale"] if self.laplace else numbers["diagonal_sigma"]
-        beside = numbers["scale"] if self.laplace else numbers["off_diagonal_sigma"]
-        self.scales = np.where(self.diagonal, one, beside) / step
-
-    def log_ratio(self, noisy: _Floats, one: _Floats, other: _Floats) -> _Floats:
-        """Return the logarithm of the likelihood ratio of the two tables."""
-        scaled = [(noisy - center) / self.scales for center in (other, one)]
-        if self.laplace:
-            return np.asarray((np.abs(scaled[0]) - np.abs(scaled[1])).sum(axis=1))
-        return np.asarray(0.5 * (scaled[0] ** 2 - scaled[1] ** 2).sum(axis=1))
-
-    def loss(self, one: _Floats, other: _Floats) -> float:
-        """Return the stated noise's mu, or epsilon, for two tables."""
-        moved = np.abs(one - other) / self.scales
-        return float(moved.sum() if self.laplace else np.linalg.norm(moved))
-
-    def cdf(self, scale: float) -> Callable[[_Floats], _Floats]:
-        """Return the distribution function of one entry's noise; a step is far below its scale."""
-        if self.laplace:
-            return lambda steps: np.where(
-                steps < 0, 0.5 * np.exp((steps + 0.5) / scale), 1 - 0.5 * np.exp(-(np.abs(steps) + 0.5) / scale)
-            )
-        return lambda steps: np.asarray(special.ndtr((steps + 0.5) / scale))
-
-    def moments(self, scale: float) -> tuple[float, float]:
-        """Return the variance and the fourth moment of one entry's noise."""
-        return (2 * scale**2, 24 * scale**4) if self.laplace else (scale**2, 3 * scale**4)
 
 
 def _canaries(setting: MechanismSetting) -> tuple[_Floats, _Floats]:
@@ -216,7 +181,7 @@ def _check_attack(correct: int, n: int, stated_mu: float, alpha: float) -> tuple
 def _check_movement(
     setting: MechanismSetting,
     add_up: Sum,
-    noise: _Law,
+    noise: EntryLaw,
     upper: tuple[NDArray[np.intp], ...],
     free: NDArray[np.bool_],
     stated: NoisyMoments,
@@ -251,7 +216,7 @@ def _check_grid(noisy: _Floats, free: NDArray[np.bool_]) -> Check:
     return make_check("grid", faults, f"all {int(free.sum()) * len(noisy)} noisy entries are on the grid")
 
 
-def _check_noise(residuals: _Floats, noise: _Law, alpha: float) -> Check:
+def _check_noise(residuals: _Floats, noise: EntryLaw, alpha: float) -> Check:
     faults, worst = [], 0.0
     for where, chosen in (("on", noise.diagonal), ("beside", ~noise.diagonal)):
         if not chosen.any():

@@ -19,8 +19,8 @@ from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Cumulative, Guarantee, Release
 from dp_publish.calibration import account, cost_of, set_noise, share_mu
 from dp_publish.columns import choose_columns, standard_deviations
-from dp_publish.ledger import Cost
 from dp_publish.policy import Policy
+from dp_publish.spending import Cost
 from dp_publish.table import ColumnType, Table, open_table
 
 Bounds = dict[str, list[float]]

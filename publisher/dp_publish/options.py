@@ -1,0 +1,68 @@
+"""The options that several of the publisher's commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, get_args
+
+import click
+
+from dp_publish.policy import Privacy
+
+__all__ = ["PublishByDefault", "release_options", "strength_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class PublishByDefault(click.Group):
+    """Runs `publish` when the first word is no command: `dp-publish data.parquet`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command's name in front where there is none."""
+        own = {"-h", "--help", "--version"}
+        if args and args[0] not in self.commands and args[0] not in own:
+            args = ["publish", *args]
+        return super().parse_args(ctx, args)
+
+
+def release_options(command: F) -> F:
+    """Add what overrides the policy's kind of release."""
+    options = [
+        click.option("--release", type=click.Choice(_choices("release")), help="Rows, or their second moments only."),
+        click.option(
+            "--mechanism",
+            type=click.Choice(_choices("mechanism")),
+            metavar="NAME",
+            help="Of a covariance release: auto, gaussian, laplace, wishart, eigenvectors, sulq or kapralov-talwar.",
+        ),
+        click.option(
+            "--neighbours",
+            type=click.Choice(_choices("neighbours")),
+            help="In a covariance release, whether rows change, or come and go, so that their number is private.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _choices(name: str) -> list[str]:
+    return list(get_args(Privacy.model_fields[name].annotation))
+
+
+def strength_options(command: F) -> F:
+    """Add what overrides the policy's privacy section."""
+    options = [
+        click.option("--unit", type=click.Choice(["cell", "row"]), help="What one person may change."),
+        click.option("--mu", type=float, help="Strength as mu of Gaussian differential privacy."),
+        click.option("--epsilon", type=float, help="Strength as epsilon, with --delta; a covariance can do without."),
+        click.option("--delta", type=float, help="The delta that goes with --epsilon."),
+        click.option("--rho", type=float, help="Strength as rho of zero-concentrated differential privacy."),
+        click.option("--sigma", type=float, help="The noise's standard deviation itself, in data units."),
+        click.option(
+            "--snr-db", type=float, help="Noise from the data's own spread: for research, without a guarantee."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command

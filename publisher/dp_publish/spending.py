@@ -1,0 +1,97 @@
+"""What releases of a dataset cost together.
+
+The cost of a release is kept for every unit of privacy that it protects, so that releases at different levels add up to
+a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjoint parts of the rows (one month each,
+say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
+Not so for an entity, which may have rows in every partition: for it, everything adds up. So do, for every unit, the
+probabilities with which guarantees do not hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dp_bundle.errors import BudgetExceededError
+from dp_bundle.manifest import Cumulative
+from dp_publish.accounting import compose_mu, rho_for_mu
+
+__all__ = ["Cost", "Entry", "require_budget", "total"]
+
+_SLACK = 1 + 1e-9  # a budget that releases fill exactly must not fail by rounding
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one release costs.
+
+    Attributes
+    ----------
+    unit : str
+        The unit of privacy that it was made for.
+    mu : dict of str to float
+        The mu of every unit that it protects ("cell", "row", "entity:COLUMN"); empty if it states no guarantee.
+    continuous : bool
+        Whether mu-GDP holds, and not only rho = mu^2 / 2.
+    excepted_delta : float
+        The probability with which none of that holds.
+    """
+
+    unit: str
+    mu: dict[str, float]
+    continuous: bool
+    excepted_delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A release on the books; `state` is reserved, published or cancelled."""
+
+    dataset: str
+    partition: str | None
+    number: int
+    created: str
+    cost: Cost
+    state: str = "reserved"
+    manifest_sha256: str | None = None
+    file: str | None = None
+
+
+def require_budget(dataset: str, spent: Sequence[Entry], entry: Entry, budget_mu: float) -> None:
+    """Raise BudgetExceededError if one more release would cost more than the budget, in the unit it is made for."""
+    unit = entry.cost.unit
+    before, after = _total_mu(spent, unit), _total_mu([*spent, entry], unit)
+    if after is None or after > budget_mu * _SLACK:
+        requested = entry.cost.mu.get(unit)
+        raise BudgetExceededError(dataset, before, requested, budget_mu)
+
+
+def _total_mu(entries: Sequence[Entry], unit: str) -> float | None:
+    """Return the mu of all releases together, or None where one of them does not protect the unit."""
+    by_partition: dict[str | None, list[float]] = {None: []}
+    for entry in entries:
+        if unit not in entry.cost.mu:
+            return None
+        part = None if unit.startswith("entity:") else entry.partition
+        by_partition.setdefault(part, []).append(entry.cost.mu[unit])
+    common = by_partition.pop(None)
+    return max([compose_mu([*common, *mus]) for mus in by_partition.values()] or [compose_mu(common)])
+
+
+def total(entries: Sequence[Entry], unit: str) -> Cumulative:
+    """Return what releases cost together, for a unit and for the others that the last one protects."""
+    mu = _total_mu(entries, unit)
+    excepted = math.fsum(entry.cost.excepted_delta for entry in entries)
+    if mu is None:
+        return Cumulative(unit=unit, releases=len(entries), mu=None, rho=None, excepted_delta=excepted)
+    continuous = all(entry.cost.continuous for entry in entries)
+    others = {name: _total_mu(entries, name) for name in entries[-1].cost.mu if name != unit}
+    return Cumulative(
+        unit=unit,
+        releases=len(entries),
+        mu=mu if continuous else None,
+        rho=rho_for_mu(mu),
+        other_units_rho={name: rho_for_mu(other) for name, other in others.items() if other is not None},
+        excepted_delta=excepted,
+    )
