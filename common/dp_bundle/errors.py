@@ -170,7 +170,7 @@ class OlderReleaseError(BundleError):
         self.newest = newest
         super().__init__(
             f"this is release {release} of {dataset!r}, and release {newest} has been seen here: fetch the newer one, "
-            "or pass --allow-older"
+            "or pass --allow-older (from Python allow_older=True)"
         )
 
 

@@ -10,14 +10,15 @@ import numpy as np
 import pandas as pd
 
 from dp_bundle import Bundle
-from dp_bundle.errors import ParameterError
+from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.evidence import Evidence, keep_columns
 from dp_learn.graph import GraphEstimate
 from dp_learn.linalg import FloatArray
 from dp_learn.sample import Sample
 from dp_learn.sources import bundle_source, share_rows
-from dp_learn.weighing import clear_columns
+from dp_learn.summary import describe_origin
+from dp_learn.weighing import clear_columns, typical_errors
 
 __all__ = ["Alternative", "learn_alternative"]
 
@@ -72,7 +73,7 @@ def learn_alternative(
         There is no estimate.
     """
     if (target is not None) != (name in PREDICTING):
-        raise ParameterError("target", "given with regression and lda, and with no other estimator", target)
+        raise ParameterError("--target", "given with regression and lda, and with no other estimator", target)
     sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
     evidence, location = sample.evidence, sample.location
     drowned: tuple[str, ...] = ()
@@ -80,16 +81,17 @@ def learn_alternative(
         kept, drowned = clear_columns(evidence)
         evidence, location = keep_columns(evidence, kept), location[kept]
     elif target not in evidence.columns:
-        raise ParameterError("target", f"a column of the bundle ({', '.join(evidence.columns[:8])}, ...)", target)
+        raise ParameterError("--target", f"a column of the bundle ({', '.join(evidence.columns[:8])}, ...)", target)
     chosen = {"target": target} if target is not None else {}
     fitted = ESTIMATORS[name](alpha=alpha, **chosen, **options).fit_evidence(evidence, location)
     summary = {
+        **describe_origin(bundles, sample.evidence),
+        "correlation_standard_error": _typical_errors(sample.evidence),
         "estimator": name,
         "columns": list(evidence.columns),
         "drowned_columns": list(drowned or getattr(fitted, "drowned_", ())),
         "alpha": getattr(fitted, "alpha_", None),
         "repair": getattr(fitted, "repair_", "none"),
-        "n_rows": [source.n_rows for source in sample.evidence.sources],
     }
     if name == "regression":
         return _regression(fitted, summary)
@@ -108,12 +110,16 @@ def _thresholded(fitted: Any, evidence: Evidence, summary: dict[str, Any]) -> Al
         "covariance.csv": _square(evidence.covariance, evidence.columns),
         "thresholded.csv": _square(fitted.covariance_, evidence.columns),
     }
-    lines = _strongest(fitted.edges_, "correlation")
+    lines = [
+        f"  correlations of more than {fitted.alpha_:.3g} of their own standard errors; beyond 1 is the noise's doing",
+        *_strongest(fitted.edges_, "correlation", "the surest"),
+    ]
     return Alternative(None, tables, {**summary, "n_edges": len(fitted.edges_)}, lines)
 
 
 def _regression(fitted: Any, summary: dict[str, Any]) -> Alternative:
     table = pd.DataFrame({"column": list(fitted.feature_names_in_), "coefficient": np.ravel(fitted.coef_)})
+    table = table[~table["column"].isin(fitted.drowned_)].reset_index(drop=True)
     numbers = {
         "target": fitted.target,
         "intercept": float(fitted.intercept_),
@@ -154,11 +160,20 @@ def _by_size(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table.iloc[np.argsort(-table[column].abs().to_numpy(), kind="stable")]
 
 
-def _strongest(edges: pd.DataFrame, column: str) -> list[str]:
+def _typical_errors(evidence: Evidence) -> dict[str, float] | None:
+    """Return the errors of a correlation of the columns that stand clear of the noise."""
+    try:
+        with_noise, without = typical_errors(keep_columns(evidence, clear_columns(evidence)[0]))
+    except EstimationError:
+        return None
+    return {"with_noise": with_noise, "without": without}
+
+
+def _strongest(edges: pd.DataFrame, column: str, which: str = "the strongest") -> list[str]:
     shown = [
         f"    {edge[column]:+.3f}  {edge['source']} -- {edge['target']}" for edge in edges.head(10).to_dict("records")
     ]
-    return [f"  {len(edges)} edges{'; the strongest:' if shown else ''}", *shown]
+    return [f"  {len(edges)} edges{f'; {which}:' if shown else ''}", *shown]
 
 
 def _square(matrix: FloatArray, columns: Sequence[str]) -> pd.DataFrame:

@@ -14,11 +14,12 @@ from dp_bundle.console import answer, json_option, quiet_option, run, tell, vers
 from dp_bundle.errors import ParameterError
 from dp_bundle.trust import TrustStore
 from dp_learn.fitting import Rule
-from dp_learn.learn import learn_graph, summarize
+from dp_learn.learn import learn_graph
 from dp_learn.repair import RepairMethod
 from dp_learn.results import is_result, write_results
 from dp_learn.solvers import SOLVERS
 from dp_learn.statements import describe_alternative, describe_learned, title_of
+from dp_learn.summary import summarize
 
 _ECHOED = ("weights", "scale", "penalize_diagonal")
 
@@ -106,6 +107,8 @@ def cli(
       dp-learn wine.bundle.tar --alpha 0.1 --out wine.graph
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
+    if target is not None and estimator == "graphical-lasso":
+        raise click.UsageError("--target goes with --estimator regression or lda")
     penalty = _parse_alpha(alpha)
     names = [file.name.removesuffix(".tar").removesuffix(".bundle") for file in files]
     folder = out or Path(f"{'+'.join(names)}.graph")
@@ -134,7 +137,7 @@ def _refuse_unused(estimator: str) -> None:
     context = click.get_current_context()
     for name in ("select", "fdr", "weights", "repair", "solver", "scale", "penalize_diagonal"):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise ParameterError(f"--{name.replace('_', '-')}", f"left out with --estimator {estimator}", "given")
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with the graphical lasso, not with {estimator}")
 
 
 def _estimate_otherwise(
@@ -144,12 +147,8 @@ def _estimate_otherwise(
     from dp_learn.alternatives import learn_alternative  # scikit-learn takes a second to import
 
     found = learn_alternative(bundles, estimator, alpha=alpha, target=target)
-    releases = [
-        {"dataset": bundle.release.dataset.name, "manifest_sha256": bundle.manifest_sha256} for bundle in bundles
-    ]
-    summary = {"bundles": releases, **found.summary}
-    write_results(found.graph, found.tables, summary, f"{bundles[0].release.dataset.name}, {estimator}", folder)
-    return describe_alternative(found, estimator, bundles, folder), summary
+    write_results(found.graph, found.tables, found.summary, f"{bundles[0].release.dataset.name}, {estimator}", folder)
+    return describe_alternative(found, estimator, bundles, folder), found.summary
 
 
 def _require_newest(bundles: Sequence[Bundle]) -> None:

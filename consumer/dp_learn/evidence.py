@@ -131,6 +131,12 @@ class Evidence:
     same_rows: bool = False
 
     @property
+    def n_rows(self) -> int:
+        """How many rows there are, those of several releases counted once."""
+        counts = [source.n_rows for source in self.sources]
+        return counts[0] if self.same_rows else sum(counts)
+
+    @property
     def has_error_law(self) -> bool:
         """Whether the errors of all sources are stated, rather than estimated or unknown: intervals need that."""
         moments = [source for source in self.sources if isinstance(source, MomentSource)]

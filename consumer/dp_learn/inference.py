@@ -22,8 +22,9 @@ from scipy import special
 
 from dp_bundle.errors import ParameterError
 from dp_learn.evidence import Evidence
+from dp_learn.forms import FormErrors
 from dp_learn.linalg import FloatArray
-from dp_learn.uncertainty import FormErrors, form_errors
+from dp_learn.uncertainty import form_errors
 
 __all__ = ["EdgeInference", "error_forms", "infer_edges"]
 

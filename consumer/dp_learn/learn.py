@@ -1,8 +1,7 @@
-"""From verified bundles to one graph: the whole of `dp-learn`, without its options and files."""
+"""From verified bundles to one graph: the whole of `dp-learn`, without its options, sentences and files."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +19,10 @@ from dp_learn.inference import EdgeInference, error_forms, infer_edges
 from dp_learn.linalg import FloatArray, smallest_eigenvalue
 from dp_learn.refit import fit_for_inference
 from dp_learn.sample import Sample
-from dp_learn.selection import Selection
 from dp_learn.sources import RowSource, bundle_source, counts_rows, share_rows
 from dp_learn.weighing import typical_errors
 
-__all__ = ["Learned", "learn_graph", "summarize"]
+__all__ = ["Learned", "learn_graph"]
 
 N_FOLDS = 5
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
@@ -130,53 +128,6 @@ def learn_graph(
     )
 
 
-def summarize(learned: Learned, bundles: Bundle | Sequence[Bundle]) -> dict[str, Any]:
-    """Return what `summary.json` says: numbers, names and their origin."""
-    opened = [bundles] if isinstance(bundles, Bundle) else list(bundles)
-    fit, evidence = learned.fit, learned.sample.evidence
-    solution, selection = fit.solution, fit.selection
-    names, share, errors = learned.sample.sources[0].columns, learned.noise_share, learned.typical_errors
-    return {
-        "bundles": [
-            {
-                "dataset": bundle.release.dataset.name,
-                "kind": bundle.release.kind,
-                "release_number": bundle.release.lineage.number,
-                "manifest_sha256": bundle.manifest_sha256,
-                "signer": bundle.signer.key.fingerprint,
-                "n_rows": bundle.release.n_rows,
-                "weight": weight,
-            }
-            for bundle, weight in zip(opened, evidence.weights, strict=True)
-        ],
-        "same_rows": evidence.same_rows,
-        "n_rows": _total_rows(learned),
-        "n_features": len(learned.estimate.columns),
-        "columns": list(learned.estimate.columns),
-        "drowned_columns": list(fit.drowned),
-        "noise_share_of_variance": None if share is None else dict(zip(names, share.tolist(), strict=True)),
-        "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
-        "contradictions": learned.contradictions,
-        "smallest_eigenvalue": learned.smallest_eigenvalue,
-        "smallest_solvable_alpha": None if math.isinf(learned.smallest_alpha) else learned.smallest_alpha,
-        "repair": fit.repair.method.value,
-        "repair_distance": fit.repair.distance,
-        "estimator": "graphical-lasso",
-        "solver": solution.solver,
-        "alpha": solution.alpha,
-        "alpha_chosen_by": selection.rule if selection else "the user",
-        "path": [] if selection is None else _path(selection),
-        "status": str(solution.status),
-        "n_iter": solution.n_iter,
-        "objective": solution.objective,
-        "duality_gap": solution.duality_gap,
-        "n_edges": len(learned.estimate.edges()),
-        "fdr": learned.estimate.fdr,
-        "error_bars": learned.estimate.inference is not None,
-        "notes": learned.notes,
-    }
-
-
 def _infer(sample: Sample, fit: Fit) -> tuple[EdgeInference, list[str]]:
     """Return the tests of all pairs, with errors from the rows themselves, and sentences on what they rest on."""
     if not fit.evidence.has_error_law:
@@ -185,17 +136,17 @@ def _infer(sample: Sample, fit: Fit) -> tuple[EdgeInference, list[str]]:
     if fewest < FEWEST_ROWS:
         raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")
     started = fit_for_inference(fit.evidence)
+    if not started.is_reliable:
+        raise EstimationError(
+            "the noise has left too little for intervals and tests: the debiased matrix is too indefinite, the graph "
+            "too dense, or columns are too nearly collinear"
+        )
     errors = sample.row_errors(fit.evidence, fit.kept, error_forms(fit.evidence, started.precision))
     doubts = []
     if started.share:
         doubts.append(
             f"the debiased covariance has no unpenalised fit: error bars rest on one with {started.share:.0%} of the "
-            "usual penalty, and those of strong edges may be too short"
-        )
-    if not started.is_reliable:
-        doubts.append(
-            "the graph is too dense, or columns are too nearly collinear, for what the noise has left: do not rely on "
-            "the error bars"
+            "usual penalty, and those of strong edges may be somewhat short"
         )
     return infer_edges(fit.evidence, started.precision, errors), doubts
 
@@ -243,13 +194,3 @@ def _contradictions(bundles: Sequence[Bundle], sample: Sample) -> list[str]:
             )
         found += [f"{bundle.path} contradicts its manifest: {sentence}" for sentence in sentences]
     return found
-
-
-def _total_rows(learned: Learned) -> int:
-    counts = [source.n_rows for source in learned.sample.evidence.sources]
-    return counts[0] if learned.sample.evidence.same_rows else sum(counts)
-
-
-def _path(selection: Selection) -> list[dict[str, float | None]]:
-    scores = [None if np.isnan(score) else float(score) for score in selection.scores]
-    return [{"alpha": float(alpha), "score": score} for alpha, score in zip(selection.alphas, scores, strict=True)]

@@ -33,6 +33,7 @@ _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
 _LEAST_SHARE = 0.01
 MISFIT = 0.2  # the share of pairs; on sparse graphs it is below a tenth
+LARGEST_SHARE = 0.3
 LARGEST_ERROR = 0.25  # of a diagonal entry of an inverse, relative to it: second-order errors are then small
 
 
@@ -50,7 +51,7 @@ class InferenceFit:
         of 0.1, 85 to 90 % up to 0.3, and 65 to 75 % beyond, where false discoveries were above the stated rate too.
     misfit : float
         The share of pairs whose estimate would be off by more than half a standard error because the graph does not
-        explain S^; see `_misfit`. Above `MISFIT` error bars are not to be relied on.
+        explain S^; see `_misfit`.
     """
 
     precision: FloatArray
@@ -59,8 +60,8 @@ class InferenceFit:
 
     @property
     def is_reliable(self) -> bool:
-        """Whether the graph explains the covariance well enough for error bars to rest on it."""
-        return self.misfit <= MISFIT
+        """Whether intervals and tests may rest on it: a graph that explains the covariance, and little penalty left."""
+        return self.misfit <= MISFIT and self.share <= LARGEST_SHARE
 
 
 def inference_penalty(evidence: Evidence) -> tuple[float, FloatArray]:

@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from dp_bundle.errors import EstimationError
 from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources
+from dp_learn.forms import FormErrors
 from dp_learn.linalg import FloatArray
 from dp_learn.moments import Moments, merge_moments, subsample_moments
 from dp_learn.selection import Split
 from dp_learn.sources import CovarianceSource, RowSource
-from dp_learn.uncertainty import FormErrors, combine_row_errors, form_errors, row_errors
+from dp_learn.uncertainty import combine_row_errors, form_errors, row_errors
 from dp_learn.weighing import pool_sources
 
 __all__ = ["Sample"]
@@ -119,7 +120,7 @@ class Sample:
         if not all(isinstance(source, RowSource) for source in self.sources):
             raise EstimationError(
                 f"a covariance release has no rows, and this rule needs {wanted}: choose alpha by EBIC "
-                "(--select ebic), or give --alpha"
+                '(--select ebic, or select="ebic"), or give alpha'
             )
 
     def _pooled(self, moments: Sequence[Moments]) -> FloatArray:

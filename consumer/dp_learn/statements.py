@@ -40,16 +40,8 @@ def title_of(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle
 
 def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle], target: Path) -> str:
     """Return what dp-learn prints of a graph."""
-    lines = [line for bundle in bundles for line in _describe_bundle(bundle)]
-    if len(bundles) > 1:
-        weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
-        rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
-        lines.append(f"pooled for least variance as {rows}, with weights {weights}")
-    estimated = any(
-        bundle.release.guarantee is not None and bundle.release.guarantee.neighbours == "add-remove"
-        for bundle in bundles
-    )
-    lines.append(f"  {'about ' if estimated else ''}{summary['n_rows']} rows{_describe_noise(learned)}")
+    lines = _describe_bundles(summary, bundles)
+    lines.append(f"  {_describe_rows(summary, bundles)}{_describe_noise(learned)}")
     if summary["drowned_columns"]:
         lines.append(f"  left out, as the noise drowns them: {_listed(summary['drowned_columns'])}")
     lines += [f"  {sentence}" for sentence in (*_describe_definiteness(summary), *summary["notes"])]
@@ -64,13 +56,34 @@ def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequenc
 
 def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[Bundle], target: Path) -> str:
     """Return what dp-learn prints of another estimator's result."""
-    lines = [line for bundle in bundles for line in _describe_bundle(bundle)]
+    lines, errors = _describe_bundles(found.summary, bundles), found.summary["correlation_standard_error"]
+    stated = [bundle.release.second_moments for bundle in bundles]
+    known = all(moments is None or moments.distribution is not None for moments in stated)
+    said = "" if errors is None else _describe_errors(errors["with_noise"], errors["without"], known=known)
+    lines.append(f"  {_describe_rows(found.summary, bundles)}{said}")
     if found.summary["drowned_columns"]:
         lines.append(f"  left out, as the noise drowns them: {_listed(found.summary['drowned_columns'])}")
     if found.summary["alpha"] is not None:
         lines.append(f"  {estimator}, alpha = {found.summary['alpha']:.4g}")
     written = ", ".join(sorted(path.name for path in target.iterdir()))
     return "\n".join([*lines, *found.lines, f"wrote {target}/: {written}"])
+
+
+def _describe_bundles(summary: dict[str, Any], bundles: Sequence[Bundle]) -> list[str]:
+    lines = [line for bundle in bundles for line in _describe_bundle(bundle)]
+    if len(bundles) == 1:
+        return lines
+    weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
+    rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
+    return [*lines, f"pooled for least variance as {rows}, with weights {weights}"]
+
+
+def _describe_rows(summary: dict[str, Any], bundles: Sequence[Bundle]) -> str:
+    estimated = any(
+        bundle.release.guarantee is not None and bundle.release.guarantee.neighbours == "add-remove"
+        for bundle in bundles
+    )
+    return f"{'about ' if estimated else ''}{summary['n_rows']} rows"
 
 
 def _describe_bundle(bundle: Bundle) -> list[str]:
@@ -91,11 +104,13 @@ def _describe_noise(learned: Learned) -> str:
             f"{np.median(share):.0f} %), and was subtracted"
         )
     if learned.typical_errors is not None:
-        noisy, clean = learned.typical_errors
-        known = learned.fit.evidence.has_error_law
-        said = "a standard error of" if known else "an error, as the publisher estimates it, of about"
-        text += f"; a correlation has {said} {noisy:.2g}, {clean:.2g} without the noise"
+        text += _describe_errors(*learned.typical_errors, known=learned.fit.evidence.has_error_law)
     return text
+
+
+def _describe_errors(noisy: float, clean: float, *, known: bool) -> str:
+    said = "a standard error of" if known else "an error, as the publisher estimates it, of about"
+    return f"; a correlation has {said} {noisy:.2g}, {clean:.2g} without the noise"
 
 
 def _describe_definiteness(summary: dict[str, Any]) -> list[str]:

@@ -25,16 +25,15 @@ matrix estimator, Econometrica 48(4).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.evidence import Evidence, MomentSource, Source
+from dp_learn.forms import FormErrors, fourth_order, isserlis, one_entry, sum_errors
 from dp_learn.linalg import FloatArray
 
 __all__ = [
-    "FormErrors",
     "clean_forms",
     "combine_row_errors",
     "form_errors",
@@ -46,46 +45,6 @@ __all__ = [
 
 
 CHUNK = 2**14  # rows
-
-
-@dataclass(frozen=True)
-class FormErrors:
-    """Variances of the forms f_ij = b_i' S^ b_j, and of what normalises them.
-
-    Attributes
-    ----------
-    products : ndarray of shape (q, q)
-        Var f_ij.
-    crossed : ndarray of shape (q, q)
-        Cov(f_ij, f_ii + f_jj).
-    squares : ndarray of shape (q, q)
-        Var (f_ii + f_jj) / 2.
-    """
-
-    products: FloatArray
-    crossed: FloatArray
-    squares: FloatArray
-
-    def along(self, r: FloatArray | float) -> FloatArray:
-        """Return Var[f_ij + r (f_ii + f_jj) / 2], the first-order error of f_ij / sqrt(f_ii f_jj) where that is -r."""
-        return self.products + r * self.crossed + r * r * self.squares
-
-    def __add__(self, other: FormErrors) -> FormErrors:
-        """Return the errors of the sum of two independent forms."""
-        return FormErrors(self.products + other.products, self.crossed + other.crossed, self.squares + other.squares)
-
-    def at_least(self, other: FormErrors) -> FormErrors:
-        """Return for every pair whichever errors are larger."""
-        larger = self.products >= other.products
-        return FormErrors(
-            np.where(larger, self.products, other.products),
-            np.where(larger, self.crossed, other.crossed),
-            np.where(larger, self.squares, other.squares),
-        )
-
-    def times(self, factor: float) -> FormErrors:
-        """Return variances and covariances times a factor."""
-        return FormErrors(factor * self.products, factor * self.crossed, factor * self.squares)
 
 
 def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
@@ -114,7 +73,7 @@ def form_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
 def sampling_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
     """Return what the forms would vary by without noise, for Gaussian rows; releases of the same rows share it."""
     c = clean_forms(evidence, b)
-    return _isserlis(c, c).times(_sampling_factor(evidence))
+    return isserlis(c, c).times(_sampling_factor(evidence))
 
 
 def mechanism_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
@@ -124,7 +83,7 @@ def mechanism_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
         _mechanism_of(source, c, b).times(weight * weight)
         for source, weight in zip(evidence.sources, evidence.weights, strict=True)
     ]
-    return _sum(parts)
+    return sum_errors(parts)
 
 
 def row_errors(batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray) -> FormErrors:
@@ -162,7 +121,7 @@ def row_errors(batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray) -
     p = second / n_rows
     d = np.diagonal(p)
     mean_square = (d[:, None] + d) / 2.0
-    raw = _fourth_order(squares / n_rows, cubes / n_rows)
+    raw = fourth_order(squares / n_rows, cubes / n_rows)
     centred = FormErrors(
         np.maximum(raw.products - p * p, 0.0),  # rounding, where y_i y_j is the same in all rows
         raw.crossed - 2.0 * p * mean_square,
@@ -182,13 +141,13 @@ def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormE
         raise ParameterError("errors", f"one for each of {len(evidence.sources)} sources", len(errors))
     squared = [weight * weight for weight in evidence.weights]
     if not evidence.same_rows:
-        return _sum([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
+        return sum_errors([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
     c = clean_forms(evidence, b)
     left = [
         (error + _mechanism_of(source, c, b).times(-1.0)).times(factor / sum(squared))
         for error, source, factor in zip(errors, evidence.sources, squared, strict=True)
     ]
-    return _possible(_sum(left)) + mechanism_errors(evidence, b)
+    return _possible(sum_errors(left)) + mechanism_errors(evidence, b)
 
 
 def _possible(errors: FormErrors) -> FormErrors:
@@ -212,9 +171,9 @@ def _mechanism_of(source: Source | MomentSource, c: FloatArray, b: FloatArray) -
 def _row_noise(source: Source, c: FloatArray, b: FloatArray) -> FormErrors:
     """Return Isserlis' formula at C + N less that at C, and the kurtosis's share."""
     n = (b * source.noise_variance) @ b.T
-    gaussian = _isserlis(c, n).times(2.0) + _isserlis(n, n)
+    gaussian = isserlis(c, n).times(2.0) + isserlis(n, n)
     weighted = b * source.noise_fourth_cumulant
-    kurtosis = _fourth_order((b * weighted) @ (b * b).T, (b * b * weighted) @ b.T)
+    kurtosis = fourth_order((b * weighted) @ (b * b).T, (b * b * weighted) @ b.T)
     return gaussian.times(1.0 / (source.n_rows - 1)) + kurtosis.times(1.0 / source.n_rows)
 
 
@@ -232,22 +191,13 @@ def _moment_noise(source: MomentSource, c: FloatArray, b: FloatArray) -> FormErr
         scaled = np.column_stack([scaled, corner])
     n = scaled @ scaled.T
     square = scaled * scaled
-    errors = _isserlis(n, n).times(t) + _fourth_order(square @ square.T, (square * scaled) @ scaled.T).times(
-        u - 2.0 * t
-    )
+    errors = isserlis(n, n).times(t) + fourth_order(square @ square.T, (square * scaled) @ scaled.T).times(u - 2.0 * t)
     if source.constant:  # above, the constant's own entry was counted as if it were any other
         own = np.outer(corner, corner)
-        errors = errors + _one_entry(own).times(-u)
+        errors = errors + one_entry(own).times(-u)
         if not source.exact_count:
-            errors = errors + _one_entry(own - c / source.constant**2).times(u)
+            errors = errors + one_entry(own - c / source.constant**2).times(u)
     return errors.times(1.0 / source.n_rows**2)
-
-
-def _one_entry(k: FloatArray) -> FormErrors:
-    """Return the errors of forms f_ij = k_ij e with one e of unit variance."""
-    d = np.diagonal(k)
-    total = d[:, None] + d
-    return FormErrors(k * k, k * total, (total / 2.0) ** 2)
 
 
 def clean_forms(evidence: Evidence, b: FloatArray) -> FloatArray:
@@ -262,27 +212,3 @@ def clean_forms(evidence: Evidence, b: FloatArray) -> FloatArray:
     possible: FloatArray = np.clip(c, -bound, bound)
     np.fill_diagonal(possible, d)
     return possible
-
-
-def _isserlis(x: FloatArray, y: FloatArray) -> FormErrors:
-    """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance."""
-    dx, dy = np.diagonal(x), np.diagonal(y)
-    outer, xy, dxy = np.outer(dx, dy), x * y, dx * dy
-    return FormErrors(
-        (outer + outer.T) / 2.0 + xy,
-        x * (dy[:, None] + dy) + y * (dx[:, None] + dx),
-        (dxy[:, None] + dxy) / 2.0 + xy,
-    )
-
-
-def _fourth_order(squares: FloatArray, cubes: FloatArray) -> FormErrors:
-    """Return what moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j amount to."""
-    fourth = np.diagonal(squares)
-    return FormErrors(squares, cubes + cubes.T, (fourth[:, None] + fourth + 2.0 * squares) / 4.0)
-
-
-def _sum(parts: Sequence[FormErrors]) -> FormErrors:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total

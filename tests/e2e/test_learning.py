@@ -196,10 +196,11 @@ def test_regression_predicts_a_column_from_the_others(chain: Path, command: Run,
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--estimator", "regression"], "target must be given with regression and lda"),
-        (["--estimator", "regression", "--target", "w"], "target must be a column of the bundle"),
-        (["--estimator", "ridge", "--target", "v1"], "target must be given with regression"),
-        (["--estimator", "ridge", "--fdr", "0.05"], "--fdr must be left out with --estimator ridge"),
+        (["--estimator", "regression"], "--target must be given with regression and lda"),
+        (["--estimator", "regression", "--target", "w"], "--target must be a column of the bundle"),
+        (["--estimator", "ridge", "--target", "v1"], "--target must be given with regression"),
+        (["--target", "v1"], "--target goes with --estimator regression or lda"),
+        (["--estimator", "ridge", "--fdr", "0.05"], "--fdr goes with the graphical lasso, not with ridge"),
     ],
 )
 def test_wrong_estimator_options_get_one_sentence(words: list[str], sentence: str, chain: Path, command: Run) -> None:

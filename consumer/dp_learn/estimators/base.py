@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -159,6 +160,8 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, *, reset: bool) -> RowSource | CovarianceSource:
         """Check the rows, or open the bundle's, and note or compare their columns as scikit-learn does."""
+        if isinstance(X, str | Path):
+            raise ParameterError("X", "rows or a Bundle, which dp_bundle.open_bundle makes of a file's name", str(X))
         if not isinstance(X, Bundle):
             least = 2 if reset else 1
             values = validate_data(

@@ -208,8 +208,8 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         rare = [str(name) for name, share in zip(self.classes_, priors, strict=True) if not share > 0.0]
         if rare:
             raise EstimationError(
-                f"the share of class {', '.join(rare)} is not positive: the labels are not coded as `classes` says, or "
-                f"the noise drowns the class in {evidence.sources[0].n_rows} rows"
+                f"the share of class {', '.join(rare)} is not positive: the labels are not coded as 0 and 1, or as "
+                f"`classes` says, or the noise drowns the class in {evidence.sources[0].n_rows} rows"
             )
 
     def _invert(self, within: Evidence) -> tuple[float, FloatArray]:

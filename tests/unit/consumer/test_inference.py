@@ -10,8 +10,9 @@ from scipy import stats
 
 from dp_bundle.errors import ParameterError
 from dp_learn.evidence import Evidence, Source, combine_sources
+from dp_learn.forms import FormErrors
 from dp_learn.inference import EdgeInference, error_forms, infer_edges
-from dp_learn.uncertainty import FormErrors, form_errors, form_variances
+from dp_learn.uncertainty import form_errors, form_variances
 
 P = 5
 

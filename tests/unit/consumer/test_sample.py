@@ -13,9 +13,9 @@ from tests.conftest import make_policy
 from dp_bundle import open_bundle
 from dp_bundle.errors import EstimationError, ParameterError, SchemaError
 from dp_learn import learn_graph
-from dp_learn.learn import summarize
 from dp_learn.sample import Sample
 from dp_learn.sources import bundle_source, share_rows, table_rows
+from dp_learn.summary import summarize
 from dp_publish import Policy, publish
 
 NAMES = ("a", "b", "c")

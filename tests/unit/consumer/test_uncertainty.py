@@ -10,8 +10,8 @@ import pytest
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.evidence import Evidence, Source, combine_sources
+from dp_learn.forms import FormErrors
 from dp_learn.uncertainty import (
-    FormErrors,
     combine_row_errors,
     form_errors,
     form_variances,

@@ -1,0 +1,75 @@
+"""What `summary.json` says of a graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dp_bundle import Bundle
+from dp_learn.evidence import Evidence
+from dp_learn.learn import Learned
+from dp_learn.selection import Selection
+
+__all__ = ["describe_origin", "summarize"]
+
+
+def summarize(learned: Learned, bundles: Bundle | Sequence[Bundle]) -> dict[str, Any]:
+    """Return what `summary.json` says: numbers, names and their origin."""
+    opened = [bundles] if isinstance(bundles, Bundle) else list(bundles)
+    fit, evidence = learned.fit, learned.sample.evidence
+    solution, selection = fit.solution, fit.selection
+    names, share, errors = learned.sample.sources[0].columns, learned.noise_share, learned.typical_errors
+    return {
+        **describe_origin(opened, evidence),
+        "n_features": len(learned.estimate.columns),
+        "columns": list(learned.estimate.columns),
+        "drowned_columns": list(fit.drowned),
+        "noise_share_of_variance": None if share is None else dict(zip(names, share.tolist(), strict=True)),
+        "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
+        "contradictions": learned.contradictions,
+        "smallest_eigenvalue": learned.smallest_eigenvalue,
+        "smallest_solvable_alpha": None if math.isinf(learned.smallest_alpha) else learned.smallest_alpha,
+        "repair": fit.repair.method.value,
+        "repair_distance": fit.repair.distance,
+        "estimator": "graphical-lasso",
+        "solver": solution.solver,
+        "alpha": solution.alpha,
+        "alpha_chosen_by": selection.rule if selection else "the user",
+        "path": [] if selection is None else _path(selection),
+        "status": str(solution.status),
+        "n_iter": solution.n_iter,
+        "objective": solution.objective,
+        "duality_gap": solution.duality_gap,
+        "n_edges": len(learned.estimate.edges()),
+        "fdr": learned.estimate.fdr,
+        "error_bars": learned.estimate.inference is not None,
+        "notes": learned.notes,
+    }
+
+
+def describe_origin(bundles: Sequence[Bundle], evidence: Evidence) -> dict[str, Any]:
+    """Return which bundles an estimate comes from, with which weights, and how many rows they hold."""
+    return {
+        "bundles": [
+            {
+                "dataset": bundle.release.dataset.name,
+                "kind": bundle.release.kind,
+                "release_number": bundle.release.lineage.number,
+                "manifest_sha256": bundle.manifest_sha256,
+                "signer": bundle.signer.key.fingerprint,
+                "n_rows": bundle.release.n_rows,
+                "weight": weight,
+            }
+            for bundle, weight in zip(bundles, evidence.weights, strict=True)
+        ],
+        "same_rows": evidence.same_rows,
+        "n_rows": evidence.n_rows,
+    }
+
+
+def _path(selection: Selection) -> list[dict[str, float | None]]:
+    scores = [None if np.isnan(score) else float(score) for score in selection.scores]
+    return [{"alpha": float(alpha), "score": score} for alpha, score in zip(selection.alphas, scores, strict=True)]
