@@ -110,7 +110,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool) -> None:
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
 @release_options
-@click.option("--unit", type=click.Choice(["cell", "row"]), help="What one person may change.")
+@strength_options
 @click.option(
     "--spread",
     type=float,
@@ -194,6 +194,7 @@ def audit_command(
     require_bounds(policy, kinds)
     if policy.privacy.release == "covariance":
         setting = set_mechanism(policy, kinds, lambda: count_rows(data))
+        tell(f"attacking thousands of releases by {setting.mechanism}, which may take minutes", quiet=quiet)
         report = audit_moments(setting, n_canaries=canaries, confidence=confidence)
     else:
         report = audit(

@@ -94,7 +94,9 @@ class Privacy(_Model):
             self._check_covariance()
             return self
         if self.mechanism != "auto" or self.neighbours != "replace-one":
-            raise ValueError('mechanism and neighbours are those of a covariance release: give release = "covariance"')
+            raise ValueError(
+                'mechanism and neighbours are those of a covariance release: give release = "covariance" as well'
+            )
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError("epsilon and delta go together: give both")
         if self.l2_radius is not None and (self.snr_db is not None or self.sigma is not None):

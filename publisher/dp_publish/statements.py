@@ -9,7 +9,7 @@ from typing import Any
 from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Cumulative, SecondMoments
-from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, round_up
+from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, describe_total, round_up
 from dp_publish.forecast import EVEN_SPREAD, forecast
 from dp_publish.forecast.detection import moments_error, scaled_variance, smallest_seen
 from dp_publish.ledger import Ledger
@@ -41,6 +41,9 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         )
         lines += [f"    {column.name}: {describe_bounds(column)}" for column in searched]
     lines += [f"  {sentence}" for sentence in _verdict(receipt, policy)]
+    if release.cumulative.releases > 1 or policy.privacy.budget_mu is not None:
+        budget = "" if policy.privacy.budget_mu is None else f" The budget is mu = {policy.privacy.budget_mu:g}."
+        lines.append(f"  {describe_total(release)}{budget}")
     if report.tells:
         lines.append("for your eyes only, as it tells of the raw values:")
         lines += [
@@ -110,8 +113,8 @@ def _covariance_verdict(n_rows: int, n_features: int, moments: SecondMoments) ->
         return lines
     error = moments_error(n_rows, moments.off_diagonal_variance, scaled)
     seen = smallest_seen(n_rows, n_features, error)
-    shown = "" if seen is None else f", and partial correlations from about {seen:.2g} on can be seen"
-    fact = f"a correlation has a standard error of {error:.2g}{shown}"
+    shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
+    fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
     return [f"forecast: if values fill their bounds evenly, {fact} (see dp-publish plan)"]
 
 

@@ -230,7 +230,7 @@ def _check_attack(bound: float, stated: float, delta: float, n: int) -> Check:
     where = f" at delta = {delta:g}" if delta else ""
     detail = f"neighbours told apart in {n} releases, which proves epsilon >= {bound:.4g}{where}"
     if not bound:
-        detail = "neighbours were not told apart well enough to prove anything: use more canaries"
+        detail = "neighbours were not told apart well enough to prove anything at this strength"
     faults = []
     if bound > stated:
         faults = [f"a row is told apart with epsilon >= {bound:.4g}{where}, above the {stated:.4g} stated"]

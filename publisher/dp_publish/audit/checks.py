@@ -58,7 +58,7 @@ def check_attack(
 ) -> tuple[float, Check]:
     """Return the largest lower bound on mu of any unit, and the check that none exceeds what is stated for it."""
     units = [[index] for index in range(len(columns))] if unit == "cell" else [list(range(len(columns)))]
-    best, faults, detail = 0.0, [], "the coins were not guessed well enough to prove anything: use more canaries"
+    best, faults, detail = 0.0, [], "the coins were not guessed well enough to prove anything at this strength"
     for indices in units:
         cells = [columns[index] for index in indices]
         stated = unit_mu(unit, [column.cell_mu for column in cells])

@@ -171,7 +171,7 @@ def _check_attack(correct: int, n: int, stated_mu: float, alpha: float) -> tuple
     bound = 2 * float(special.ndtri(chance)) if chance > 0.5 else 0.0
     detail = f"{correct / n:.1%} of {n} coins guessed, which proves mu >= {bound:.4g}"
     if not bound:
-        detail = "the coins were not guessed well enough to prove anything: use more canaries"
+        detail = "the coins were not guessed well enough to prove anything at this strength"
     faults = []
     if bound > stated_mu * _SLACK:
         faults = [f"a row is told apart with mu >= {bound:.4g}, above the {stated_mu:.4g} stated"]

@@ -76,7 +76,7 @@ def choose_mechanism(
     kind = "a bound on it for evenly spread values" if best == "eigenvectors" else "its root mean square"
     return best, (
         f"{best} has the smallest expected error for {n_rows} rows and {scaling.n_features} columns: "
-        f"||C^ - C||_F / n = {errors[best]:.3g} ({kind}), against {others}"
+        f"||C^ - C||_F / n = {errors[best]:.3g} ({kind}), rows being in the unit ball, against {others}"
     )
 
 

@@ -32,7 +32,7 @@ from dp_publish.accounting import epsilon_for_delta, epsilon_for_delta_zcdp, rho
 from dp_publish.calibration import calibrate
 from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
 from dp_publish.forecast.detection import moments_error, rows_needed, scaled_variance, smallest_seen
-from dp_publish.moments_calibration import MechanismSetting, entry_variance, set_mechanism, unit_mu_of
+from dp_publish.moments_calibration import MechanismSetting, entry_variance, mu_of_rows, set_mechanism
 from dp_publish.policy import EntityUnit, Policy, Privacy
 from dp_publish.privacy_curve import Loss, epsilon_of_unit
 
@@ -134,8 +134,8 @@ def _forecast_one(
     if strength.snr_db is not None:
         raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
     setting = _moments_setting(n_rows, policy, kinds, strength)
-    if strength.release == "covariance":  # beside it, rows at the same mu
-        strength = Privacy(unit=strength.unit, mu=unit_mu_of(strength))
+    if setting is not None:  # beside it, rows at the same mu
+        strength = Privacy(unit=strength.unit, mu=mu_of_rows(setting, setting.max_rows))
     columns = calibrate(policy.model_copy(update={"privacy": strength}), kinds)
     max_rows = strength.unit.max_rows if isinstance(strength.unit, EntityUnit) else 1
     mu = release_mu(strength.unit_name, columns, max_rows)

@@ -18,13 +18,15 @@ from dp_bundle.errors import DataError, ParameterError, PrivacyError, SchemaErro
 from dp_publish.columns import choose_columns, require_bounds
 from dp_publish.forecast import EVEN_SPREAD, GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import paper_figures
+from dp_publish.moments_calibration import set_mechanism
 from dp_publish.policy import Policy, Privacy
 from dp_publish.policy_file import load_policy, policy_path
 from dp_publish.table import open_table
 
-__all__ = ["Plan", "count_rows", "make_plan"]
+__all__ = ["BLURRED", "Plan", "count_rows", "make_plan"]
 
 _STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
+BLURRED = ("eigenvectors", "kapralov-talwar")  # their errors depend on the values
 _NOT_BY_MU = ("wishart", "sulq")
 _POINTS_PER_DECADE = 20  # of the picture's curves
 
@@ -45,6 +47,8 @@ class Plan:
         The unit of privacy.
     release : {"rows", "covariance"}
         What the policy would release.
+    mechanism : str or None
+        The mechanism of a covariance release at the policy's own strength; never "auto".
     spread : float
         The assumed standard deviation of a column as a share of its width.
     rows : list of ForecastRow
@@ -66,6 +70,7 @@ class Plan:
     kinds: dict[str, str]
     unit: str
     release: str
+    mechanism: str | None
     spread: float
     rows: list[ForecastRow]
     curve: list[ForecastRow]
@@ -117,21 +122,35 @@ def make_plan(
             own = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
         except (ParameterError, PrivacyError) as error:
             notes.append(f"A release at the policy's own strength would be refused: {error}.")
-    rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread)
+    mechanism = _mechanism_of(policy, kinds, n_rows) if own is not None else None
+    rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
     if refused:
         mus = ", ".join(f"{mu:g}" for mu, _ in refused)
         notes.append(f"Not forecast: mu = {mus}, where a release would be refused ({refused[-1][1]}).")
     if own is not None:
         rows = sorted([own, *(row for row in rows if not math.isclose(row.mu, own.mu, rel_tol=1e-6))], key=_mu)
-    fine, _ = _forecast_each(n_rows, policy, kinds, _fine_grid(), spread, with_epsilon=False)
+    fine, _ = _forecast_each(n_rows, policy, kinds, _fine_grid(), spread, mechanism, with_epsilon=False)
     if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
         notes.append("The policy leaves out some rows, so that fewer will be published than were counted here.")
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
     paper = _paper(n_rows, policy, kinds, focus, spread)
-    if policy.privacy.release == "covariance":
-        notes += _covariance_notes(policy.privacy.mechanism)
-    unit, release = policy.privacy.unit_name, policy.privacy.release
-    return Plan(policy.dataset.name, n_rows, kinds, unit, release, spread, rows, fine, own, focus, notes, paper)
+    if mechanism is not None:
+        notes += _covariance_notes(mechanism, policy.privacy.neighbours)
+    return Plan(
+        policy.dataset.name,
+        n_rows,
+        kinds,
+        policy.privacy.unit_name,
+        policy.privacy.release,
+        mechanism,
+        spread,
+        rows,
+        fine,
+        own,
+        focus,
+        notes,
+        paper,
+    )
 
 
 def count_rows(path: Path) -> int:
@@ -166,16 +185,17 @@ def _forecast_each(
     kinds: dict[str, str],
     mus: tuple[float, ...],
     spread: float,
+    mechanism: str | None,
     *,
     with_epsilon: bool = True,
 ) -> tuple[list[ForecastRow], list[tuple[float, str]]]:
     """Forecast each mu, and name those at which a release would be refused; all refused is an error."""
     rows, refused = [], []
-    mechanism = policy.privacy.mechanism if policy.privacy.mechanism not in _NOT_BY_MU else "gaussian"
+    changes: dict[str, Any] = {}
+    if mechanism is not None:
+        changes = {"mechanism": "gaussian" if mechanism in _NOT_BY_MU else mechanism}
     for mu in mus:
-        strength = Privacy.model_validate(
-            {**policy.privacy.model_dump(exclude=_STRENGTHS), "mechanism": mechanism, "mu": mu}
-        )
+        strength = Privacy.model_validate({**policy.privacy.model_dump(exclude=_STRENGTHS), **changes, "mu": mu})
         try:
             rows += forecast(n_rows, policy, kinds, [strength], spread=spread, with_epsilon=with_epsilon)
         except (ParameterError, PrivacyError) as error:
@@ -185,12 +205,22 @@ def _forecast_each(
     return rows, refused
 
 
-def _covariance_notes(mechanism: str) -> list[str]:
+def _mechanism_of(policy: Policy, kinds: dict[str, str], n_rows: int) -> str | None:
+    """Return the mechanism of a covariance release; None for a release of rows."""
+    if policy.privacy.release != "covariance":
+        return None
+    return set_mechanism(policy, kinds, lambda: n_rows).mechanism
+
+
+def _covariance_notes(mechanism: str, neighbours: str) -> list[str]:
+    notes = [f"from moments: by {mechanism} noise."]
     if mechanism in _NOT_BY_MU:
-        return [f"The {mechanism} mechanism is shown at the policy's own strength; elsewhere, gaussian noise is."]
-    if mechanism in ("eigenvectors", "kapralov-talwar"):
-        return [f"The noise of {mechanism} does not act entry by entry: laplace noise of that epsilon stands for it."]
-    return []
+        notes = [f"from moments: by {mechanism} noise at the policy's own strength, by gaussian noise elsewhere."]
+    elif mechanism in BLURRED:
+        notes = [f"from moments: by laplace noise of the same epsilon, not by {mechanism}, which is not forecast."]
+    if neighbours == "add-remove":
+        notes.append("The ledger books an add-remove release as what it costs a row that is replaced: more than mu.")
+    return notes
 
 
 def _fine_grid() -> tuple[float, ...]:

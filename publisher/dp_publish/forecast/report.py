@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dp_publish.forecast import DELTA, TARGETS, ForecastRow
-from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.plan import BLURRED, Plan
 
 __all__ = ["describe_count", "describe_plan", "plan_document"]
 
@@ -22,7 +22,7 @@ def describe_plan(plan: Plan) -> str:
         f"{plan.name}: {plan.n_rows:,} rows, {len(plan.kinds)} columns. Nothing was spent, and no value was read.",
         "",
         f"Smallest partial correlation that a researcher would see, one {plan.unit} being protected at strength mu:",
-        *_table(plan, _SEEN_HEAD, [_seen_cells(row) for row in plan.rows]),
+        *_table(plan, _seen_head(plan), [_seen_cells(row) for row in plan.rows]),
         "",
         f"Rows that it takes to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
         *_table(plan, _NEEDED_HEAD, [_needed_cells(row) for row in plan.rows]),
@@ -51,6 +51,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "columns": plan.kinds,
         "unit": plan.unit,
         "release": plan.release,
+        "mechanism": plan.mechanism,
         "assumed_spread": plan.spread,
         "own_mu": None if plan.own is None else plan.own.mu,
         "forecast": [asdict(row) for row in plan.rows],
@@ -69,14 +70,17 @@ def describe_count(value: int) -> str:
     return f"{value:,}"
 
 
-_SEEN_HEAD = (
-    ("", "mu"),
-    ("epsilon at", f"delta {DELTA:g}"),
-    ("noise: sigma", "/ width"),
-    ("noise /", "signal"),
-    ("smallest seen", "from rows"),
-    ("smallest seen", "from moments"),
-)
+def _seen_head(plan: Plan) -> tuple[tuple[str, str], ...]:
+    return (
+        ("", "mu"),
+        ("epsilon", "(pure)") if plan.mechanism in (*BLURRED, "laplace") else ("epsilon at", f"delta {DELTA:g}"),
+        ("noise: sigma", "/ width"),
+        ("noise /", "signal"),
+        ("smallest seen", "from rows"),
+        ("smallest seen", "from moments"),
+    )
+
+
 _NEEDED_HEAD = (
     ("", "mu"),
     *((f"to see {rho:g}", source) for rho in TARGETS for source in ("from rows", "from moments")),
@@ -131,6 +135,8 @@ def _verdict(plan: Plan) -> list[str]:
 
 def _covariance_verdict(plan: Plan) -> list[str]:
     row, target = plan.focus, TARGETS[-1]
+    if plan.mechanism in BLURRED:
+        return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars of it."]
     lines = [
         f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance",
         f"release, and of {row.error_in_rows:.2g} in a release of rows; chance alone makes it {plan.n_rows**-0.5:.2g}.",

@@ -21,7 +21,7 @@ from dp_publish.covariance.second_moments import moments_of_batch
 from dp_publish.forecast import EVEN_SPREAD, GRID, ForecastRow, forecast
 from dp_publish.forecast.plan import count_rows
 from dp_publish.keystream import insecure_keystream
-from dp_publish.moments_calibration import draw_moments, set_mechanism, unit_mu_of
+from dp_publish.moments_calibration import draw_moments, mu_of_rows, set_mechanism
 from dp_publish.policy import ColumnPolicy, Policy, Privacy
 
 Run = Callable[..., object]
@@ -136,7 +136,7 @@ def test_moments_are_forecast_with_the_noise_of_a_release() -> None:
         assert drawn.off_diagonal_variance is not None
         noise = math.sqrt(drawn.off_diagonal_variance) / n_rows / (2 * spread) ** 2
         assert row.error_in_moments == pytest.approx(math.hypot(noise, n_rows**-0.5), rel=1e-3)
-        assert row.mu == pytest.approx(unit_mu_of(policy.privacy), rel=1e-6)
+        assert row.mu == pytest.approx(mu_of_rows(setting, 1), rel=1e-6)
     by_row, by_cell = forecast_one(500, p, mu=1.0), forecast_one(500, p, mu=1.0, unit="cell")
     assert by_row.error_in_moments == by_cell.error_in_moments
     assert by_row.error_in_rows > by_cell.error_in_rows
@@ -168,8 +168,11 @@ def test_covariance_plan_shows_what_rows_would_not(tmp_path: Path, command: Run)
 @pytest.mark.parametrize(
     ("entries", "sentence"),
     [
-        ('mechanism = "wishart"\nepsilon = 1.0\ndelta = 1e-6', "The wishart mechanism is shown at the policy's own"),
-        ('mechanism = "eigenvectors"\nepsilon = 1.0', "laplace noise of that epsilon stands for it"),
+        (
+            'mechanism = "wishart"\nepsilon = 1.0\ndelta = 1e-6',
+            "by wishart noise at the policy's own strength, by gaussian",
+        ),
+        ('mechanism = "eigenvectors"\nepsilon = 1.0', "by laplace noise of the same epsilon, not by eigenvectors"),
         ("mu = 2000000.0", "A release at the policy's own strength would be refused"),
     ],
 )
