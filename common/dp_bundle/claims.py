@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
+_SERIES = 1e-3  # of epsilon: the next term is below 1e-12 of it
 _CURVE_SLACK = 1e-5  # the same for delta, where tiny mu cancel most digits
 
 
@@ -58,8 +59,11 @@ def mu_implied_by_epsilon(epsilon: float) -> float:
 
     The trade-off function of epsilon-DP consists of the chords from (0, 1) and (1, 0) to (a, a), a = 1/(1 + e^epsilon).
     That of mu-GDP is convex and passes through all three points if Phi(-mu/2) = a, so it lies below. No smaller mu
-    would do (Dong, Roth & Su 2022, section 2).
+    would do (Dong, Roth & Su 2022, section 2). For small epsilon it is a series, as the logarithm of nearly a half
+    loses the digits.
     """
+    if 0 <= epsilon < _SERIES:
+        return math.sqrt(math.pi / 2) * epsilon * (1 + epsilon * epsilon * (math.pi / 48 - 1 / 12))
     softplus = max(epsilon, 0.0) + math.log1p(math.exp(-abs(epsilon)))
     return float(-2 * special.ndtri_exp(-softplus))
 

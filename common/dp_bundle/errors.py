@@ -97,7 +97,9 @@ class BudgetExceededError(PrivacyError):
 
     exit_code = 5
 
-    def __init__(self, dataset: str, spent_mu: float | None, requested_mu: float | None, budget_mu: float) -> None:
+    def __init__(
+        self, dataset: str, spent_mu: float | None, requested_mu: float | None, budget_mu: float, excepted: float = 0.0
+    ) -> None:
         self.dataset = dataset
         self.spent_mu = spent_mu
         self.requested_mu = requested_mu
@@ -109,6 +111,11 @@ class BudgetExceededError(PrivacyError):
         elif spent_mu is None:
             message = (
                 f"dataset {dataset!r} has a release that does not protect this unit, so nothing is left of its budget"
+            )
+        elif excepted:
+            message = (
+                f"dataset {dataset!r} has a budget, which would fail to hold with a probability of {excepted:.3g}: "
+                "publish with a smaller delta, or by a mechanism without one"
             )
         else:
             message = (

@@ -98,7 +98,7 @@ class Cumulative(Model):
     mu: Positive | None
     rho: Positive | None
     other_units_rho: dict[Name, Positive] = Field(default_factory=dict)
-    excepted_delta: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    excepted_delta: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
 
 
 class Dataset(Model):
@@ -241,6 +241,8 @@ class Statement(Model):
             raise UnsupportedVersionError(version, FORMAT_VERSION)
         try:
             return cls.model_validate_json(content)
+        except ArithmeticError as error:
+            raise BundleFormatError("the signed manifest is not sound: a number is too large to be meant") from error
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "release"

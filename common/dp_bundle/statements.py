@@ -121,7 +121,7 @@ def describe_total(release: Release) -> str:
     total = release.cumulative
     part = f" (this one is partition {release.lineage.partition!r})" if release.lineage.partition else ""
     if total.rho is None:
-        return f"{total.releases} release(s) of this dataset{part}, one of which at least states no guarantee."
+        return f"{total.releases} release(s) of this dataset{part}, without a guarantee in all."
     spent = [f"rho = {round_up(total.rho)} per {total.unit}"]
     spent += [f"rho = {round_up(rho)} per {unit}" for unit, rho in total.other_units_rho.items()]
     mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "

@@ -22,6 +22,7 @@ from dp_bundle.arrays import to_numpy
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError
 
 __all__ = [
+    "LARGEST",
     "Moments",
     "batch_moments",
     "bundle_matrices",

@@ -18,7 +18,7 @@ from dp_bundle.recovery import mean_and_covariance
 from dp_learn.debias import debias_covariance
 from dp_learn.evidence import MomentSource, noise_fourth_cumulants
 from dp_learn.linalg import FloatArray
-from dp_learn.moments import Moments, bundle_matrices, fold_moments
+from dp_learn.moments import LARGEST, Moments, bundle_matrices, fold_moments
 
 __all__ = ["CovarianceSource", "RowSource", "bundle_source", "counts_rows", "share_rows", "table_rows"]
 
@@ -88,7 +88,10 @@ def bundle_source(bundle: Bundle, like: Bundle | None = None) -> RowSource | Cov
     ------
     SchemaError
         The two bundles do not have the same columns in the same units.
+    EstimationError
+        A column's numbers are so large or so small that their fourth powers are none.
     """
+    _require_usable_sizes(bundle)
     return _bundle_rows(bundle, like) if bundle.release.kind == "rows" else _bundle_covariance(bundle, like)
 
 
@@ -184,6 +187,8 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
         bias=noise.bias,
         off_diagonal_variance=noise.off_diagonal_variance or 0.0,
     )
+    if counted and not n_rows >= 2:
+        raise EstimationError("a covariance needs at least two rows, and the release is of one")
     if not n_rows >= 2:
         raise EstimationError("the noise hides how many rows there are: learn from a release with less noise")
     return CovarianceSource(
@@ -211,6 +216,17 @@ def counts_rows(bundle: Bundle) -> bool:
     """Return whether a bundle states its number of rows, rather than an estimate of it."""
     guarantee = bundle.release.guarantee
     return guarantee is None or guarantee.neighbours == "replace-one"
+
+
+def _require_usable_sizes(bundle: Bundle) -> None:
+    for column in bundle.release.columns:
+        low, high = column.bounds or (-1.0, 1.0)
+        spread = [high - low] if column.noise is None else [column.noise.sigma]
+        if not (max(abs(low), abs(high), *spread) <= LARGEST and min(spread) >= 1 / LARGEST):
+            raise EstimationError(
+                f"column {column.name!r} has bounds or noise beyond {LARGEST:g} in size, or below {1 / LARGEST:g}, and "
+                "cannot be computed with: ask for a release in other units"
+            )
 
 
 def _ordered_columns(bundle: Bundle, like: Bundle | None) -> tuple[list[Column], list[int]]:

@@ -106,8 +106,10 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
         strength = {"mu": mu}
     elif name == "sulq" and privacy.epsilon is not None and privacy.delta is not None:
         mu = sulq_mu(scaling, privacy.epsilon, privacy.delta, privacy.neighbours)
+        check_mu(mu)
         strength = {"mu": mu, "epsilon": privacy.epsilon, "delta": privacy.delta}
     elif name == "wishart":
+        degrees_tight(scaling.n_coordinates, privacy.epsilon or 0.0, privacy.delta or 0.0, privacy.neighbours)
         strength = {"epsilon": privacy.epsilon, "delta": privacy.delta}
     else:
         strength = {"epsilon": _pure_epsilon(privacy)}

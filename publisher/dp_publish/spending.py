@@ -4,7 +4,8 @@ The cost of a release is kept for every unit of privacy that it protects, so tha
 a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjoint parts of the rows (one month each,
 say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
 Not so for an entity, which may have rows in every partition: for it, everything adds up. So do, for every unit, the
-probabilities with which guarantees do not hold.
+probabilities with which guarantees do not hold: a budget is spent when they exceed a thousandth, and where they reach
+one there is no guarantee.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dp_publish.accounting import compose_mu, rho_for_mu
 
 __all__ = ["Cost", "Entry", "require_budget", "total"]
 
+LARGEST_EXCEPTION = 1e-3  # the probability with which a budget may fail to hold
 _SLACK = 1 + 1e-9  # a budget that releases fill exactly must not fail by rounding
 
 
@@ -62,9 +64,16 @@ def require_budget(dataset: str, spent: Sequence[Entry], entry: Entry, budget_mu
     """Raise BudgetExceededError if one more release would cost more than the budget, in the unit it is made for."""
     unit = entry.cost.unit
     before, after = _total_mu(spent, unit), _total_mu([*spent, entry], unit)
+    requested = entry.cost.mu.get(unit)
     if after is None or after > budget_mu * _SLACK:
-        requested = entry.cost.mu.get(unit)
         raise BudgetExceededError(dataset, before, requested, budget_mu)
+    excepted = _total_excepted([*spent, entry])
+    if excepted > LARGEST_EXCEPTION * _SLACK:
+        raise BudgetExceededError(dataset, before, requested, budget_mu, excepted)
+
+
+def _total_excepted(entries: Sequence[Entry]) -> float:
+    return math.fsum(entry.cost.excepted_delta for entry in entries)
 
 
 def _total_mu(entries: Sequence[Entry], unit: str) -> float | None:
@@ -82,9 +91,9 @@ def _total_mu(entries: Sequence[Entry], unit: str) -> float | None:
 def total(entries: Sequence[Entry], unit: str) -> Cumulative:
     """Return what releases cost together, for a unit and for the others that the last one protects."""
     mu = _total_mu(entries, unit)
-    excepted = math.fsum(entry.cost.excepted_delta for entry in entries)
-    if mu is None:
-        return Cumulative(unit=unit, releases=len(entries), mu=None, rho=None, excepted_delta=excepted)
+    excepted = _total_excepted(entries)
+    if mu is None or excepted >= 1.0:
+        return Cumulative(unit=unit, releases=len(entries), mu=None, rho=None, excepted_delta=min(excepted, 1.0))
     continuous = all(entry.cost.continuous for entry in entries)
     others = {name: _total_mu(entries, name) for name in entries[-1].cost.mu if name != unit}
     return Cumulative(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
 from dp_publish.covariance import eigenvectors, wishart
 from dp_publish.covariance.scaling import scaling_for
@@ -120,3 +120,9 @@ def test_number_of_releases_is_checked() -> None:
     """Too few are refused."""
     with pytest.raises(ParameterError, match="canaries must be from 1000"):
         attack_from_outside(_setting("eigenvectors", 1.0), n_runs=10)
+
+
+def test_an_audit_that_would_take_hours_is_refused() -> None:
+    """Millions of degrees of freedom in a thousand releases are too many normal numbers."""
+    with pytest.raises(PrivacyError, match="would take hours"):
+        attack_from_outside(_setting("wishart", 1e-3, "add-remove"))

@@ -22,9 +22,13 @@ from dp_learn.estimators.targets import Target, TargetEstimator
 from dp_learn.evidence import Evidence, keep_columns
 from dp_learn.linalg import FloatArray
 from dp_learn.solvers import graphical_lasso
+from dp_learn.uncertainty import form_variances
 from dp_learn.weighing import clear_columns
 
 __all__ = ["ClassMoments", "DebiasedLDA", "class_moments"]
+
+_DOUBT = 8.0  # standard errors
+_TOLERATED = 0.1  # a few labels were missing and took the midpoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +214,22 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
             raise EstimationError(
                 f"the share of class {', '.join(rare)} is not positive: the labels are not coded as 0 and 1, or as "
                 f"`classes` says, or the noise drowns the class in {evidence.sources[0].n_rows} rows"
+            )
+        if self.target is not None and len(self._target_names) == 1:
+            self._check_coding(evidence, float(priors[1]))
+
+    def _check_coding(self, evidence: Evidence, share: float) -> None:
+        """Refuse a column whose variance is not that of two values with this share, beyond what the noise explains."""
+        first, second = self._two_classes()
+        found = float(evidence.covariance[-1, -1]) / (second - first) ** 2
+        expected = share * (1.0 - share)
+        form = np.zeros((1, len(evidence.columns)))
+        form[0, -1] = 1.0 / (second - first)
+        doubt = _DOUBT * float(np.sqrt(form_variances(evidence, form)[0, 0]))
+        if abs(found - expected) > max(doubt, _TOLERATED * expected):
+            raise EstimationError(
+                f"column {self._target_names[0]!r} does not hold {first:g} and {second:g} alone: its variance is "
+                f"{found:.3g} in these units, where such labels have {expected:.3g}"
             )
 
     def _invert(self, within: Evidence) -> tuple[float, FloatArray]:

@@ -32,6 +32,7 @@ PATIENCE, LITTLE = 100, 0.9  # so many steps must lower the gap by a tenth: roun
 MAX_IDLE = 5  # steps that promised no more than rounding and did not halve the gap
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a step that overflows is not taken
 def solve_newton(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
     """Return the first pair with a duality gap of at most `gap`, or the best one met.
 

@@ -40,12 +40,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.moment_laws import check_directions, check_wishart, exponent_for
 from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
+from dp_publish.covariance.wishart_curve import degrees_tight
 from dp_publish.keystream import Keystream, SecureKeystream
 from dp_publish.moments_calibration import MechanismSetting, draw_moments
 
@@ -56,8 +57,8 @@ Draw: TypeAlias = Callable[[MechanismSetting, SecondMoments, Keystream], NoisyMo
 _Floats: TypeAlias = NDArray[np.float64]
 
 _LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20
-_DEFAULT_RUNS = {"wishart": 4000}  # each takes milliseconds
 _RUNS = 40_000
+_WISHART_RUNS, _MOST_NORMALS = 4000, 1 << 29  # a few minutes' worth of normal numbers
 _N_CELLS = 6  # per feature
 _THRESHOLDS = 200
 _N_CHECKS = 2
@@ -101,7 +102,7 @@ def attack_from_outside(
     ParameterError
         `n_runs` is outside its range.
     """
-    n = _DEFAULT_RUNS.get(setting.mechanism, _RUNS) if n_runs is None else n_runs
+    n = _default_runs(setting) if n_runs is None else n_runs
     if not _LEAST_RUNS <= n <= _MOST_RUNS:
         raise ParameterError("canaries", f"from {_LEAST_RUNS} to {_MOST_RUNS}", n)
     small = replace(setting, scaling=_two_coordinates(setting))
@@ -127,6 +128,24 @@ def attack_from_outside(
         drawn = np.array([draw(small, many, keystream).matrix for _ in range(n // 2)])
         checks.append(check_directions([drawn], [many], exponent_for(setting.neighbours, stated / 4), stated, alpha))
     return stated, bound, n, tuple(checks)
+
+
+def _default_runs(setting: MechanismSetting) -> int:
+    """Return how many releases take minutes; those of Wishart noise take time with the degrees of freedom.
+
+    Raises
+    ------
+    PrivacyError
+        Even the fewest would take hours.
+    """
+    if setting.mechanism != "wishart":
+        return _RUNS
+    m = degrees_tight(2, setting.epsilon or 0.0, setting.delta or 0.0, setting.neighbours)
+    if _LEAST_RUNS * m > _MOST_NORMALS:
+        raise PrivacyError(
+            f"an audit of Wishart noise with {m:,} degrees of freedom would take hours: audit a larger epsilon"
+        )
+    return min(_WISHART_RUNS, max(_LEAST_RUNS, _MOST_NORMALS // (2 * m)))
 
 
 def epsilon_bound(learning: list[_Floats], proving: list[_Floats], delta: float, alpha: float) -> float:

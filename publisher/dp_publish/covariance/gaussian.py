@@ -22,7 +22,7 @@ import numpy as np
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.noise import rounded_gaussian_variance
 from dp_publish.accounting import delta_for_epsilon
-from dp_publish.covariance.noisy import Cost, NoisyMoments, grid_for
+from dp_publish.covariance.noisy import Cost, Grid, NoisyMoments, grid_for
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.second_moments import SecondMoments
 from dp_publish.covariance.sensitivity import frobenius_sensitivity
@@ -65,8 +65,9 @@ def release_gaussian(
     """
     check_mu(mu)
     sigma = frobenius_sensitivity(moments.scaling, neighbours) / mu
-    sigma += grid_for(sigma).rounding * moments.scaling.n_coordinates / mu
-    return _release(moments, sigma * _UP, neighbours, Cost(mu=mu), "gaussian", isotropic, rng)
+    grid = grid_for(sigma)  # and not one for the sigma below, which may be twice as coarse
+    sigma += grid.rounding * moments.scaling.n_coordinates / mu
+    return _release(moments, sigma * _UP, grid, neighbours, Cost(mu=mu), "gaussian", isotropic, rng)
 
 
 def release_sulq(
@@ -101,7 +102,7 @@ def release_sulq(
             f"SULQ's printed noise does not give epsilon = {epsilon:g} with delta = {delta:g} for {neighbours} "
             "neighbours: use the gaussian mechanism"
         )
-    return _release(moments, sigma, neighbours, Cost(mu, epsilon, delta), "sulq", False, rng)
+    return _release(moments, sigma, grid_for(sigma), neighbours, Cost(mu, epsilon, delta), "sulq", False, rng)
 
 
 def check_mu(mu: float) -> None:
@@ -149,13 +150,13 @@ def _sulq(scaling: Scaling, epsilon: float, delta: float, neighbours: str) -> tu
 def _release(
     moments: SecondMoments,
     sigma: float,
+    grid: Grid,
     neighbours: str,
     cost: Cost,
     mechanism: str,
     isotropic: bool,
     rng: Keystream | None,
 ) -> NoisyMoments:
-    grid = grid_for(sigma)
     d, steps = moments.scaling.n_coordinates, sigma / grid.step
     steps_beside = steps * math.sqrt(0.5) * _UP if isotropic else steps
     noise = sample_rounded_gaussian(steps_beside, (d, d), rng)

@@ -37,6 +37,8 @@ from dp_bundle.errors import ParameterError, PrivacyError
 
 __all__ = ["degrees_printed", "degrees_tight", "delta_of_wishart"]
 
+_EPSILONS = (1e-6, 100.0)
+_LARGEST_DELTA = 0.01  # what an exception may be called
 _LEAST = 3  # nu: below, the noise is not log-concave
 _MOST = 1 << 22
 _SPLITS = np.linspace(0.0, 1.0, 65)
@@ -73,11 +75,11 @@ def degrees_tight(n_coordinates: int, epsilon: float, delta: float, neighbours: 
     Raises
     ------
     ParameterError
-        `epsilon` is not in (0, 100], or `delta` not in (0, 1).
+        `epsilon` is not in [1e-6, 100], or `delta` not in (0, 0.01].
     PrivacyError
         It would take more than 2^22.
     """
-    _check(epsilon, delta, 100.0)
+    _check(epsilon, delta)
     high = _LEAST
     while delta_of_wishart(high, epsilon, neighbours) > delta:
         high *= 2
@@ -98,9 +100,11 @@ def degrees_printed(n_coordinates: int, epsilon: float, delta: float) -> int:
     Raises
     ------
     ParameterError
-        `epsilon` is not in (0, 1), or `delta` not in (0, 1).
+        `epsilon` is not in [1e-6, 1), or `delta` not in (0, 0.01].
     """
-    _check(epsilon, delta, math.nextafter(1.0, 0.0))  # its theorem speaks of no other
+    _check(epsilon, delta)
+    if epsilon >= 1:  # its theorem speaks of no other
+        raise ParameterError("epsilon", "below 1", epsilon)
     return n_coordinates + math.ceil(14 / epsilon**2 * math.log(4 / delta))
 
 
@@ -120,8 +124,8 @@ def _added(nu: int, epsilon: float) -> float:
     return max(0.0, float(special.gammaincc(a, max(q - 1, 0.0) / 2) - math.exp(epsilon) * special.gammaincc(a, q / 2)))
 
 
-def _check(epsilon: float, delta: float, most: float) -> None:
-    if not 0 < epsilon <= most:
-        raise ParameterError("epsilon", f"in (0, {most:g}]" if most >= 1 else "in (0, 1)", epsilon)
-    if not 0 < delta < 1:
-        raise ParameterError("delta", "in (0, 1)", delta)
+def _check(epsilon: float, delta: float) -> None:
+    if not _EPSILONS[0] <= epsilon <= _EPSILONS[1]:
+        raise ParameterError("epsilon", f"from {_EPSILONS[0]:g} to {_EPSILONS[1]:g} for Wishart noise", epsilon)
+    if not 0 < delta <= _LARGEST_DELTA:
+        raise ParameterError("delta", f"in (0, {_LARGEST_DELTA:g}] for Wishart noise", delta)

@@ -49,6 +49,7 @@ GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
 EVEN_SPREAD = math.sqrt(1 / 12)  # standard deviation over width of values spread evenly within their bounds
 DELTA = 1e-6
+LEAST_SPREAD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def forecast(
     strengths : sequence of Privacy
         Unit and strength, one for each row of the forecast; not by snr_db, which needs the values.
     spread : float
-        Assumed standard deviation of a column as a share of its width, in (0, 0.5].
+        Assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5.
     with_epsilon : bool
         Whether to compute epsilon, which takes a while for discrete noise; nan if not.
 
@@ -123,8 +124,10 @@ def forecast(
     """
     if n_rows < 1:
         raise ParameterError("n_rows", "at least 1", n_rows)
-    if not 0 < spread <= 0.5:
-        raise ParameterError("spread", "in (0, 0.5], as no standard deviation exceeds half the width", spread)
+    if not LEAST_SPREAD <= spread <= 0.5:
+        raise ParameterError(
+            "spread", f"from {LEAST_SPREAD:g} to 0.5, as no standard deviation exceeds half the width", spread
+        )
     return [_forecast_one(n_rows, policy, kinds, strength, spread, with_epsilon) for strength in strengths]
 
 

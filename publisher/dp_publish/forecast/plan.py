@@ -101,7 +101,7 @@ def make_plan(
     overrides : dict, optional
         Entries of the privacy section that replace the policy's, as for `load_policy`.
     spread : float
-        The assumed standard deviation of a column as a share of its width, in (0, 0.5].
+        The assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5.
 
     Raises
     ------

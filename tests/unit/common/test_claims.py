@@ -179,6 +179,9 @@ def changed(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
             "better than the stated epsilon",
         ),
         (EIGENVECTORS, changed(MU), "accounted for by epsilon"),
+        (changed(GAUSSIAN, **ERRORS), MU, "only where noise does not act"),
+        (changed(EIGENVECTORS, estimated_diagonal_error=1.0), pure(1.0), "estimated in pairs"),
+        (LAPLACE, changed(pure(1.0), epsilon=1e308, mu=1e155, rho=1e308), "too large to be meant"),
     ],
 )
 def test_each_broken_rule_is_refused(moments: dict[str, Any], guarantee: dict[str, Any], message: str) -> None:
@@ -269,7 +272,7 @@ def test_a_total_holds_all_exceptions() -> None:
 def test_implied_mu_is_the_smallest() -> None:
     """At the implied mu the trade-off curves touch at (a, a), computed at high precision, and at no smaller one."""
     with mpmath.workdps(30):
-        for epsilon in (1e-3, 0.5, 1.0, 5.0, 40.0):
+        for epsilon in (1e-16, 1e-6, 0.999e-3, 1e-3, 0.5, 1.0, 5.0, 40.0):
             a = 1 / (1 + mpmath.exp(epsilon))
             exact = -2 * mpmath.findroot(lambda x, a=a: mpmath.log(mpmath.ncdf(x)) - mpmath.log(a), -1)
             assert mu_implied_by_epsilon(epsilon) == pytest.approx(float(exact), rel=1e-12)

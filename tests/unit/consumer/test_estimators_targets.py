@@ -190,6 +190,22 @@ def test_analysis_of_one_column_with_two_values_is_scikit_learns(classes: tuple[
     assert_same_analysis(ours, theirs)
 
 
+@pytest.mark.parametrize("noise_variance", [0.0, 0.5])
+def test_a_column_that_is_no_label_is_refused(noise_variance: float) -> None:
+    """A number whose mean is a possible share is told from labels by its variance; noisy labels still pass."""
+    rng = np.random.default_rng(8)
+    labels = (rng.uniform(size=4000) < 0.4).astype(float)
+    noise = rng.normal(0, np.sqrt(noise_variance), size=(4000, 2))
+    wrong, right = (np.column_stack((other + rng.normal(size=4000), other)) for other in (0.4 + noise[:, 0], labels))
+    wrong[:, 1] += rng.normal(size=4000)
+    lda = DebiasedLDA(1, noise_variance=[0.0, noise_variance])
+
+    with pytest.raises(EstimationError, match="does not hold 0 and 1 alone"):
+        lda.fit(wrong)
+    lda.fit(right + np.outer(noise[:, 1], [0, 1]))
+    assert lda.priors_[1] == pytest.approx(0.4, abs=0.05)
+
+
 def test_class_moments_are_those_of_the_rows() -> None:
     """Means and pooled covariance from joint moments are what grouping the rows gives."""
     onehot = np.eye(3)[LABELS]

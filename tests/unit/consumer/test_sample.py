@@ -152,3 +152,16 @@ def test_pooling_lowers_the_error_and_says_how(releases: dict[str, Path]) -> Non
     assert alone.estimate.inference is not None
     assert pooled.estimate.inference is not None
     assert pooled.estimate.inference.partial_error[0, 1] < alone.estimate.inference.partial_error[0, 1]
+
+
+@pytest.mark.parametrize("scale", [1e90, 1e-90])
+@pytest.mark.parametrize("privacy", [{"mu": 20.0}, {"mu": 2.0, "release": "covariance"}])
+def test_numbers_too_large_or_small_are_named(
+    scale: float, privacy: dict[str, object], tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Columns whose fourth powers are no numbers are refused as such, not as drowned."""
+    frame = pd.DataFrame(rows_of(60, 1) * scale, columns=NAMES)
+    policy = make_policy({name: [-9 * scale, 9 * scale] for name in NAMES}, unit="row", **privacy)
+    path = publish(frame, policy, out=tmp_path / "a.tar", key=key).path
+    with open_bundle(path) as bundle, pytest.raises(EstimationError, match="ask for a release in other units"):
+        bundle_source(bundle)

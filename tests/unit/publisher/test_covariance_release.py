@@ -389,3 +389,33 @@ def test_batches_do_not_show(
         found.append(read(receipt))
         assert done[-1] == 400
     assert np.array_equal(found[0], found[1])
+
+
+def test_nobody_in_the_table_is_protected_too(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Where rows may come and go, a table without rows is published like one with a single row."""
+    columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1]}}
+    empty = pd.DataFrame({"x": [], "y": []}, dtype=float)
+    policy = make_policy(columns, mu=1.0, neighbours="add-remove")
+    assert publish(empty, policy, out=tmp_path / "a.tar", key=key).release.n_rows >= 1
+    with pytest.raises(DataError, match="no rows"):
+        publish(empty, make_policy(columns, mu=1.0), out=tmp_path / "b.tar", key=key)
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"mechanism": "wishart", "epsilon": 1000.0, "delta": 1e-6},
+        {"mechanism": "wishart", "epsilon": 1e-300, "delta": 1e-6},
+        {"mechanism": "wishart", "epsilon": 1.0, "delta": 0.5},
+        {"mechanism": "sulq", "epsilon": 1e-300, "delta": 1e-6},
+        {"mechanism": "sulq", "epsilon": 1.0, "delta": 1e-320},
+    ],
+)
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_strengths_beyond_a_mechanism_are_refused_before_they_are_booked(
+    privacy: dict[str, Any], neighbours: str, table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """The range is named, and the next release is the first."""
+    with pytest.raises(ParameterError, match="must be"):
+        publish(table, make_policy(neighbours=neighbours, **privacy), out=tmp_path / "a.tar", key=key)
+    assert publish(table, make_policy(mu=1.0), out=tmp_path / "a.tar", key=key).release.lineage.number == 1

@@ -334,7 +334,7 @@ def test_plan_leaves_out_strengths_that_cannot_be_published(people: Path, comman
     [
         ("[columns.height]\nbounds = [120, 220]\n", (), "bounds are missing for "),
         ("[privacy]\nmu = 1.0\nrho = 1.0\n" + PEOPLE, (), "exactly one strength"),
-        (PEOPLE, ("--spread", "0.6"), "spread must be in (0, 0.5]"),
+        (PEOPLE, ("--spread", "0.6"), "spread must be from 1e-06 to 0.5"),
         (PEOPLE, ("--policy", "none.toml"), "cannot be read"),
     ],
 )

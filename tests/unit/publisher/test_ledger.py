@@ -8,6 +8,7 @@ import math
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -352,3 +353,16 @@ def test_exceptions_add_up_and_old_lines_have_none(ledger: Ledger) -> None:
     total = ledger.reserve("wine", wishart, partition="b").cumulative
     assert total.excepted_delta == 2e-6
     assert ledger.entries()[1].cost == wishart
+
+
+def test_a_budget_limits_what_is_excepted(ledger: Ledger) -> None:
+    """Exceptions of 0.0004 each fit twice into a budget, and a third time does not; without one, at 1 nothing holds."""
+    cost = Cost("row", {"row": 0.01}, continuous=True, excepted_delta=4e-4)
+    for _ in range(2):
+        assert ledger.reserve("wine", cost, budget_mu=5.0).cumulative.mu is not None
+    with pytest.raises(BudgetExceededError, match=r"fail to hold with a probability of 0\.0012"):
+        ledger.reserve("wine", cost, budget_mu=5.0)
+    half = replace(cost, excepted_delta=0.6)
+    assert ledger.reserve("beer", half).cumulative.mu is not None
+    total = ledger.reserve("beer", half).cumulative
+    assert (total.mu, total.rho, total.excepted_delta) == (None, None, 1.0)

@@ -91,6 +91,19 @@ def test_gaussian_sigma_is_the_sensitivity_over_mu(moments: SecondMoments) -> No
         assert noisy.cost.mu == mu
 
 
+@pytest.mark.parametrize("above", [1 + 1e-9, 1 - 1e-9, 1 + 1e-4])
+def test_gaussian_sigma_counts_the_grid_that_is_used(above: float) -> None:
+    """Where rounding pushes sigma over a power of two, the step that was counted is the one that is used."""
+    columns = 60
+    sums = moments_of_batch(np.zeros((3, columns)), scaling_for([(-1.0, 1.0)] * columns))
+    sensitivity = frobenius_sensitivity(sums.scaling, "replace-one")
+    for exponent in (6, 9, 12, 15):
+        mu = sensitivity / 2.0**exponent * above
+        noisy = release_gaussian(sums, mu=mu, rng=insecure_keystream(4))
+        assert noisy.granularity is not None
+        assert sensitivity + (columns + 1) * noisy.granularity <= mu * noisy.parameters["diagonal_sigma"]
+
+
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0, 30.0])
 def test_pure_epsilon_implies_its_mu(epsilon: float) -> None:
     """The Gaussian trade-off curve of the implied mu lies below epsilon-DP's and touches it; a smaller mu's crosses."""
