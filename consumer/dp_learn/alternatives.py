@@ -126,9 +126,10 @@ def _regression(fitted: Any, summary: dict[str, Any]) -> Alternative:
         "r_squared": float(fitted.r_squared_),
         "excess_bound": float(fitted.excess_bound_) if np.isfinite(fitted.excess_bound_) else None,
     }
+    known = 0.0 <= numbers["r_squared"] <= 1.0
     lines = [
-        f"  {fitted.target} = {numbers['intercept']:.5g} + sum of coefficients times columns; estimated R^2 "
-        f"{numbers['r_squared']:.3f}",
+        f"  {fitted.target} = {numbers['intercept']:.5g} + sum of coefficients times columns; "
+        + (f"estimated R^2 {numbers['r_squared']:.3f}" if known else "the noise hides how well it predicts"),
         "  no bound on what the noise costs is known"
         if numbers["excess_bound"] is None
         else f"  on average over the noise, mean squared error plus penalty is at most {numbers['excess_bound']:.3g} "

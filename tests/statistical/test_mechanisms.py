@@ -33,7 +33,7 @@ RELEASES: dict[str, tuple[Release, int]] = {
     "sulq": (lambda m, rng: release_sulq(m, epsilon=1.0, delta=1e-6, rng=rng), 1500),
     "laplace": (lambda m, rng: release_laplace(m, epsilon=1.0, rng=rng), 3500),
     "wishart": (lambda m, rng: release_wishart(m, epsilon=3.0, delta=1e-4, rng=rng), 1600),
-    "wishart, printed": (lambda m, rng: release_wishart(m, epsilon=0.9, delta=0.2, degrees="printed", rng=rng), 1600),
+    "wishart, printed": (lambda m, rng: release_wishart(m, epsilon=0.9, delta=0.01, degrees="printed", rng=rng), 1600),
 }
 
 
