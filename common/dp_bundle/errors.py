@@ -108,6 +108,11 @@ class BudgetExceededError(PrivacyError):
             message = (
                 f"dataset {dataset!r} has a budget, which a release without a guarantee would void: give a strength"
             )
+        elif excepted and spent_mu is None:
+            message = (
+                f"dataset {dataset!r} has releases whose guarantees may fail to hold together with a probability above "
+                "what a budget allows, so nothing is left of it"
+            )
         elif spent_mu is None:
             message = (
                 f"dataset {dataset!r} has a release that does not protect this unit, so nothing is left of its budget"

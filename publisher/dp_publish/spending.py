@@ -69,7 +69,8 @@ def require_budget(dataset: str, spent: Sequence[Entry], entry: Entry, budget_mu
         raise BudgetExceededError(dataset, before, requested, budget_mu)
     excepted = _total_excepted([*spent, entry])
     if excepted > LARGEST_EXCEPTION * _SLACK:
-        raise BudgetExceededError(dataset, before, requested, budget_mu, excepted)
+        nothing_left = _total_excepted(spent) > LARGEST_EXCEPTION
+        raise BudgetExceededError(dataset, None if nothing_left else before, requested, budget_mu, min(excepted, 1.0))
 
 
 def _total_excepted(entries: Sequence[Entry]) -> float:

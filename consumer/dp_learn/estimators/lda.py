@@ -19,7 +19,7 @@ from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
 from dp_learn.estimators.base import no_variance_left, universal_alpha
 from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha
 from dp_learn.estimators.targets import Target, TargetEstimator
-from dp_learn.evidence import Evidence, keep_columns
+from dp_learn.evidence import Evidence, MomentSource, Source, keep_columns
 from dp_learn.linalg import FloatArray
 from dp_learn.solvers import graphical_lasso
 from dp_learn.uncertainty import form_variances
@@ -28,7 +28,8 @@ from dp_learn.weighing import clear_columns
 __all__ = ["ClassMoments", "DebiasedLDA", "class_moments"]
 
 _DOUBT = 8.0  # standard errors
-_TOLERATED = 0.1  # a few labels were missing and took the midpoint
+_TOLERATED = 0.1  # of the variance
+_FILLED = 0.05  # of the labels, missing and put at the midpoint, where each takes a fourth off the variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,14 +220,28 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
             self._check_coding(evidence, float(priors[1]))
 
     def _check_coding(self, evidence: Evidence, share: float) -> None:
-        """Refuse a column whose variance is not that of two values with this share, beyond what the noise explains."""
+        """Refuse a column whose variance is not that of two values with this share, beyond what the noise explains.
+
+        The variance is smaller where missing labels took the midpoint, and where several tables with different shares
+        were pooled, as it is then that within tables.
+        """
+        sources = evidence.sources
+        if any(isinstance(source, MomentSource) and source.diagonal_variance is None for source in sources):
+            return
         first, second = self._two_classes()
-        found = float(evidence.covariance[-1, -1]) / (second - first) ** 2
-        expected = share * (1.0 - share)
+        unit = (second - first) ** 2
         form = np.zeros((1, len(evidence.columns)))
-        form[0, -1] = 1.0 / (second - first)
-        doubt = _DOUBT * float(np.sqrt(form_variances(evidence, form)[0, 0]))
-        if abs(found - expected) > max(doubt, _TOLERATED * expected):
+        form[0, -1] = 1.0
+        shares_error = sum(
+            weight * weight * source.noise_variance[-1] / source.n_rows
+            for source, weight in zip(sources, evidence.weights, strict=True)
+            if isinstance(source, Source)
+        )
+        squared = float(form_variances(evidence, form)[0, 0]) / unit**2 + (1 - 2 * share) ** 2 * shares_error / unit
+        expected, found = share * (1.0 - share), float(evidence.covariance[-1, -1]) / unit
+        tolerated = max(_DOUBT * float(np.sqrt(squared)), _TOLERATED * expected)
+        pooled = len(sources) > 1 and not evidence.same_rows
+        if found - expected > tolerated or (not pooled and expected - found > max(tolerated, 0.25 * _FILLED)):
             raise EstimationError(
                 f"column {self._target_names[0]!r} does not hold {first:g} and {second:g} alone: its variance is "
                 f"{found:.3g} in these units, where such labels have {expected:.3g}"

@@ -13,11 +13,13 @@ Guo, Wu, Weng, Liao & Chen (2025), Graph structure learning with privacy guarant
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dp_bundle.errors import ParameterError
+from dp_publish.policy import Policy
 
-__all__ = ["PaperFigures", "paper_figures"]
+__all__ = ["PaperFigures", "largest_figures", "paper_figures"]
 
 
 @dataclass(frozen=True)
@@ -78,3 +80,26 @@ def paper_figures(n_rows: int, width: float, sigma: float, *, mean_square: float
         section_5_1=delta_f / sigma,
         true_mu=width / sigma,
     )
+
+
+def largest_figures(
+    n_rows: int, policy: Policy, kinds: Mapping[str, str], sigma: Mapping[str, float], spread: float
+) -> dict[str, float]:
+    """Return the printed theorems for the columns they speak of, the largest mu of each.
+
+    C and K depend on the values. Measured from the middle of the bounds, C is taken from the assumed spread; K is at
+    most the spread over n, which gives the least that theorem 4.4 can print.
+    """
+    found: dict[str, float] = {}
+    for name, kind in kinds.items():
+        bounds = policy.column(name).bounds
+        if bounds is None:
+            continue
+        width = bounds[1] - bounds[0]
+        deviation = spread * width
+        figures = paper_figures(n_rows, width, sigma[name], mean_square=deviation**2, smallest=deviation)
+        label, value = (
+            ("theorem_4_4", figures.theorem_4_4) if kind == "integer" else ("theorem_4_1", figures.theorem_4_1)
+        )
+        found[label] = max(value, found.get(label, 0.0))
+    return found

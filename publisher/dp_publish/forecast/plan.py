@@ -17,7 +17,7 @@ import pyarrow.dataset as pads
 from dp_bundle.errors import DataError, ParameterError, PrivacyError, SchemaError
 from dp_publish.columns import choose_columns, require_bounds
 from dp_publish.forecast import EVEN_SPREAD, GRID, ForecastRow, forecast
-from dp_publish.forecast.paper_figures import paper_figures
+from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.moments_calibration import set_mechanism
 from dp_publish.policy import Policy, Privacy
 from dp_publish.policy_file import load_policy, policy_path
@@ -48,7 +48,7 @@ class Plan:
     release : {"rows", "covariance"}
         What the policy would release.
     mechanism : str or None
-        The mechanism of a covariance release at the policy's own strength; never "auto".
+        The mechanism of a covariance release; "auto" only where the policy's own strength would be refused.
     spread : float
         The assumed standard deviation of a column as a share of its width.
     rows : list of ForecastRow
@@ -113,7 +113,7 @@ def make_plan(
     policy = load_policy(policy_file or (beside if beside.is_file() else None), default_name, overrides or {})
     kinds, _ = choose_columns(table, policy)
     require_bounds(policy, kinds)
-    n_rows = count_rows(data)
+    n_rows = _count_rows_of(data, policy)
     notes, own = [], None
     if policy.privacy.snr_db is not None:
         notes.append("The policy's own strength, snr_db, would read the values: it is left out, and has no guarantee.")
@@ -122,7 +122,9 @@ def make_plan(
             own = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
         except (ParameterError, PrivacyError) as error:
             notes.append(f"A release at the policy's own strength would be refused: {error}.")
-    mechanism = _mechanism_of(policy, kinds, n_rows) if own is not None else None
+    mechanism: str | None = policy.privacy.mechanism if policy.privacy.release == "covariance" else None
+    if own is not None and mechanism is not None:
+        mechanism = set_mechanism(policy, kinds, lambda: n_rows).mechanism
     rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
     if refused:
         mus = ", ".join(f"{mu:g}" for mu, _ in refused)
@@ -133,7 +135,7 @@ def make_plan(
     if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
         notes.append("The policy leaves out some rows, so that fewer will be published than were counted here.")
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
-    paper = _paper(n_rows, policy, kinds, focus, spread)
+    paper = largest_figures(n_rows, policy, kinds, focus.sigma, spread)
     if mechanism is not None:
         notes += _covariance_notes(mechanism, policy.privacy.neighbours)
     return Plan(
@@ -179,6 +181,16 @@ def count_rows(path: Path) -> int:
     return int(n_rows)
 
 
+def _count_rows_of(data: Path, policy: Policy) -> int:
+    """Return the number of rows; one where there are none, if that is protected."""
+    try:
+        return count_rows(data)
+    except DataError:
+        if policy.privacy.neighbours == "add-remove":
+            return 1
+        raise
+
+
 def _forecast_each(
     n_rows: int,
     policy: Policy,
@@ -205,17 +217,10 @@ def _forecast_each(
     return rows, refused
 
 
-def _mechanism_of(policy: Policy, kinds: dict[str, str], n_rows: int) -> str | None:
-    """Return the mechanism of a covariance release; None for a release of rows."""
-    if policy.privacy.release != "covariance":
-        return None
-    return set_mechanism(policy, kinds, lambda: n_rows).mechanism
-
-
 def _covariance_notes(mechanism: str, neighbours: str) -> list[str]:
-    notes = [f"from moments: by {mechanism} noise."]
+    notes = [f"from moments: by {'the best' if mechanism == 'auto' else mechanism} noise."]
     if mechanism in _NOT_BY_MU:
-        notes = [f"from moments: by {mechanism} noise at the policy's own strength, by gaussian noise elsewhere."]
+        notes = [f"from moments: by {mechanism} noise at the policy's own strength, by gaussian elsewhere."]
     elif mechanism in BLURRED:
         notes = [f"from moments: by laplace noise of the same epsilon, not by {mechanism}, which is not forecast."]
     if neighbours == "add-remove":
@@ -231,24 +236,3 @@ def _fine_grid() -> tuple[float, ...]:
 
 def _mu(row: ForecastRow) -> float:
     return row.mu
-
-
-def _paper(n_rows: int, policy: Policy, kinds: dict[str, str], row: ForecastRow, spread: float) -> dict[str, float]:
-    """Return the printed theorems for the columns they speak of, the largest mu of each.
-
-    C and K depend on the values. Measured from the middle of the bounds, C is taken from the assumed spread; K is at
-    most the spread over n, which gives the least that theorem 4.4 can print.
-    """
-    found: dict[str, float] = {}
-    for name, kind in kinds.items():
-        bounds = policy.column(name).bounds
-        if bounds is None:
-            continue
-        width = bounds[1] - bounds[0]
-        deviation = spread * width
-        figures = paper_figures(n_rows, width, row.sigma[name], mean_square=deviation**2, smallest=deviation)
-        label, value = (
-            ("theorem_4_4", figures.theorem_4_4) if kind == "integer" else ("theorem_4_1", figures.theorem_4_1)
-        )
-        found[label] = max(value, found.get(label, 0.0))
-    return found

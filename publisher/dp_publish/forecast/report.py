@@ -54,7 +54,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "assumed_spread": plan.spread,
         "own_mu": None if plan.own is None else plan.own.mu,
-        "forecast": [asdict(row) for row in plan.rows],
+        "forecast": [
+            {name: None if value != value else value for name, value in asdict(row).items()} for row in plan.rows
+        ],
         "notes": plan.notes,
         "paper_figures_not_a_guarantee": {"at_mu": plan.focus.mu, **plan.paper},
     }

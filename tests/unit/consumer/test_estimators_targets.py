@@ -20,6 +20,8 @@ from dp_learn.estimators import DebiasedLDA, DebiasedRidgeRegression
 from dp_learn.estimators.lda import class_moments
 from dp_learn.estimators.regression import gradient_error, ridge_regression
 from dp_learn.evidence import Source, combine_sources
+from dp_learn.sample import Sample
+from dp_learn.sources import table_rows
 from dp_publish import Policy, Receipt, publish
 
 WINE = load_wine(as_frame=True)
@@ -204,6 +206,24 @@ def test_a_column_that_is_no_label_is_refused(noise_variance: float) -> None:
         lda.fit(wrong)
     lda.fit(right + np.outer(noise[:, 1], [0, 1]))
     assert lda.priors_[1] == pytest.approx(0.4, abs=0.05)
+
+
+def test_labels_of_any_share_and_origin_are_taken() -> None:
+    """Rare classes under noise, labels that were filled, and tables with other shares are labels all the same."""
+    rng = np.random.default_rng(9)
+    for share, sigma in ((0.003, 0.05), (0.01, 0.1), (0.5, 2.0)):
+        labels = (rng.uniform(size=20_000) < share).astype(float)
+        rows = np.column_stack((labels + rng.normal(size=20_000), labels + rng.normal(0, sigma, 20_000)))
+        DebiasedLDA(1, noise_variance=[0.0, sigma**2]).fit(rows)
+    filled = np.where(rng.uniform(size=20_000) < 0.03, 0.5, rng.uniform(size=20_000) < 0.05)
+    DebiasedLDA(1).fit(np.column_stack((filled + rng.normal(size=20_000), filled)))
+
+    tables = []
+    for share in (0.2, 0.6):
+        labels = (rng.uniform(size=4000) < share).astype(float)
+        tables.append(table_rows(np.column_stack((labels + rng.normal(size=4000), labels)), ["x", "y"]))
+    pooled = Sample(tables)
+    DebiasedLDA("y").fit_evidence(pooled.evidence, pooled.location)
 
 
 def test_class_moments_are_those_of_the_rows() -> None:

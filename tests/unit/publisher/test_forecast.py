@@ -170,7 +170,7 @@ def test_covariance_plan_shows_what_rows_would_not(tmp_path: Path, command: Run)
     [
         (
             'mechanism = "wishart"\nepsilon = 1.0\ndelta = 1e-6',
-            "by wishart noise at the policy's own strength, by gaussian",
+            "by wishart noise at the policy's own strength",
         ),
         ('mechanism = "eigenvectors"\nepsilon = 1.0', "by laplace noise of the same epsilon, not by eigenvectors"),
         ("mu = 2000000.0", "A release at the policy's own strength would be refused"),
@@ -375,3 +375,40 @@ def test_plan_of_a_hundred_million_row_table_takes_seconds(tmp_path: Path, comma
     assert time.perf_counter() - start < 5
     assert "large: 100,000,000 rows, 11 columns" in finished.stdout
     assert "At mu = 1, rows would show partial correlations from 0.05 on." in finished.stdout
+
+
+@pytest.mark.parametrize(
+    ("entries", "shown"),
+    [
+        ('mechanism = "wishart"\nepsilon = 1.0\ndelta = 0.5', "delta must be in (0, 0.01]"),
+        ('mechanism = "wishart"\nepsilon = 200.0\ndelta = 1e-6', "by gaussian elsewhere"),
+        ('mechanism = "sulq"\nepsilon = 1e9\ndelta = 1e-6', "by gaussian elsewhere"),
+        ('mechanism = "eigenvectors"\nepsilon = 1000.0', "readers get no error bars of it"),
+        ('mechanism = "laplace"\nepsilon = 1000.0', "(pure)"),
+        ('mechanism = "auto"\nmu = 2000000.0', "by the best noise"),
+    ],
+)
+def test_other_strengths_are_shown_where_the_policys_own_is_refused(
+    entries: str, shown: str, tmp_path: Path, command: Run
+) -> None:
+    """A plan says that the policy's strength would be refused, and forecasts the others."""
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    bounds = "[columns.a]\nbounds = [0, 9]\n[columns.b]\nbounds = [0, 9]\n"
+    (tmp_path / "t.policy.toml").write_text(f'[privacy]\nrelease = "covariance"\n{entries}\n{bounds}')
+    finished = command("dp-publish", "plan", "t.parquet")
+    assert finished.returncode == 0, finished.stderr
+    assert "would be refused" in finished.stdout
+    assert shown in finished.stdout
+
+
+def test_a_plan_is_json_and_counts_nobody_where_that_is_protected(tmp_path: Path, command: Run) -> None:
+    """What cannot be computed is null, and an empty table is planned like one of a single row."""
+    pd.DataFrame({"a": [], "b": []}, dtype=float).to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.policy.toml").write_text("[columns.a]\nbounds = [0, 9]\n[columns.b]\nbounds = [0, 9]\n")
+    words = ("plan", "t.parquet", "--release", "covariance", "--mechanism", "wishart", "--epsilon", "1", "--json")
+    finished = command("dp-publish", *words, "--delta", "1e-5", "--neighbours", "add-remove")
+    assert finished.returncode == 0, finished.stderr
+    document = json.loads(finished.stdout, parse_constant=pytest.fail)
+    assert document["n_rows"] == 1
+    assert None in [row["epsilon"] for row in document["forecast"]]

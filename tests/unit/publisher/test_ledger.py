@@ -362,6 +362,9 @@ def test_a_budget_limits_what_is_excepted(ledger: Ledger) -> None:
         assert ledger.reserve("wine", cost, budget_mu=5.0).cumulative.mu is not None
     with pytest.raises(BudgetExceededError, match=r"fail to hold with a probability of 0\.0012"):
         ledger.reserve("wine", cost, budget_mu=5.0)
+    ledger.reserve("wine", replace(cost, excepted_delta=0.01))
+    with pytest.raises(BudgetExceededError, match="nothing is left of it"):
+        ledger.reserve("wine", ROW, budget_mu=50.0)
     half = replace(cost, excepted_delta=0.6)
     assert ledger.reserve("beer", half).cumulative.mu is not None
     total = ledger.reserve("beer", half).cumulative
