@@ -141,6 +141,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=50)
     parser.add_argument("--out", type=Path, default=Path())
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     releases, verdicts = mechanisms(), []
     results: Results = {}
