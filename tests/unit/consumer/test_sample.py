@@ -85,11 +85,11 @@ def test_too_few_rows_get_a_sentence() -> None:
 def releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> dict[str, Path]:
     """Publish: the same rows twice, other rows, a grown table, other columns, and other units."""
     policies = {
-        "first": make_policy(BOUNDS, mu=20.0, unit="row"),
-        "second": make_policy(BOUNDS, mu=40.0, unit="row"),
-        "elsewhere": make_policy(BOUNDS, name="elsewhere", mu=20.0, unit="row"),
-        "grown": make_policy(BOUNDS, mu=20.0, unit="row"),
-        "narrow": make_policy({"height": [120, 220], "weight": [20, 140]}, name="narrow", mu=20.0, unit="row"),
+        "first": make_policy(BOUNDS, mu=40.0, unit="row"),
+        "second": make_policy(BOUNDS, mu=80.0, unit="row"),
+        "elsewhere": make_policy(BOUNDS, name="elsewhere", mu=40.0, unit="row"),
+        "grown": make_policy(BOUNDS, mu=40.0, unit="row"),
+        "narrow": make_policy({"height": [120, 220], "weight": [20, 140]}, name="narrow", mu=40.0, unit="row"),
     }
     tables = dict.fromkeys(policies, table)
     tables["elsewhere"] = table.sample(frac=1.0, random_state=1)[["weight", "visits", "height", "name"]]
