@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dp_bundle import Bundle
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.errors import ParameterError
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.evidence import Evidence, keep_columns
 from dp_learn.graph import GraphEstimate
@@ -18,7 +18,7 @@ from dp_learn.linalg import FloatArray
 from dp_learn.sample import Sample
 from dp_learn.sources import bundle_source, share_rows
 from dp_learn.summary import describe_origin
-from dp_learn.weighing import clear_columns, typical_errors
+from dp_learn.weighing import clear_columns
 
 __all__ = ["Alternative", "learn_alternative"]
 
@@ -86,7 +86,6 @@ def learn_alternative(
     fitted = ESTIMATORS[name](alpha=alpha, **chosen, **options).fit_evidence(evidence, location)
     summary = {
         **describe_origin(bundles, sample.evidence),
-        "correlation_standard_error": _typical_errors(sample.evidence),
         "estimator": name,
         "columns": list(evidence.columns),
         "drowned_columns": list(drowned or getattr(fitted, "drowned_", ())),
@@ -159,15 +158,6 @@ def _discriminant(fitted: Any, summary: dict[str, Any]) -> Alternative:
 
 def _by_size(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table.iloc[np.argsort(-table[column].abs().to_numpy(), kind="stable")]
-
-
-def _typical_errors(evidence: Evidence) -> dict[str, float] | None:
-    """Return the errors of a correlation of the columns that stand clear of the noise."""
-    try:
-        with_noise, without = typical_errors(keep_columns(evidence, clear_columns(evidence)[0]))
-    except EstimationError:
-        return None
-    return {"with_noise": with_noise, "without": without}
 
 
 def _strongest(edges: pd.DataFrame, column: str, which: str = "the strongest") -> list[str]:

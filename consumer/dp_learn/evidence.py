@@ -137,10 +137,18 @@ class Evidence:
         return counts[0] if self.same_rows else sum(counts)
 
     @property
+    def has_errors(self) -> bool:
+        """Whether the errors of all sources are stated or estimated, rather than unknown."""
+        return all(source.diagonal_variance is not None for source in self._released)
+
+    @property
     def has_error_law(self) -> bool:
         """Whether the errors of all sources are stated, rather than estimated or unknown: intervals need that."""
-        moments = [source for source in self.sources if isinstance(source, MomentSource)]
-        return not any(source.estimated or source.diagonal_variance is None for source in moments)
+        return self.has_errors and not any(source.estimated for source in self._released)
+
+    @property
+    def _released(self) -> list[MomentSource]:
+        return [source for source in self.sources if isinstance(source, MomentSource)]
 
     @property
     def deviations(self) -> FloatArray:

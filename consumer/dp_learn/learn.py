@@ -120,7 +120,7 @@ def learn_graph(
         fit,
         sample,
         _noise_share(sample),
-        _typical_errors(fit),
+        typical_errors(fit.evidence),
         eigenvalue,
         _smallest_alpha(fit, chosen, eigenvalue),
         contradictions,
@@ -161,13 +161,6 @@ def _noise_share(sample: Sample) -> FloatArray | None:
         published += weight * np.diagonal(source.covariance)
     share = np.divide(noise, published, out=np.ones_like(noise), where=published > 0.0)
     return np.minimum(share, 1.0)
-
-
-def _typical_errors(fit: Fit) -> tuple[float, float] | None:
-    try:
-        return typical_errors(fit.evidence)
-    except EstimationError:
-        return None
 
 
 def _smallest_alpha(fit: Fit, settings: Settings, eigenvalue: float) -> float:

@@ -12,6 +12,7 @@ from dp_bundle import Bundle
 from dp_bundle.statements import describe_guarantee
 from dp_learn.learn import Learned
 from dp_learn.repair import RepairMethod
+from dp_learn.sources import counts_rows
 
 if TYPE_CHECKING:
     from dp_learn.alternatives import Alternative  # scikit-learn takes a second to import
@@ -40,8 +41,7 @@ def title_of(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle
 
 def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle], target: Path) -> str:
     """Return what dp-learn prints of a graph."""
-    lines = _describe_bundles(summary, bundles)
-    lines.append(f"  {_describe_rows(summary, bundles)}{_describe_noise(learned)}")
+    lines = _describe_origin(summary, bundles, _describe_noise(learned))
     if summary["drowned_columns"]:
         lines.append(f"  left out, as the noise drowns them: {_listed(summary['drowned_columns'])}")
     lines += [f"  {sentence}" for sentence in (*_describe_definiteness(summary), *summary["notes"])]
@@ -56,11 +56,7 @@ def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequenc
 
 def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[Bundle], target: Path) -> str:
     """Return what dp-learn prints of another estimator's result."""
-    lines, errors = _describe_bundles(found.summary, bundles), found.summary["correlation_standard_error"]
-    stated = [bundle.release.second_moments for bundle in bundles]
-    known = all(moments is None or moments.distribution is not None for moments in stated)
-    said = "" if errors is None else _describe_errors(errors["with_noise"], errors["without"], known=known)
-    lines.append(f"  {_describe_rows(found.summary, bundles)}{said}")
+    lines = _describe_origin(found.summary, bundles)
     if found.summary["drowned_columns"]:
         lines.append(f"  left out, as the noise drowns them: {_listed(found.summary['drowned_columns'])}")
     if found.summary["alpha"] is not None:
@@ -69,21 +65,20 @@ def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[B
     return "\n".join([*lines, *found.lines, f"wrote {target}/: {written}"])
 
 
-def _describe_bundles(summary: dict[str, Any], bundles: Sequence[Bundle]) -> list[str]:
+def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle], noise: str = "") -> list[str]:
+    """Return what is said of the bundles, and one line of their rows, of the noise, and of the error that it leaves."""
     lines = [line for bundle in bundles for line in _describe_bundle(bundle)]
-    if len(bundles) == 1:
-        return lines
-    weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
-    rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
-    return [*lines, f"pooled for least variance as {rows}, with weights {weights}"]
-
-
-def _describe_rows(summary: dict[str, Any], bundles: Sequence[Bundle]) -> str:
-    estimated = any(
-        bundle.release.guarantee is not None and bundle.release.guarantee.neighbours == "add-remove"
-        for bundle in bundles
-    )
-    return f"{'about ' if estimated else ''}{summary['n_rows']} rows"
+    if len(bundles) > 1:
+        weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
+        rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
+        lines.append(f"pooled for least variance as {rows}, with weights {weights}")
+    counted = f"  {'' if all(map(counts_rows, bundles)) else 'about '}{summary['n_rows']} rows{noise}"
+    errors = summary["correlation_standard_error"]
+    if errors is not None:
+        said = "an error, as the publisher estimates it, of about"
+        said = said if summary["errors_are_estimates"] else "a standard error of"
+        counted += f"; a correlation has {said} {errors['with_noise']:.2g}, {errors['without']:.2g} without the noise"
+    return [*lines, counted]
 
 
 def _describe_bundle(bundle: Bundle) -> list[str]:
@@ -96,21 +91,13 @@ def _describe_bundle(bundle: Bundle) -> list[str]:
 
 
 def _describe_noise(learned: Learned) -> str:
-    text = ""
-    if learned.noise_share is not None:
-        share = 100 * learned.noise_share
-        text = (
-            f"; noise is {share.min():.0f} to {share.max():.0f} % of the published variances (median "
-            f"{np.median(share):.0f} %), and was subtracted"
-        )
-    if learned.typical_errors is not None:
-        text += _describe_errors(*learned.typical_errors, known=learned.fit.evidence.has_error_law)
-    return text
-
-
-def _describe_errors(noisy: float, clean: float, *, known: bool) -> str:
-    said = "a standard error of" if known else "an error, as the publisher estimates it, of about"
-    return f"; a correlation has {said} {noisy:.2g}, {clean:.2g} without the noise"
+    if learned.noise_share is None:
+        return ""
+    share = 100 * learned.noise_share
+    return (
+        f"; noise is {share.min():.0f} to {share.max():.0f} % of the published variances (median "
+        f"{np.median(share):.0f} %), and was subtracted"
+    )
 
 
 def _describe_definiteness(summary: dict[str, Any]) -> list[str]:

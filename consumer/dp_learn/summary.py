@@ -12,6 +12,7 @@ from dp_bundle import Bundle
 from dp_learn.evidence import Evidence
 from dp_learn.learn import Learned
 from dp_learn.selection import Selection
+from dp_learn.weighing import typical_errors
 
 __all__ = ["describe_origin", "summarize"]
 
@@ -21,14 +22,13 @@ def summarize(learned: Learned, bundles: Bundle | Sequence[Bundle]) -> dict[str,
     opened = [bundles] if isinstance(bundles, Bundle) else list(bundles)
     fit, evidence = learned.fit, learned.sample.evidence
     solution, selection = fit.solution, fit.selection
-    names, share, errors = learned.sample.sources[0].columns, learned.noise_share, learned.typical_errors
+    names, share = learned.sample.sources[0].columns, learned.noise_share
     return {
         **describe_origin(opened, evidence),
         "n_features": len(learned.estimate.columns),
         "columns": list(learned.estimate.columns),
         "drowned_columns": list(fit.drowned),
         "noise_share_of_variance": None if share is None else dict(zip(names, share.tolist(), strict=True)),
-        "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
         "contradictions": learned.contradictions,
         "smallest_eigenvalue": learned.smallest_eigenvalue,
         "smallest_solvable_alpha": None if math.isinf(learned.smallest_alpha) else learned.smallest_alpha,
@@ -51,7 +51,8 @@ def summarize(learned: Learned, bundles: Bundle | Sequence[Bundle]) -> dict[str,
 
 
 def describe_origin(bundles: Sequence[Bundle], evidence: Evidence) -> dict[str, Any]:
-    """Return which bundles an estimate comes from, with which weights, and how many rows they hold."""
+    """Return which bundles an estimate comes from, with which weights, how many rows they hold, and what that gives."""
+    errors = typical_errors(evidence)
     return {
         "bundles": [
             {
@@ -67,6 +68,8 @@ def describe_origin(bundles: Sequence[Bundle], evidence: Evidence) -> dict[str, 
         ],
         "same_rows": evidence.same_rows,
         "n_rows": evidence.n_rows,
+        "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
+        "errors_are_estimates": evidence.has_errors and not evidence.has_error_law,
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import DrownedColumnError
-from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources
+from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources, keep_columns
 from dp_learn.linalg import FloatArray
 from dp_learn.uncertainty import clean_forms, form_variances, mechanism_errors, sampling_errors
 
@@ -117,14 +117,15 @@ def null_standard_errors(evidence: Evidence) -> FloatArray:
     return np.sqrt(variances)
 
 
-def typical_errors(evidence: Evidence) -> tuple[float, float]:
-    """Return the median standard error of a correlation that is zero: as it is, and as it would be without the noise.
+def typical_errors(evidence: Evidence) -> tuple[float, float] | None:
+    """Return the median error of a correlation that is zero, as it is and as it would be without the noise.
 
-    Raises
-    ------
-    EstimationError
-        A source states no noise for single entries.
+    None where nothing is known of the noise, or fewer than two columns stand clear of it.
     """
+    clear = np.flatnonzero(_is_clear(evidence))
+    if not evidence.has_errors or len(clear) < 2:
+        return None
+    evidence = keep_columns(evidence, clear)
     upper = np.triu_indices(len(evidence.columns), 1)
     total = form_variances(*_uncorrelated(evidence))[upper]
     clean = sampling_errors(*_uncorrelated(evidence)).products[upper]

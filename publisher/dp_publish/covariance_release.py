@@ -16,6 +16,7 @@ from dp_bundle.manifest import CONSTANT_LABEL
 from dp_bundle.manifest import SecondMoments as StatedMoments
 from dp_bundle.triangle import stated_rows, write_triangle
 from dp_publish.contents import Contents, NewFile, Progress, Read
+from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.second_moments import SecondMoments, merge, moments_of_batch
 from dp_publish.covariance.typical_error import estimate_errors
@@ -27,8 +28,6 @@ from dp_publish.rows import RowReport, drop_missing, fill_missing
 from dp_publish.spending import Cost
 
 __all__ = ["CovarianceMaker", "state_moments"]
-
-_MAY_GIVE_UP = ("eigenvectors", "kapralov-talwar")  # their sampler's bound on work depends on the data, if very rarely
 
 
 class CovarianceMaker:
@@ -79,7 +78,7 @@ class CovarianceMaker:
         """Sum the rows' products, add noise and write it; see `Maker`."""
         guarantee = guarantee_of_moments(self._policy, self._setting, self._columns, self._partition)
         moments = self._sum(progress)
-        self.told = self._setting.mechanism in _MAY_GIVE_UP
+        self.told = self._setting.mechanism in BY_EIGENVECTORS  # their sampler may give up
         noisy = draw_moments(self._setting, moments, keystream)
         self.told = False
         errors = estimate_errors(noisy, lambda sums: draw_moments(self._setting, sums, keystream))

@@ -26,7 +26,7 @@ from dp_bundle.home import home_folder
 from dp_bundle.manifest import Cumulative, Lineage
 from dp_publish.spending import Cost, Entry, require_budget, total
 
-__all__ = ["Cost", "Entry", "Ledger", "Reservation"]
+__all__ = ["Ledger", "Reservation"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (

@@ -19,7 +19,7 @@ from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
 from dp_learn.estimators.base import no_variance_left, universal_alpha
 from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha
 from dp_learn.estimators.targets import Target, TargetEstimator
-from dp_learn.evidence import Evidence, MomentSource, Source, keep_columns
+from dp_learn.evidence import Evidence, Source, keep_columns
 from dp_learn.linalg import FloatArray
 from dp_learn.solvers import graphical_lasso
 from dp_learn.uncertainty import form_variances
@@ -225,9 +225,9 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         The variance is smaller where missing labels took the midpoint, and where several tables with different shares
         were pooled, as it is then that within tables.
         """
-        sources = evidence.sources
-        if any(isinstance(source, MomentSource) and source.diagonal_variance is None for source in sources):
+        if not evidence.has_errors:
             return
+        sources = evidence.sources
         first, second = self._two_classes()
         unit = (second - first) ** 2
         form = np.zeros((1, len(evidence.columns)))

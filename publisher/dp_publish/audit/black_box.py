@@ -40,9 +40,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from dp_bundle.errors import ParameterError, PrivacyError
-from dp_publish.audit.checks import Check, make_check
+from dp_bundle.errors import PrivacyError
+from dp_publish.audit.checks import LEAST_RUNS, Check, make_check, require_runs
 from dp_publish.audit.moment_laws import check_directions, check_wishart, exponent_for
+from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
@@ -52,11 +53,10 @@ from dp_publish.moments_calibration import MechanismSetting, draw_moments
 
 __all__ = ["ATTACKED", "attack_from_outside", "epsilon_bound"]
 
-ATTACKED = ("wishart", "eigenvectors", "kapralov-talwar")
+ATTACKED = ("wishart", *BY_EIGENVECTORS)
 Draw: TypeAlias = Callable[[MechanismSetting, SecondMoments, Keystream], NoisyMoments]
 _Floats: TypeAlias = NDArray[np.float64]
 
-_LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20
 _RUNS = 40_000
 _WISHART_RUNS, _MOST_NORMALS = 4000, 1 << 29  # a few minutes' worth of normal numbers
 _N_CELLS = 6  # per feature
@@ -103,8 +103,7 @@ def attack_from_outside(
         `n_runs` is outside its range.
     """
     n = _default_runs(setting) if n_runs is None else n_runs
-    if not _LEAST_RUNS <= n <= _MOST_RUNS:
-        raise ParameterError("canaries", f"from {_LEAST_RUNS} to {_MOST_RUNS}", n)
+    require_runs(n)
     small = replace(setting, scaling=_two_coordinates(setting))
     tables = [moments_of_batch(rows, small.scaling) for rows in _neighbours(small)]
     keystream = new_keystream()
@@ -141,11 +140,11 @@ def _default_runs(setting: MechanismSetting) -> int:
     if setting.mechanism != "wishart":
         return _RUNS
     m = degrees_tight(2, setting.epsilon or 0.0, setting.delta or 0.0, setting.neighbours)
-    if _LEAST_RUNS * m > _MOST_NORMALS:
+    if LEAST_RUNS * m > _MOST_NORMALS:
         raise PrivacyError(
             f"an audit of Wishart noise with {m:,} degrees of freedom would take hours: audit a larger epsilon"
         )
-    return min(_WISHART_RUNS, max(_LEAST_RUNS, _MOST_NORMALS // (2 * m)))
+    return min(_WISHART_RUNS, max(LEAST_RUNS, _MOST_NORMALS // (2 * m)))
 
 
 def epsilon_bound(learning: list[_Floats], proving: list[_Floats], delta: float, alpha: float) -> float:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.columns import Column
-from dp_bundle.errors import MissingValuesError
+from dp_bundle.errors import MissingValuesError, ParameterError
 from dp_publish.accounting import unit_mu
 from dp_publish.audit.attack import Attack
 from dp_publish.audit.canaries import OUTSIDE, Canaries, Rig, Unit
@@ -29,6 +29,7 @@ from dp_publish.audit.evidence import (
 )
 
 __all__ = [
+    "LEAST_RUNS",
     "Check",
     "check_attack",
     "check_attack_from_outside",
@@ -38,7 +39,10 @@ __all__ = [
     "check_noise",
     "check_signs",
     "make_check",
+    "require_runs",
 ]
+
+LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20  # releases of a matrix
 
 _SLACK = 1 + 1e-9
 _EMPTY_CELLS = 1000  # twice as many
@@ -51,6 +55,12 @@ class Check:
     name: str
     passed: bool
     detail: str
+
+
+def require_runs(n: int) -> None:
+    """Refuse a number of releases that proves nothing, or takes for ever."""
+    if not LEAST_RUNS <= n <= _MOST_RUNS:
+        raise ParameterError("canaries", f"from {LEAST_RUNS} to {_MOST_RUNS}", n)
 
 
 def check_attack(

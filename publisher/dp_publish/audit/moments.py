@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from dp_bundle.claims import mu_implied_by_epsilon
-from dp_bundle.errors import ParameterError, PrivacyError
-from dp_publish.audit.checks import Check, check_signs, make_check
+from dp_bundle.errors import PrivacyError
+from dp_publish.audit.checks import LEAST_RUNS, Check, check_signs, make_check, require_runs
 from dp_publish.audit.evidence import cdf_excess, moment_ratio
 from dp_publish.audit.moment_laws import EntryLaw
 from dp_publish.covariance.noisy import NoisyMoments
@@ -46,7 +46,6 @@ Sum: TypeAlias = Callable[[NDArray[np.float64], Scaling], SecondMoments]
 _Floats: TypeAlias = NDArray[np.float64]
 
 _VALUES = 1 << 21  # of noise, by default
-_LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20
 _N_CHECKS = 5
 _SLACK = 1 + 1e-9
 
@@ -101,9 +100,8 @@ def attack_moments(
         )
     scaling = setting.scaling
     d = scaling.n_coordinates
-    n = max(_LEAST_RUNS, _VALUES // d**2) if n_runs is None else n_runs
-    if not _LEAST_RUNS <= n <= _MOST_RUNS:
-        raise ParameterError("canaries", f"from {_LEAST_RUNS} to {_MOST_RUNS}", n)
+    n = max(LEAST_RUNS, _VALUES // d**2) if n_runs is None else n_runs
+    require_runs(n)
     rng = np.random.default_rng() if rng is None else rng
     alpha = (1 - confidence) / _N_CHECKS
     tables = [add_up(table, scaling) for table in _canaries(setting)]

@@ -47,7 +47,9 @@ from dp_publish.covariance.sensitivity import check_neighbours, nuclear_sensitiv
 from dp_publish.keystream import Keystream, SecureKeystream
 from dp_publish.laplace_sampling import sample_discrete_laplace
 
-__all__ = ["release_eigenvectors", "release_kapralov_talwar"]
+__all__ = ["BY_EIGENVECTORS", "release_eigenvectors", "release_kapralov_talwar"]
+
+BY_EIGENVECTORS = ("eigenvectors", "kapralov-talwar")  # their errors, and very rarely their work, depend on the values
 
 _MOST_ROWS = 2.0**31
 _MISS = 0.05  # beta: how often the adaptive split may underestimate some eigenvalue

@@ -16,6 +16,7 @@ import pyarrow.dataset as pads
 
 from dp_bundle.errors import DataError, ParameterError, PrivacyError, SchemaError
 from dp_publish.columns import choose_columns, require_bounds
+from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.forecast import EVEN_SPREAD, GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.moments_calibration import set_mechanism
@@ -23,10 +24,9 @@ from dp_publish.policy import Policy, Privacy
 from dp_publish.policy_file import load_policy, policy_path
 from dp_publish.table import open_table
 
-__all__ = ["BLURRED", "Plan", "count_rows", "make_plan"]
+__all__ = ["Plan", "count_rows", "make_plan"]
 
 _STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
-BLURRED = ("eigenvectors", "kapralov-talwar")  # their errors depend on the values
 _NOT_BY_MU = ("wishart", "sulq")
 _POINTS_PER_DECADE = 20  # of the picture's curves
 
@@ -221,7 +221,7 @@ def _covariance_notes(mechanism: str, neighbours: str) -> list[str]:
     notes = [f"from moments: by {'the best' if mechanism == 'auto' else mechanism} noise."]
     if mechanism in _NOT_BY_MU:
         notes = [f"from moments: by {mechanism} noise at the policy's own strength, by gaussian elsewhere."]
-    elif mechanism in BLURRED:
+    elif mechanism in BY_EIGENVECTORS:
         notes = [f"from moments: by laplace noise of the same epsilon, not by {mechanism}, which is not forecast."]
     if neighbours == "add-remove":
         notes.append("The ledger books an add-remove release as what it costs a row that is replaced: more than mu.")

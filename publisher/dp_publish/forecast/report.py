@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.forecast import DELTA, TARGETS, ForecastRow
-from dp_publish.forecast.plan import BLURRED, Plan
+from dp_publish.forecast.plan import Plan
 
 __all__ = ["describe_count", "describe_plan", "plan_document"]
 
@@ -75,7 +76,9 @@ def describe_count(value: int) -> str:
 def _seen_head(plan: Plan) -> tuple[tuple[str, str], ...]:
     return (
         ("", "mu"),
-        ("epsilon", "(pure)") if plan.mechanism in (*BLURRED, "laplace") else ("epsilon at", f"delta {DELTA:g}"),
+        ("epsilon", "(pure)")
+        if plan.mechanism in (*BY_EIGENVECTORS, "laplace")
+        else ("epsilon at", f"delta {DELTA:g}"),
         ("noise: sigma", "/ width"),
         ("noise /", "signal"),
         ("smallest seen", "from rows"),
@@ -137,7 +140,7 @@ def _verdict(plan: Plan) -> list[str]:
 
 def _covariance_verdict(plan: Plan) -> list[str]:
     row, target = plan.focus, TARGETS[-1]
-    if plan.mechanism in BLURRED:
+    if plan.mechanism in BY_EIGENVECTORS:
         return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars of it."]
     lines = [
         f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance",
