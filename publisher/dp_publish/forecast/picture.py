@@ -41,7 +41,8 @@ def draw_plan(plan: Plan, path: Path) -> None:
     ticks = {mu: row for mu in GRID for row in plan.rows if math.isclose(mu, row.mu, rel_tol=1e-6)}
     lower.set_xticks(list(ticks), [f"{mu:g}\n{_epsilon(row)}" for mu, row in ticks.items()])
     lower.xaxis.set_minor_locator(NullLocator())
-    lower.set_xlabel(f"weaker protection to the right: mu, and below it epsilon at delta = {DELTA:g}")
+    epsilon = "pure epsilon" if plan.is_pure else f"epsilon at delta = {DELTA:g}"
+    lower.set_xlabel(f"weaker protection to the right: mu, and below it {epsilon}")
     image = io.BytesIO()
     figure.savefig(image, dpi=130, format="png")
     try:

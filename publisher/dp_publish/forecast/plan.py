@@ -79,6 +79,11 @@ class Plan:
     notes: list[str]
     paper: dict[str, float]
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether the second moments are released with a pure epsilon."""
+        return self.mechanism in ("laplace", *BY_EIGENVECTORS)
+
 
 def make_plan(
     data: Path,
