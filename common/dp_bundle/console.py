@@ -49,13 +49,13 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
         code = command.main(arguments, standalone_mode=False)
     except click.exceptions.Exit as leaving:
         sys.exit(leaving.exit_code)
-    except click.Abort:
-        _leave("interrupted: nothing was completed", 1)
+    except click.Abort as interruption:
+        _leave(": ".join(["interrupted", *_notes(interruption.__cause__)]), 1)
     except click.ClickException as error:
         error.show()
         sys.exit(2)
     except DpGraphError as error:
-        _leave("\n".join([str(error), *getattr(error, "__notes__", [])]), error.exit_code)
+        _leave("\n".join([str(error), *_notes(error)]), error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -68,6 +68,10 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
             f"dpgraph has a fault ({type(error).__name__}: {error}): set DPGRAPH_DEBUG=1 for details and report it", 1
         )
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _notes(error: BaseException | None) -> list[str]:
+    return list(getattr(error, "__notes__", []))
 
 
 def _leave(message: str, code: int) -> NoReturn:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = ["make_private_folder", "whole_file", "write_whole"]
+__all__ = ["make_private_folder", "settle", "whole_file", "write_whole"]
 
 
 def make_private_folder(folder: Path) -> None:
@@ -47,40 +47,64 @@ def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
     """Open a new file for writing and reading that gets its name only when the block ends without an error.
 
     Until then it has no name at all where the system can do that (Linux), so that it vanishes with the process however
-    that ends; elsewhere it has a hidden one beside `path`, which is removed on every error but a killed process.
+    that ends; elsewhere it has a hidden one beside `path`, which is removed on every error but a killed process. That
+    the folder can give a file a second name is found out before the block begins.
 
     Raises
     ------
     FileExistsError
-        There is a file at `path` when the block ends; it is left as it is.
+        There is another file at `path` when the block ends; it is left as it is.
     """
-    partial: Path | None = None
-    try:
-        descriptor = os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode)
-    except (AttributeError, OSError):
-        partial = _partial(path)
-        descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode)
-    try:
+    with contextlib.ExitStack() as cleanup:
+        descriptor, name, folder = _open_unnamed(path, mode, cleanup) or _open_hidden(path, mode, cleanup)
         with cast(BinaryIO, os.fdopen(descriptor, "w+b")) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-            if partial is not None:
-                os.link(partial, path)
-            else:
-                _name_unnamed(file.fileno(), path)
-    finally:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
+            settle(file)
+            try:
+                os.link(name, path, src_dir_fd=folder)
+            except OSError:
+                if not _is_named(descriptor, path):  # on a network, a link may be made and the answer lost
+                    raise
 
 
-def _name_unnamed(descriptor: int, path: Path) -> None:
-    """Link an unnamed file (open(2), O_TMPFILE): its entry in /proc is a link that must be followed."""
-    folder = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def settle(file: BinaryIO) -> None:
+    """Bring all that was written to a file to the disk, and learn now whether there is room for it."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _open_unnamed(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int, str, int | None] | None:
+    """Open a file without a name; return it with its name among this process's open files (open(2), O_TMPFILE)."""
     try:
-        os.link(str(descriptor), path, src_dir_fd=folder, follow_symlinks=True)
-    finally:
-        os.close(folder)
+        folder = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        cleanup.callback(os.close, folder)
+        descriptor = os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode)
+    except (AttributeError, OSError):
+        return None
+    return descriptor, str(descriptor), folder
+
+
+def _open_hidden(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int, str, int | None]:
+    """Open a file under a hidden name beside `path`, and make sure that it can be given another one."""
+    partial, trial = _partial(path), _partial(path)
+    for name in (partial, trial):
+        cleanup.callback(name.unlink, missing_ok=True)
+    descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode)
+    try:
+        os.link(partial, trial)
+        trial.unlink()
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, str(partial), None
+
+
+def _is_named(descriptor: int, path: Path) -> bool:
+    """Tell whether an open file has this name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except OSError:
+        return False
 
 
 def _partial(path: Path) -> Path:

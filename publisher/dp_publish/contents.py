@@ -40,7 +40,7 @@ class Maker(Protocol):
     cost : Cost
         What it will cost, known before anything is drawn.
     told : bool
-        Whether an error raised now would tell of noisy numbers, so that the cost cannot be taken back.
+        Whether numbers have been drawn that an error raised now may tell of, so that the cost cannot be taken back.
     remark : str or None
         A sentence for the publisher about a choice that was made for her; it holds nothing private.
     """

@@ -80,7 +80,7 @@ class CovarianceMaker:
         moments = self._sum(progress)
         self.told = self._setting.mechanism in BY_EIGENVECTORS  # their sampler may give up
         noisy = draw_moments(self._setting, moments, keystream)
-        self.told = False
+        self.told = True
         errors = estimate_errors(noisy, lambda sums: draw_moments(self._setting, sums, keystream))
         stated = state_moments(noisy, errors)
         n_rows = noisy.n_rows or stated_rows(noisy.matrix, stated.constant, stated.bias)

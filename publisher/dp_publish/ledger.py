@@ -1,9 +1,10 @@
 """What has been spent on each dataset, and what may still be spent.
 
-One SQLite file, whose only table is a log: a release is reserved before any noise is drawn, published once its file is
-in place, or cancelled by whoever can prove that nothing left the process. It counts as spent from the reservation on,
-so that after a crash the books never show less than what was released. Every line of the log carries the hash of the
-one before it: a line that was changed, removed or inserted shows at the next use, and the ledger refuses to go on.
+One SQLite file, whose only table is a log: a release is reserved before any noise is drawn, sealed before its file gets
+a name, and published once it has it; or it is cancelled, which only a reservation can be that was not sealed yet. It
+counts as spent from the reservation on, so that the books never show less than what was released. Every line of the log
+carries the hash of the one before it: a line that was changed, removed or inserted shows at the next use, and the
+ledger refuses to go on.
 """
 
 from __future__ import annotations
@@ -114,17 +115,23 @@ class Ledger:
                 "excepted_delta": cost.excepted_delta,
             }
             _append(connection, books, content)
-        previous = next((entry.manifest_sha256 for entry in reversed(spent) if entry.manifest_sha256), None)
+        previous = next((entry.manifest_sha256 for entry in reversed(spent) if entry.state == "published"), None)
         lineage = Lineage(number=number, created=created, previous=previous, partition=partition)
         return Reservation(dataset, lineage, total([*spent, entry], cost.unit))
 
+    def seal(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
+        """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
+        content = {"event": "sealed", "manifest_sha256": manifest_sha256, "file": str(file)}
+        self._note(reservation, content, after=("reserved",))
+
     def commit(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
-        """Mark a reserved release as published."""
-        self._note(reservation, {"event": "published", "manifest_sha256": manifest_sha256, "file": str(file)})
+        """Mark a release as published, once its file is in place."""
+        content = {"event": "published", "manifest_sha256": manifest_sha256, "file": str(file)}
+        self._note(reservation, content, after=("reserved", "sealed"))
 
     def cancel(self, reservation: Reservation) -> None:
         """Take a reservation off the books: only where nothing of the release can have left the process."""
-        self._note(reservation, {"event": "cancelled"})
+        self._note(reservation, {"event": "cancelled"}, after=("reserved",))
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Return all releases, or those of one dataset, oldest first; cancelled ones are left out."""
@@ -138,11 +145,11 @@ class Ledger:
         entries = self.entries(dataset)
         return total(entries, unit) if entries else None
 
-    def _note(self, reservation: Reservation, content: dict[str, Any]) -> None:
+    def _note(self, reservation: Reservation, content: dict[str, Any], after: tuple[str, ...]) -> None:
         dataset, number = reservation.dataset, reservation.lineage.number
         with self._open() as (connection, books):
             entry = books.entries.get((dataset, number))
-            if entry is None or entry.state != "reserved":
+            if entry is None or entry.state not in after:
                 raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.path}")
             _append(connection, books, {**content, "dataset": dataset, "number": number})
 

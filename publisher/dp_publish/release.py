@@ -1,17 +1,20 @@
 """One release, from the raw table to a signed file: in constant memory, all or nothing.
 
 The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, seal the
-archive into another, give it its name, mark the cost as spent. What is drawn is the business of `rows_release` or
-`covariance_release`. The final name appears in one atomic step and never replaces a file, so there is a whole bundle
-under it or nothing; unnamed files vanish with the process, however it ends.
+archive into another, note that it may leave, give it its name, note that it has. What is drawn is the business of
+`rows_release` or `covariance_release`. The final name appears in one atomic step and never replaces a file, so there is
+a whole bundle under it or nothing; unnamed files vanish with the process, however it ends. A cost is taken back only
+where the process never came to giving the file its name: afterwards a missing file proves nothing, as others may have
+moved it, and neither does an error, as a file may be in place though the answer was lost.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,23 +22,25 @@ from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle import write_bundle
-from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.files import whole_file
+from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
+from dp_bundle.errors import BundleError, DataError, DpGraphError, ParameterError
+from dp_bundle.files import settle, whole_file
 from dp_bundle.manifest import Release
 from dp_bundle.parts import batch_rows
 from dp_publish.columns import choose_columns
-from dp_publish.contents import Maker, Read
+from dp_publish.contents import Contents, Maker, Read
 from dp_publish.covariance_release import CovarianceMaker
 from dp_publish.entities import EntityCap
 from dp_publish.keystream import SecureKeystream
-from dp_publish.ledger import Ledger
+from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import EntityUnit, Policy, Privacy
 from dp_publish.rows import RowReport
 from dp_publish.rows_release import RowsMaker
 from dp_publish.table import Source, Table, open_table
 
 __all__ = ["Receipt", "publish"]
+
+_TELL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before them
 
 
 @dataclass(frozen=True)
@@ -106,33 +111,107 @@ def publish(
     else:
         maker = RowsMaker(policy, kinds, table, partition, read, report)
     reservation = ledger.reserve(policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu)
-    try:
-        with whole_file(out) as file, contextlib.ExitStack() as unnamed:
-            contents = maker.make(SecureKeystream(), partial(_unnamed_file, unnamed, out.parent), progress)
-            release = Release(
-                dataset=policy.dataset,
-                lineage=reservation.lineage,
-                kind=privacy.release,
-                n_rows=contents.n_rows,
-                columns=contents.columns,
-                second_moments=contents.second_moments,
-                guarantee=contents.guarantee,
-                sigma_derived_from_data=contents.guarantee is None,
-                conditional_mu=contents.conditional_mu,
-                cumulative=reservation.cumulative,
-                software=f"dpgraph {importlib.metadata.version('dpgraph')}",
-            )
-            digest = write_bundle(file, release, contents.parts, key)
-    except BaseException as error:
-        if not maker.told and (isinstance(error, FileExistsError) or not out.exists()):
-            ledger.cancel(reservation)  # no file of ours has a name, so nothing noisy has left this process
-        if isinstance(error, FileExistsError):
-            raise _taken(out) from error
-        if isinstance(error, OSError):
-            raise DpGraphError(f"the bundle cannot be written to {out.parent}: {error.strerror}") from error
-        raise
-    ledger.commit(reservation, digest, out)
+    make = partial(_make_bundle, policy, reservation, maker, key, out, progress)
+    with _in_our_words(out):
+        release, digest = _release(ledger, reservation, maker, out, make)
     return Receipt(out, release, digest, left_out, report, maker.remark)
+
+
+def _release(
+    ledger: Ledger, reservation: Reservation, maker: Maker, out: Path, make: Callable[[BinaryIO], tuple[Release, str]]
+) -> tuple[Release, str]:
+    """Make the bundle, give it its name, and keep the books true whatever happens on the way."""
+    leaving = False
+    try:
+        with whole_file(out) as file:
+            release, digest = make(file)
+            settle(file)
+            _require_free(out)  # the last moment at which it costs nothing to find out
+            leaving = True
+            ledger.seal(reservation, digest, out)
+    except BaseException as error:
+        if not leaving:
+            _take_back(ledger, reservation, maker, error)
+            raise
+        if not (isinstance(error, OSError) and _holds(out, digest)):
+            error.add_note(_whereabouts(reservation, out))
+            raise
+    try:
+        ledger.commit(reservation, digest, out)
+    except BaseException as error:
+        error.add_note(_whereabouts(reservation, out))
+        raise
+    return release, digest
+
+
+def _make_bundle(
+    policy: Policy,
+    reservation: Reservation,
+    maker: Maker,
+    key: Ed25519PrivateKey,
+    out: Path,
+    progress: Callable[[int], None] | None,
+    file: BinaryIO,
+) -> tuple[Release, str]:
+    """Draw the noise and write the signed bundle; return what its manifest says, and the manifest's digest."""
+    with contextlib.ExitStack() as unnamed:
+        contents = maker.make(SecureKeystream(), partial(_unnamed_file, unnamed, out.parent), progress)
+        release = _describe(policy, reservation, contents)
+        return release, write_bundle(file, release, contents.parts, key)
+
+
+def _describe(policy: Policy, reservation: Reservation, contents: Contents) -> Release:
+    """Return what the manifest says."""
+    return Release(
+        dataset=policy.dataset,
+        lineage=reservation.lineage,
+        kind=policy.privacy.release,
+        n_rows=contents.n_rows,
+        columns=contents.columns,
+        second_moments=contents.second_moments,
+        guarantee=contents.guarantee,
+        sigma_derived_from_data=contents.guarantee is None,
+        conditional_mu=contents.conditional_mu,
+        cumulative=reservation.cumulative,
+        software=f"dpgraph {importlib.metadata.version('dpgraph')}",
+    )
+
+
+def _take_back(ledger: Ledger, reservation: Reservation, maker: Maker, error: BaseException) -> None:
+    """Cancel a release that ends before its file could get a name, unless the error may tell of noisy numbers."""
+    if maker.told and not isinstance(error, _TELL_NOTHING):
+        return
+    ledger.cancel(reservation)
+    if isinstance(error, KeyboardInterrupt):
+        error.add_note("nothing was completed")
+
+
+@contextlib.contextmanager
+def _in_our_words(out: Path) -> Iterator[None]:
+    """Turn errors about files into errors of ours, with what has been noted on them."""
+    try:
+        yield
+    except OSError as error:
+        ours = _taken(out)
+        if not isinstance(error, FileExistsError):
+            ours = DpGraphError(f"the bundle cannot be written to {out.parent}: {error.strerror}")
+        for note in getattr(error, "__notes__", []):
+            ours.add_note(note)
+        raise ours from error
+
+
+def _whereabouts(reservation: Reservation, out: Path) -> str:
+    name = f"release {reservation.lineage.number} of {reservation.dataset!r}"
+    return f"{name} is signed and may be at {out}: it stays on the books as spent"
+
+
+def _holds(out: Path, digest: str) -> bool:
+    """Tell whether the file at the path is the bundle with this manifest."""
+    try:
+        with open_bundle(out, UnsafeTrustAnyone()) as bundle:
+            return bundle.manifest_sha256 == digest
+    except BundleError:
+        return False
 
 
 def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowReport]:
@@ -149,7 +228,7 @@ def _unnamed_file(stack: contextlib.ExitStack, folder: Path) -> BinaryIO:
 
 
 def _require_free(out: Path) -> None:
-    if out.exists():
+    if os.path.lexists(out):
         raise _taken(out)
     if not out.parent.is_dir():
         raise ParameterError("out", "in a folder that exists", str(out))

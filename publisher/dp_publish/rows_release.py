@@ -78,7 +78,6 @@ class RowsMaker:
         found = _search_bounds(self._read, self._kinds, self._shares, keystream)
         self.told = bool(found)
         columns = set_noise(self._policy, self._kinds, self._shares, found=found, deviations=self._deviations)
-        self.told = False
         guarantee, conditional_mu = account(self._policy, columns, self._shares, self._partition)
         batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
         parts = _write_parts(batches, columns, new_file, progress)

@@ -48,7 +48,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Entry:
-    """A release on the books; `state` is reserved, published or cancelled."""
+    """A release on the books; `state` is reserved, sealed (it may have left), published or cancelled."""
 
     dataset: str
     partition: str | None

@@ -57,6 +57,16 @@ def test_every_end_has_its_exit_code_and_no_traceback(
         assert (err == "") == (error is None)
 
 
+def test_interruption_says_what_is_known_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether anything was completed is said by whoever knows it; a command that does not know claims nothing."""
+    leave_with(KeyboardInterrupt())
+    assert capsys.readouterr().err.strip() == "error: interrupted"
+    known = KeyboardInterrupt()
+    known.add_note("nothing was completed")
+    leave_with(known)
+    assert capsys.readouterr().err.strip() == "error: interrupted: nothing was completed"
+
+
 def test_wrong_options_and_help_have_clicks_codes(capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown option is a usage error, and asking for help is none."""
     assert leave_with(None, "--no-such-option") == 2

@@ -80,6 +80,21 @@ def test_reservations_count_until_they_are_cancelled(ledger: Ledger) -> None:
     assert (entry.state, entry.manifest_sha256, entry.file, entry.cost) == ("published", "a" * 64, "out.tar", ROW)
 
 
+def test_sealed_releases_cannot_be_cancelled(ledger: Ledger) -> None:
+    """Once a file may get its name the cost stays, and the release can only be published."""
+    first = ledger.reserve("wine", ROW)
+    ledger.seal(first, "a" * 64, Path("out.tar"))
+    with pytest.raises(PrivacyError, match="not reserved"):
+        ledger.cancel(first)
+    with pytest.raises(PrivacyError, match="not reserved"):
+        ledger.seal(first, "b" * 64, Path("out.tar"))
+    assert ledger.total("wine", "row") == first.cumulative
+    assert [(entry.state, entry.manifest_sha256) for entry in ledger.entries()] == [("sealed", "a" * 64)]
+    assert ledger.reserve("wine", ROW).lineage.previous is None
+    ledger.commit(first, "a" * 64, Path("out.tar"))
+    assert ledger.entries()[0].state == "published"
+
+
 def test_numbers_grow_and_refer_to_the_last_published_release(ledger: Ledger) -> None:
     """Each release has the next number and the digest of the newest published one before it."""
     first = ledger.reserve("wine", ROW)

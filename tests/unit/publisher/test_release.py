@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -28,7 +31,7 @@ from dp_bundle.errors import (
     PrivacyError,
     SchemaError,
 )
-from dp_publish import Policy, Receipt, publish, release, table
+from dp_publish import Policy, Receipt, publish, release, rows_release, table
 from dp_publish.keystream import insecure_keystream
 from dp_publish.ledger import Ledger
 
@@ -284,7 +287,110 @@ def test_interruption_after_the_file_has_its_name_stays_paid_for(
     with pytest.raises(KeyboardInterrupt):
         publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
     assert (tmp_path / "a.tar").exists()
-    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
+    assert [entry.state for entry in Ledger().entries()] == ["sealed"]
+
+
+def test_bundle_that_was_taken_away_stays_paid_for(
+    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signed file that somebody moves as soon as it has its name is spent, though the user then stops the command."""
+    link = os.link
+
+    def link_and_lose(source: str, target: Path, **options: Any) -> None:
+        link(source, target, **options)
+        if Path(target).name == "a.tar":
+            Path(target).rename(tmp_path / "taken.tar")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "link", link_and_lose)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    assert not (tmp_path / "a.tar").exists()
+    with open_bundle(tmp_path / "taken.tar") as opened:
+        assert [(entry.number, entry.state, entry.manifest_sha256) for entry in Ledger().entries()] == [
+            (1, "sealed", opened.manifest_sha256)
+        ]
+    (note,) = caught.value.__notes__
+    assert note.startswith("release 1 of 'd' is signed and may be at")
+
+
+@pytest.mark.parametrize("system", ["unnamed", "hidden"])
+@pytest.mark.parametrize("error", [FileExistsError, TimeoutError])
+def test_link_whose_answer_was_lost_is_a_release(
+    system: str,
+    error: type[OSError],
+    one_column: Policy,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the file has its name though the system says otherwise, the release is complete, on the books and said so.
+
+    On a network a repeated request for a link finds the first one's.
+    """
+    if system == "hidden":
+        monkeypatch.delattr(os, "O_TMPFILE")
+        monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", False)  # which remembers what the system could do
+    link = os.link
+
+    def link_and_deny(source: str, target: Path, **options: Any) -> None:
+        link(source, target, **options)
+        if Path(target).name == "a.tar":
+            raise error(5, "lost")
+
+    monkeypatch.setattr(os, "link", link_and_deny)
+    receipt = publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    with open_bundle(tmp_path / "a.tar") as opened:
+        assert opened.manifest_sha256 == receipt.manifest_sha256
+    assert [entry.state for entry in Ledger().entries()] == ["published"]
+
+
+def test_same_bundle_in_another_file_is_a_release(
+    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a file system gives every name a number of its own, the bundle is known by its digest."""
+    link = os.link
+
+    def copy_and_deny(source: str, target: Path, **options: Any) -> None:
+        link(source, tmp_path / "first", **options)
+        Path(target).write_bytes((tmp_path / "first").read_bytes())
+        raise FileExistsError(17, "exists")
+
+    monkeypatch.setattr(os, "link", copy_and_deny)
+    publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    assert [entry.state for entry in Ledger().entries()] == ["published"]
+
+
+def test_file_that_comes_at_the_last_moment_stays_and_the_release_is_spent(
+    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's file is never taken for ours, and where the link was tried nothing proves that it was not made."""
+
+    def lose_the_race(_source: str, target: Path, **_options: Any) -> None:
+        Path(target).write_bytes(b"theirs")
+        raise FileExistsError(17, "exists")
+
+    monkeypatch.setattr(os, "link", lose_the_race)
+    with pytest.raises(DpGraphError, match="already") as caught:
+        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    assert (tmp_path / "a.tar").read_bytes() == b"theirs"
+    assert "stays on the books" in caught.value.__notes__[0]
+    assert [entry.state for entry in Ledger().entries()] == ["sealed"]
+
+
+def test_folder_without_links_is_found_out_before_anything_is_spent(
+    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files cannot be given a second name, as on a memory stick, there is no file and no cost."""
+
+    def refuse(*_words: object, **_options: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.delattr(os, "O_TMPFILE")
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(DpGraphError, match="cannot be written"):
+        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    assert nothing_happened(tmp_path, set())
 
 
 def test_existing_files_are_never_replaced(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
@@ -398,6 +504,21 @@ def test_refusal_that_tells_of_the_search_stays_paid_for(tmp_path: Path, key: Ed
         publish(frame, private(mu=1.0), out=tmp_path / "a.tar", key=key)
     assert [entry.state for entry in Ledger().entries()] == ["reserved"]
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+@pytest.mark.parametrize("place", [(rows_release, "account"), (rows_release, "set_noise"), (release, "write_bundle")])
+def test_fault_after_the_search_stays_paid_for(
+    place: tuple[ModuleType, str], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong once bounds were found may show them, up to the guarantee and beyond, so that it counts."""
+
+    def fail(*_words: object, **_options: object) -> None:
+        raise OverflowError("bounds of 1024")
+
+    monkeypatch.setattr(*place, fail)
+    with pytest.raises(OverflowError):
+        publish(pd.DataFrame({"x": [900.0] * 1000}), private(mu=1.0), out=tmp_path / "a.tar", key=key)
+    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
 
 
 def test_failure_after_the_search_that_tells_nothing_is_free(tmp_path: Path, key: Ed25519PrivateKey) -> None:
