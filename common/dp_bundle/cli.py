@@ -19,7 +19,8 @@ from dp_bundle.keys import (
     private_key_path,
     public_key_path,
 )
-from dp_bundle.manifest import Statement
+from dp_bundle.manifest import Release, Statement
+from dp_bundle.quoting import quote, quote_name
 from dp_bundle.signing import PublicKey
 from dp_bundle.statements import (
     describe_bounds,
@@ -48,20 +49,24 @@ def cli() -> None:
 @cli.command()
 @click.argument("file", type=BUNDLE)
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
+@click.option("--any-signer", is_flag=True, help="Check that every byte is as it was signed, by whomever.")
 @json_option
 @quiet_option
-def verify(file: Path, allow_older: bool, as_json: bool, quiet: bool) -> None:
+def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet: bool) -> None:
     """Verify signer, signature and every byte of a bundle; exit 3 if any of it cannot be trusted.
 
     \b
     Example:
       dp-bundle verify wine.bundle.tar
     """
-    with open_bundle(file, allow_older=allow_older) as bundle:
-        release = bundle.release
-        text = f"{file}: release {release.lineage.number} of {release.dataset.name}, signed by {bundle.signer.name}"
-        text += f" ({bundle.signer.key.fingerprint}); every byte is as it was signed"
-        answer(text, {"verified": True, **_facts(bundle)}, as_json=as_json, quiet=quiet)
+    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
+        release, fingerprint = bundle.release, bundle.signer.key.fingerprint
+        what = f"{file}: release {release.lineage.number} of {quote_name(release.dataset.name)}"
+        text = f"{what}, signed by {quote_name(bundle.signer.name)} ({fingerprint}); every byte is as it was signed"
+        if any_signer:
+            text = f"{what}: every byte is as {fingerprint} signed it; whether to trust that signer was not asked"
+        document = {"verified": True, "signer_checked": not any_signer, **_facts(bundle)}
+        answer(text, document, as_json=as_json, quiet=quiet)
 
 
 @cli.command()
@@ -80,6 +85,26 @@ def inspect(file: Path, as_json: bool) -> None:
         name = trusted.get(bundle.signer.key)
         document = {"trusted": name is not None, **_facts(bundle), "release": bundle.release.model_dump(mode="json")}
         answer(_describe(bundle, name), document, as_json=as_json)
+
+
+@cli.command()
+@click.argument("file", type=BUNDLE)
+@click.option("--out", type=click.Path(path_type=Path), help="The CSV file; NAME.csv in this folder by default.")
+@click.option("--any-signer", is_flag=True, help="Whoever signed the bundle; its bytes must be as they were signed.")
+@quiet_option
+def export(file: Path, out: Path | None, any_signer: bool, quiet: bool) -> None:
+    """Write the noisy numbers of a verified bundle as CSV.
+
+    \b
+    Example:
+      dp-bundle export wine.bundle.tar --out wine.csv
+    """
+    from dp_bundle.export import export_csv  # pyarrow takes a while to import
+
+    target = out or Path(f"{file.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
+    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=True) as bundle:
+        export_csv(bundle, target)
+        answer(f"wrote {target}: {describe_size(bundle.release)}, with their noise", None, as_json=False, quiet=quiet)
 
 
 @cli.group()
@@ -132,7 +157,8 @@ def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet:
     store = TrustStore()
     if key is None:
         entries = store.keys()
-        text = "\n".join(f"{entry.key.fingerprint}  {entry.name}" for entry in entries) or "no publisher is trusted yet"
+        listed = "\n".join(f"{entry.key.fingerprint}  {quote_name(entry.name)}" for entry in entries)
+        text = listed or "no publisher is trusted yet"
         answer(text, [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries], as_json=as_json)
         return
     public = _read_key(key)
@@ -144,7 +170,7 @@ def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet:
         known = next((entry.name for entry in entries if entry.key == public), None)
         chosen = name or known or (key if key == public.fingerprint else Path(key).stem)
         store.add(public, chosen)
-        text = f"is trusted from now on, as {chosen}"
+        text = f"is trusted from now on, as {quote_name(chosen)}"
     answer(f"{public.fingerprint} {text}", document, as_json=as_json, quiet=quiet)
 
 
@@ -176,27 +202,53 @@ def _facts(bundle: Bundle) -> dict[str, Any]:
 
 
 def _describe(bundle: Bundle, name: str | None) -> str:
+    """Return what the bundle is, line by line: whose it is and what it promises before anything its signer wrote."""
     release = bundle.release
-    known = f"trusted here as {name}" if name is not None else "NOT trusted here"
-    lines = [
-        f"{release.dataset.title or release.dataset.name}: release {release.lineage.number}, {release.lineage.created}",
-        f"  signer     {bundle.signer.key.fingerprint} ({known})",
-        f"  size       {describe_size(release)}",
+    known = f"trusted here as {quote_name(name)}" if name is not None else "NOT trusted here"
+    guarantee = describe_guarantee(release)
+    noise = describe_moments(release.second_moments) if release.second_moments is not None else []
+    facts = [
+        ("signer", f"{bundle.signer.key.fingerprint} ({known})"),
+        ("dataset", f"{quote_name(release.dataset.name)}, release {release.lineage.number}, {release.lineage.created}"),
+        ("size", describe_size(release)),
+        *_under("guarantee", guarantee),
+        ("so far", describe_total(release)),
+        *_under("noise", noise),
+        *_signers_words(release),
     ]
-    lines += [f"  licence    {release.dataset.license}"] if release.dataset.license else []
-    for index, sentence in enumerate(describe_guarantee(release)):
-        lines.append(f"  {'guarantee' if index == 0 else '':<10} {sentence}")
-    lines.append(f"  {'so far':<10} {describe_total(release)}")
-    if release.second_moments is not None:
-        lines += [
-            f"  {'noise' * (i == 0):<10} {text}" for i, text in enumerate(describe_moments(release.second_moments))
-        ]
-    lines.append("  columns")
-    width = max(len(column.name) for column in release.columns)
-    for column in release.columns:
+    lines = [f"{bundle.path}: every byte is as it was signed; what follows is what its signer says"]
+    lines += [f"  {label:<11} {text}" for label, text in facts]
+    return "\n".join([*lines, "  columns", *_describe_columns(release)])
+
+
+def _under(label: str, sentences: list[str]) -> list[tuple[str, str]]:
+    """Return sentences as facts, of which only the first has the label."""
+    return [(label if index == 0 else "", sentence) for index, sentence in enumerate(sentences)]
+
+
+def _signers_words(release: Release) -> list[tuple[str, str]]:
+    """Return what the signer calls the dataset, each text as a quotation."""
+    texts = {
+        "title": release.dataset.title,
+        "description": release.dataset.description,
+        "creator": release.dataset.creator,
+        "licence": release.dataset.license,
+        "contact": release.dataset.contact,
+        "url": release.dataset.url,
+        "citation": release.dataset.citation,
+    }
+    return [(label, quote(text)) for label, text in texts.items() if text]
+
+
+def _describe_columns(release: Release) -> list[str]:
+    names = [quote_name(column.name) for column in release.columns]
+    width = max(len(name) for name in names)
+    lines = []
+    for name, column in zip(names, release.columns, strict=True):
+        unit = quote_name(column.unit) if column.unit else ""
         noise = "" if column.noise is None else f": {describe_noise(column)}"
-        lines.append(f"    {column.name:<{width}}  {describe_bounds(column)} {column.unit}".rstrip() + noise)
-    return "\n".join(lines)
+        lines.append(f"    {name:<{width}}  {describe_bounds(column)} {unit}".rstrip() + noise)
+    return lines
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from dp_bundle.errors import DpGraphError
+from dp_bundle.quoting import escape
 
 __all__ = ["answer", "json_option", "quiet_option", "run", "tell", "version_option"]
 
@@ -30,17 +32,17 @@ def quiet_option(command: F) -> F:
 
 
 def answer(text: str, document: Any, *, as_json: bool, quiet: bool = False) -> None:
-    """Print a result on stdout: the text for a person, or the document for a machine."""
+    """Print a result on stdout: the text for a person, or the document for a machine; nothing a terminal obeys."""
     if as_json:
-        click.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        click.echo(_printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
     elif not quiet:
-        click.echo(text)
+        click.echo(_printable(text))
 
 
 def tell(message: str, *, quiet: bool = False) -> None:
     """Say something that is not the result, on stderr."""
     if not quiet:
-        click.echo(message, err=True)
+        click.echo(_printable(message), err=True)
 
 
 def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoReturn:
@@ -75,5 +77,19 @@ def _notes(error: BaseException | None) -> list[str]:
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    click.echo(f"error: {message}", err=True)
+    click.echo(f"error: {_printable(message)}", err=True)
     sys.exit(code)
+
+
+def _printable(text: str) -> str:
+    """Return lines of text without a character that a terminal would obey."""
+    return "\n".join(escape(line) for line in text.split("\n"))
+
+
+def _printable_json(text: str) -> str:
+    """Return the same JSON document with such characters, which only its strings can hold, escaped."""
+    return re.sub(r"[^\n -~]", lambda found: _json_escape(found.group()), text)
+
+
+def _json_escape(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]

@@ -10,24 +10,21 @@ Data Package v2 (frictionlessdata.io). Croissant 1.0 (mlcommons.org/croissant/1.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dp_bundle.columns import Column
 from dp_bundle.manifest import Release, SecondMoments
-from dp_bundle.statements import (
-    describe_bounds,
-    describe_guarantee,
-    describe_moments,
-    describe_noise,
-    describe_size,
-    describe_total,
-)
+from dp_bundle.readme import make_readme
+from dp_bundle.statements import describe_guarantee, describe_moments, describe_noise, describe_total
 
 __all__ = ["DESCRIPTORS", "DataMember"]
 
-_PARQUET = "application/vnd.apache.parquet"
+_PARQUET = "application/x-parquet"
+_NO_IDENTIFIER = re.compile(r"[^\w.-]+")
+_PACKAGE_TYPES = {"continuous": "number", "integer": "integer", "text": "string"}
+_CROISSANT_TYPES = {"continuous": "sc:Float", "integer": "sc:Integer", "text": "sc:Text"}
 
 
 @dataclass(frozen=True)
@@ -39,43 +36,26 @@ class DataMember:
     sha256: str
 
 
+@dataclass(frozen=True)
+class _Field:
+    """A column of the Parquet files; its kind is continuous, integer or text."""
+
+    name: str
+    kind: str
+    description: str
+    unit: str = ""
+
+
 def _readme(release: Release, members: Sequence[DataMember]) -> bytes:
-    dataset = release.dataset
-    head = [f"# {dataset.title or dataset.name}", ""]
-    if dataset.description:
-        head += [dataset.description, ""]
-    facts = [("Dataset", dataset.name), ("License", dataset.license), ("Contact", dataset.contact)]
-    facts += [("Release", f"{release.lineage.number}, made {release.lineage.created} with {release.software}")]
-    facts += [("Size", f"{describe_size(release)}, {len(members)} Parquet file(s)")]
-    body = [f"- {name}: {value}" for name, value in facts if value]
-    body += ["", *_readme_noise(release), "To learn from the file with dpgraph,"]
-    body += ["trust the publisher once, by the fingerprint that she announces, and learn:", ""]
-    body += ["    dp-bundle trust FINGERPRINT", "    dp-learn THIS-FILE.tar", "", "## What is guaranteed", ""]
-    body += [line for sentence in (*describe_guarantee(release), describe_total(release)) for line in (sentence, "")]
-    names = ["column", "unit", "bounds", "noise", "description"]
-    names = [name for name in names if name != "noise" or release.second_moments is None]
-    body += ["## Columns", "", f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
-    return ("\n".join(head + body + [_readme_row(column) for column in release.columns]) + "\n").encode()
-
-
-def _readme_noise(release: Release) -> list[str]:
-    if release.second_moments is None:
-        return ["Every value carries random noise; the table below says how much."]
-    return [
-        "There are no rows here: the file holds the sum of products of all pairs of columns over the rows, with random",
-        "noise, one line for each pair.",
-        *describe_moments(release.second_moments),
-    ]
-
-
-def _readme_row(column: Column) -> str:
-    noise = [] if column.noise is None else [describe_noise(column)]
-    cells = [column.name, column.unit, describe_bounds(column), *noise, column.description]
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+    return make_readme(release, len(members)).encode()
 
 
 def _datapackage(release: Release, members: Sequence[DataMember]) -> bytes:
     dataset = release.dataset
+    people = {
+        "author": {"title": dataset.creator, "roles": ["creator"]} if dataset.creator else None,
+        "contact": {"title": dataset.contact, "roles": ["contact"]} if dataset.contact else None,
+    }
     package: dict[str, Any] = {
         "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
         "name": dataset.name,
@@ -83,41 +63,114 @@ def _datapackage(release: Release, members: Sequence[DataMember]) -> bytes:
         "created": release.lineage.created,
         "title": dataset.title,
         "description": dataset.description,
+        "homepage": dataset.url,
+        "contributors": [person for person in people.values() if person],
         "licenses": [{"name": dataset.license}] if dataset.license else None,
+        "citation": dataset.citation,
         "resources": [_resource(index, member, release) for index, member in enumerate(members)],
     }
-    return _json({name: value for name, value in package.items() if value})
+    return _json(package)
 
 
 def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any]:
-    fields: list[dict[str, Any]] = [
+    """Return one data file, without its size: Frictionless counts no bytes of a Parquet file, and would object."""
+    fields = [
         {
-            "name": column.name,
-            "type": "integer" if column.kind == "integer" else "number",
-            "description": f"{column.description} Noise: {describe_noise(column)}.".strip(),
-            **({"unit": column.unit} if column.unit else {}),
+            "name": field.name,
+            "type": _PACKAGE_TYPES[field.kind],
+            "description": field.description,
+            **({"unit": field.unit} if field.unit else {}),
         }
-        for column in release.columns
-        if column.noise is not None
+        for field in _fields(release)
     ]
-    if release.second_moments is not None:
-        fields = [
-            {"name": name, "type": "number" if name == "value" else "string", "description": text}
-            for name, text in _entry_fields(release.second_moments).items()
-        ]
     return {
         "name": "covariance" if release.second_moments is not None else f"part-{index:05d}",
         "path": member.name,
         "format": "parquet",
         "mediatype": _PARQUET,
-        "bytes": member.size,
         "hash": f"sha256:{member.sha256}",
         "schema": {"fields": fields},
     }
 
 
+def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
+    dataset = release.dataset
+    records = "covariance" if release.second_moments is not None else "rows"
+    fields = [
+        {
+            "@type": "cr:Field",
+            "@id": f"{records}/{_identifier(field.name, index)}",
+            "name": field.name,
+            "description": field.description,
+            "dataType": _CROISSANT_TYPES[field.kind],
+            "source": {"fileSet": {"@id": "parts"}, "extract": {"column": field.name}},
+        }
+        for index, field in enumerate(_fields(release))
+    ]
+    document: dict[str, Any] = {
+        "@context": _CROISSANT_CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": dataset.name,
+        "alternateName": dataset.title,
+        "description": " ".join([dataset.description, *describe_guarantee(release), describe_total(release)]).strip(),
+        "creator": {"@type": "sc:Organization", "name": dataset.creator} if dataset.creator else None,
+        "publisher": {"@type": "sc:Organization", "name": dataset.contact} if dataset.contact else None,
+        "license": dataset.license,
+        "url": dataset.url,
+        "citeAs": dataset.citation,
+        "version": f"{release.lineage.number}.0.0",
+        "datePublished": release.lineage.created,
+        "distribution": [*map(_file_object, members), _PARTS],
+        "recordSet": [{"@type": "cr:RecordSet", "@id": records, "name": records, "field": fields}],
+    }
+    return _json(document)
+
+
+def _identifier(name: str, index: int) -> str:
+    """Return the name where an identifier may be one, which holds no spaces; otherwise the like of it, and unique."""
+    like = _NO_IDENTIFIER.sub("_", name)
+    return name if like == name else f"{like}~{index}"
+
+
+def _file_object(member: DataMember) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": member.name,
+        "name": member.name,
+        "contentUrl": member.name,
+        "contentSize": f"{member.size} B",
+        "encodingFormat": _PARQUET,
+        "sha256": member.sha256,
+    }
+
+
+_PARTS = {
+    "@type": "cr:FileSet",
+    "@id": "parts",
+    "name": "parts",
+    "encodingFormat": _PARQUET,
+    "includes": "data/*.parquet",
+}
+
+
+def _fields(release: Release) -> list[_Field]:
+    """Return the columns of the data files: those of the rows, or the three of a covariance release's one table."""
+    if release.second_moments is not None:
+        texts = _entry_fields(release.second_moments)
+        return [_Field(name, "continuous" if name == "value" else "text", text) for name, text in texts.items()]
+    return [
+        _Field(
+            column.name,
+            column.kind,
+            f"{column.description} Noise: {describe_noise(column)}.".strip(),
+            column.unit,
+        )
+        for column in release.columns
+    ]
+
+
 def _entry_fields(moments: SecondMoments) -> dict[str, str]:
-    """Return the fields of a covariance release's one table, and what they hold."""
     return {
         "row": "The label of the entry's row: a column of the data, or (constant).",
         "column": "The label of the entry's column, not before the row's.",
@@ -125,86 +178,50 @@ def _entry_fields(moments: SecondMoments) -> dict[str, str]:
     }
 
 
-def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
-    dataset = release.dataset
-    files = [
-        {
-            "@type": "cr:FileObject",
-            "@id": member.name,
-            "name": member.name,
-            "contentUrl": member.name,
-            "contentSize": f"{member.size} B",
-            "encodingFormat": _PARQUET,
-            "sha256": member.sha256,
-        }
-        for member in members
-    ]
-    file_set = {
-        "@type": "cr:FileSet",
-        "@id": "parts",
-        "name": "parts",
-        "encodingFormat": _PARQUET,
-        "includes": "data/*.parquet",
-    }
-    fields = [
-        {
-            "@type": "cr:Field",
-            "@id": f"rows/{column.name}",
-            "name": column.name,
-            "description": f"{column.description} Noise: {describe_noise(column)}.".strip(),
-            "dataType": "sc:Integer" if column.kind == "integer" else "sc:Float",
-            "source": {"fileSet": {"@id": "parts"}, "extract": {"column": column.name}},
-        }
-        for column in release.columns
-        if column.noise is not None
-    ]
-    records = "rows"
-    if release.second_moments is not None:
-        records = "covariance"
-        fields = [
-            {
-                "@type": "cr:Field",
-                "@id": f"covariance/{name}",
-                "name": name,
-                "description": text,
-                "dataType": "sc:Float" if name == "value" else "sc:Text",
-                "source": {"fileSet": {"@id": "parts"}, "extract": {"column": name}},
-            }
-            for name, text in _entry_fields(release.second_moments).items()
-        ]
-    document: dict[str, Any] = {
-        "@context": {
-            "@language": "en",
-            "@vocab": "https://schema.org/",
-            "sc": "https://schema.org/",
-            "cr": "http://mlcommons.org/croissant/",
-            "dct": "http://purl.org/dc/terms/",
-            "conformsTo": "dct:conformsTo",
-            "column": "cr:column",
-            "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-            "extract": "cr:extract",
-            "field": "cr:field",
-            "fileSet": "cr:fileSet",
-            "includes": "cr:includes",
-            "recordSet": "cr:recordSet",
-            "source": "cr:source",
-        },
-        "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
-        "name": dataset.name,
-        "description": " ".join([dataset.description, *describe_guarantee(release), describe_total(release)]).strip(),
-        "license": dataset.license,
-        "version": f"{release.lineage.number}.0.0",
-        "datePublished": release.lineage.created,
-        "distribution": [*files, file_set],
-        "recordSet": [{"@type": "cr:RecordSet", "@id": records, "name": records, "field": fields}],
-    }
-    return _json({name: value for name, value in document.items() if value})
-
-
 def _json(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
+    """Return the document without the entries that nothing was said of."""
+    said = {name: value for name, value in document.items() if value}
+    return json.dumps(said, indent=1, ensure_ascii=False).encode() + b"\n"
 
+
+_CROISSANT_CONTEXT: dict[str, Any] = {  # the one that the specification gives, whole, as readers compare it
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
 
 DESCRIPTORS: dict[str, Callable[[Release, Sequence[DataMember]], bytes]] = {
     "README.md": _readme,

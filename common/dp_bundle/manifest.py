@@ -21,6 +21,7 @@ from dp_bundle.claims import check_cumulative, check_moments_guarantee, check_ro
 from dp_bundle.columns import Column
 from dp_bundle.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.model import Digest, Model, Name, Positive, Text
+from dp_bundle.quoting import escape, quote_name
 from dp_bundle.second_moments import SecondMoments
 
 __all__ = [
@@ -107,8 +108,11 @@ class Dataset(Model):
     name: Name
     title: Text = ""
     description: Text = ""
+    creator: Text = ""
     license: Text = ""
     contact: Text = ""
+    url: Text = ""
+    citation: Text = ""
 
 
 class Lineage(Model):
@@ -238,12 +242,12 @@ class Statement(Model):
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise BundleFormatError("the signed manifest does not describe a release") from error
         if version != FORMAT_VERSION:
-            raise UnsupportedVersionError(version, FORMAT_VERSION)
+            raise UnsupportedVersionError(quote_name(version), FORMAT_VERSION)
         try:
             return cls.model_validate_json(content)
         except ArithmeticError as error:
             raise BundleFormatError("the signed manifest is not sound: a number is too large to be meant") from error
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"]) or "release"
-            raise BundleFormatError(f"the signed manifest is not sound: {place}: {first['msg']}") from error
+            place = ".".join(quote_name(str(part)) for part in first["loc"]) or "release"
+            raise BundleFormatError(f"the signed manifest is not sound: {place}: {escape(first['msg'])}") from error

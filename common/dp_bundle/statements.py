@@ -1,11 +1,15 @@
-"""What a release says of itself to a person: its size, its noise, what it guarantees, and what all releases cost."""
+"""What a release says of itself to a person: its size, its noise, what it guarantees, and what all releases cost.
+
+The sentences are ours, and whatever in them is the signer's text is shown as a quotation.
+"""
 
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, Context, Decimal
 
 from dp_bundle.columns import Column
-from dp_bundle.manifest import Guarantee, Release, SecondMoments
+from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, Guarantee, Release, SecondMoments
+from dp_bundle.quoting import quote, quote_name
 
 __all__ = [
     "describe_bounds",
@@ -17,6 +21,7 @@ __all__ = [
     "round_up",
 ]
 
+_KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, "which rows belong together"}
 _MARGIN = 1 - 4e-12  # what a stated number is above the exact one for safety (twice that for rho), and may not show
 
 
@@ -102,13 +107,14 @@ def describe_guarantee(release: Release) -> list[str]:
     if guarantee.neighbours == "add-remove":
         lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
     if guarantee.public:
-        lines.append(f"Not protected: {', '.join(guarantee.public)}.")
+        named = [fact if fact in _KNOWN_PUBLIC else quote(fact) for fact in guarantee.public]
+        lines.append(f"Not protected: {', '.join(named)}.")
     return lines
 
 
 def _change(guarantee: Guarantee) -> str:
     """Return what the guarantee says makes little difference."""
-    one = f"all rows of one {guarantee.entity!r}, at most {guarantee.max_rows} of them,"
+    one = f"all rows of one {quote(guarantee.entity or '')}, at most {guarantee.max_rows} of them,"
     if guarantee.neighbours == "add-remove":
         return f"Adding or removing {one if guarantee.unit == 'entity' else 'one row'}"
     if guarantee.unit == "entity":
@@ -119,11 +125,11 @@ def _change(guarantee: Guarantee) -> str:
 def describe_total(release: Release) -> str:
     """Return one sentence about the cost of all releases of the dataset so far."""
     total = release.cumulative
-    part = f" (this one is partition {release.lineage.partition!r})" if release.lineage.partition else ""
+    part = f" (this one is partition {quote(release.lineage.partition)})" if release.lineage.partition else ""
     if total.rho is None:
         return f"{total.releases} release(s) of this dataset{part}, without a guarantee in all."
-    spent = [f"rho = {round_up(total.rho)} per {total.unit}"]
-    spent += [f"rho = {round_up(rho)} per {unit}" for unit, rho in total.other_units_rho.items()]
+    costs = {total.unit: total.rho, **total.other_units_rho}
+    spent = [f"rho = {round_up(rho)} per {quote_name(unit)}" for unit, rho in costs.items()]
     mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "
     but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
     return f"{total.releases} release(s) of this dataset{part} cost {mu}{'; '.join(spent)} in all{but}."

@@ -19,7 +19,7 @@ from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest import COVARIANCE_NAME, Release
 from dp_bundle.recovery import estimate_rows
 
-__all__ = ["read_triangle", "stated_rows", "write_triangle"]
+__all__ = ["read_triangle", "stated_rows", "triangle_table", "write_triangle"]
 
 _MAX_BYTES = 2**33  # uncompressed
 _TYPES = {"row": pa.string(), "column": pa.string(), "value": pa.float64()}
@@ -38,11 +38,8 @@ def write_triangle(matrix: NDArray[np.float64], labels: list[str], file: BinaryI
     file : binary file
         New and empty.
     """
-    rows, columns = np.triu_indices(len(labels))
-    values = to_arrow(np.ascontiguousarray(matrix[rows, columns], dtype=np.float64))
-    table = pa.Table.from_arrays([_named(labels, rows), _named(labels, columns), values], schema=_SCHEMA)
     pq.write_table(
-        table,
+        triangle_table(matrix, labels),
         file,
         use_dictionary=["row", "column"],
         column_encoding={"value": "BYTE_STREAM_SPLIT"},
@@ -50,6 +47,13 @@ def write_triangle(matrix: NDArray[np.float64], labels: list[str], file: BinaryI
         store_schema=False,
         version="2.6",
     )
+
+
+def triangle_table(matrix: NDArray[np.float64], labels: list[str]) -> pa.Table:
+    """Return the upper triangle of a symmetric matrix as a table: its labels in the order of the file, and values."""
+    rows, columns = np.triu_indices(len(labels))
+    values = to_arrow(np.ascontiguousarray(matrix[rows, columns], dtype=np.float64))
+    return pa.Table.from_arrays([_named(labels, rows), _named(labels, columns), values], schema=_SCHEMA)
 
 
 def read_triangle(file: BinaryIO, release: Release) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from dp_bundle import Bundle
 from dp_bundle.errors import ParameterError
+from dp_bundle.quoting import quote_name
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.evidence import Evidence, keep_columns
 from dp_learn.graph import GraphEstimate
@@ -81,7 +82,8 @@ def learn_alternative(
         kept, drowned = clear_columns(evidence)
         evidence, location = keep_columns(evidence, kept), location[kept]
     elif target not in evidence.columns:
-        raise ParameterError("--target", f"a column of the bundle ({', '.join(evidence.columns[:8])}, ...)", target)
+        known = ", ".join(map(quote_name, evidence.columns[:8]))
+        raise ParameterError("--target", f"a column of the bundle ({known}, ...)", target)
     chosen = {"target": target} if target is not None else {}
     fitted = ESTIMATORS[name](alpha=alpha, **chosen, **options).fit_evidence(evidence, location)
     summary = {
@@ -127,13 +129,13 @@ def _regression(fitted: Any, summary: dict[str, Any]) -> Alternative:
     }
     known = 0.0 <= numbers["r_squared"] <= 1.0
     lines = [
-        f"  {fitted.target} = {numbers['intercept']:.5g} + sum of coefficients times columns; "
+        f"  {quote_name(fitted.target)} = {numbers['intercept']:.5g} + sum of coefficients times columns; "
         + (f"estimated R^2 {numbers['r_squared']:.3f}" if known else "the noise hides how well it predicts"),
         "  no bound on what the noise costs is known"
         if numbers["excess_bound"] is None
         else f"  on average over the noise, mean squared error plus penalty is at most {numbers['excess_bound']:.3g} "
         "above its minimum",
-        *(f"    {row.coefficient:+.4g}  {row.column}" for row in _by_size(table, "coefficient").head(10).itertuples()),
+        *_strongest_coefficients(table),
     ]
     return Alternative(None, {"coefficients.csv": table}, {**summary, **numbers}, lines)
 
@@ -151,9 +153,15 @@ def _discriminant(fitted: Any, summary: dict[str, Any]) -> Alternative:
     }
     lines = [
         f"  class {classes[1]} where {numbers['intercept']:+.5g} + sum of coefficients times columns is > 0",
-        *(f"    {row.coefficient:+.4g}  {row.column}" for row in _by_size(table, "coefficient").head(10).itertuples()),
+        *_strongest_coefficients(table),
     ]
     return Alternative(None, {"coefficients.csv": table, "means.csv": means}, {**summary, **numbers}, lines)
+
+
+def _strongest_coefficients(table: pd.DataFrame) -> list[str]:
+    strongest = _by_size(table, "coefficient").head(10)
+    named = zip(strongest["column"], strongest["coefficient"], strict=True)
+    return [f"    {coefficient:+.4g}  {quote_name(str(name))}" for name, coefficient in named]
 
 
 def _by_size(table: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -162,7 +170,8 @@ def _by_size(table: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def _strongest(edges: pd.DataFrame, column: str, which: str = "the strongest") -> list[str]:
     shown = [
-        f"    {edge[column]:+.3f}  {edge['source']} -- {edge['target']}" for edge in edges.head(10).to_dict("records")
+        f"    {edge[column]:+.3f}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
+        for edge in edges.head(10).to_dict("records")
     ]
     return [f"  {len(edges)} edges{f'; {which}:' if shown else ''}", *shown]
 

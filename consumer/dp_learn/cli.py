@@ -12,6 +12,7 @@ import click
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
+from dp_bundle.quoting import quote_name
 from dp_bundle.trust import TrustStore
 from dp_learn.fitting import Rule
 from dp_learn.learn import learn_graph
@@ -147,7 +148,9 @@ def _estimate_otherwise(
     from dp_learn.alternatives import learn_alternative  # scikit-learn takes a second to import
 
     found = learn_alternative(bundles, estimator, alpha=alpha, target=target)
-    write_results(found.graph, found.tables, found.summary, f"{bundles[0].release.dataset.name}, {estimator}", folder)
+    write_results(
+        found.graph, found.tables, found.summary, f"{quote_name(bundles[0].release.dataset.name)}, {estimator}", folder
+    )
     return describe_alternative(found, estimator, bundles, folder), found.summary
 
 

@@ -25,6 +25,7 @@ from scipy.special import gammainccinv, gammaincinv, ndtri
 
 from dp_bundle.columns import Column
 from dp_bundle.manifest import SecondMoments
+from dp_bundle.quoting import quote_name
 from dp_learn.moments import Moments
 
 __all__ = ["find_contradictions", "find_moment_contradictions", "smallest_possible_eigenvalue"]
@@ -52,7 +53,8 @@ def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str
         worst, count = max(off_grid, key=lambda pair: pair[1])
         found.append(
             f"values are not on the stated grid in {_named([column.name for column, _ in off_grid])}: "
-            f"{count} of {moments.n_rows} in {worst.name} are no multiple of {worst.cell_noise.granularity:g}"
+            f"{count} of {moments.n_rows} in {quote_name(worst.name)} are no multiple of "
+            f"{worst.cell_noise.granularity:g}"
         )
     if moments.n_rows < 2:
         return found
@@ -158,7 +160,8 @@ def _contradicting_noise(names: Sequence[str], covariance: Floats, variance: Flo
         worst = int(below[np.argmin(ratio[below])])
         return [
             f"{_named([names[index] for index in below.tolist()])} vary less than the stated noise alone would: the "
-            f"variance of {names[worst]} is {ratio[worst]:.3g} of the noise's, and at least {least:.3g} was expected"
+            f"variance of {quote_name(names[worst])} is {ratio[worst]:.3g} of the noise's, and at least "
+            f"{least:.3g} was expected"
         ]
     edge = smallest_possible_eigenvalue(len(names), n_rows)
     if edge == 0.0:
@@ -192,4 +195,4 @@ def _beyond_bounds(columns: Sequence[Column], moments: Moments) -> list[str]:
 
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more columns" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return ", ".join(map(quote_name, names[:_NAMED])) + more

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.quoting import quote, quote_name
 from dp_bundle.statements import describe_guarantee
 from dp_learn.learn import Learned
 from dp_learn.repair import RepairMethod
@@ -26,10 +27,7 @@ _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 
 def title_of(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle]) -> str:
     """Return the title of the picture."""
-    names = " + ".join(
-        f"{bundle.release.dataset.title or bundle.release.dataset.name}, release {bundle.release.lineage.number}"
-        for bundle in bundles
-    )
+    names = " + ".join(f"{_called(bundle)}, release {bundle.release.lineage.number}" for bundle in bundles)
     drowned = summary["drowned_columns"]
     left_out = f"; {len(drowned)} column(s) drowned" if drowned else ""
     shown = (
@@ -37,6 +35,11 @@ def title_of(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle
     )
     noise = "" if learned.noise_share is None else f", noise {np.median(learned.noise_share):.0%} of the variance"
     return f"{names}\n{shown}{noise}{left_out}".replace("$", "\\$")
+
+
+def _called(bundle: Bundle) -> str:
+    dataset = bundle.release.dataset
+    return quote(dataset.title) if dataset.title else quote_name(dataset.name)
 
 
 def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle], target: Path) -> str:
@@ -84,8 +87,8 @@ def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle], noise: 
 def _describe_bundle(bundle: Bundle) -> list[str]:
     release = bundle.release
     return [
-        f"{bundle.path}: release {release.lineage.number} of {release.dataset.name}, signed by {bundle.signer.name}, "
-        "verified",
+        f"{bundle.path}: release {release.lineage.number} of {quote_name(release.dataset.name)}, signed by "
+        f"{quote_name(bundle.signer.name)}, verified",
         f"  {describe_guarantee(release)[0]}",
     ]
 
@@ -132,13 +135,9 @@ def _describe_edge(edge: dict[Any, Any], fdr: float | None) -> str:
         low, high, estimate = edge["ci_low"], edge["ci_high"], edge["desparsified"]
         interval = f"{estimate:+.3f}, {low:+.3f} to {high:+.3f}" if high - low < 2.0 else "the noise hides how strong"
         text = f"({interval})" if fdr else f"{text} ({interval})"
-    return f"    {text}  {_shown(edge['source'])} -- {_shown(edge['target'])}"
+    return f"    {text}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(_shown(name) for name in names[:_SHOWN_EDGES])
+    shown = ", ".join(quote_name(name) for name in names[:_SHOWN_EDGES])
     return shown if len(names) <= _SHOWN_EDGES else f"{shown} and {len(names) - _SHOWN_EDGES} more"
-
-
-def _shown(name: str) -> str:
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in name)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import DrownedColumnError
+from dp_bundle.quoting import quote_name
 from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources, keep_columns
 from dp_learn.linalg import FloatArray
 from dp_learn.uncertainty import clean_forms, form_variances, mechanism_errors, sampling_errors
@@ -167,7 +168,7 @@ def clear_columns(evidence: Evidence) -> tuple[npt.NDArray[np.int64], tuple[str,
     if len(evidence.columns) < 2:
         raise DrownedColumnError([], "a graph needs at least two columns, and there is one")
     if len(kept) < 2:
-        named = ", ".join(drowned[:8]) + (" and others" if len(drowned) > 8 else "")
+        named = ", ".join(map(quote_name, drowned[:8])) + (" and others" if len(drowned) > 8 else "")
         which = "all but one of the columns" if len(kept) else "all columns"
         raise DrownedColumnError(
             list(drowned),

@@ -11,6 +11,7 @@ from dp_bundle.arrays import to_numpy
 from dp_bundle.errors import DataError, PolicyError
 from dp_bundle.manifest import CONSTANT_LABEL
 from dp_bundle.parts import batch_rows
+from dp_bundle.quoting import require_one_line
 from dp_publish.policy import EntityUnit, Policy, listed
 from dp_publish.table import ColumnType, Table
 
@@ -86,6 +87,11 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
             f"a column to be published has no name, or one of more than {_MAX_NAME} characters: rename it in the data, "
             "or set drop = true for it"
         )
+    for name in kinds:
+        try:
+            require_one_line(name)
+        except ValueError as error:
+            raise PolicyError(f"the name of a column to be published, {error}, or set drop = true for it") from error
     if policy.privacy.release == "covariance":
         if CONSTANT_LABEL in kinds:
             raise PolicyError(f"a column is called {CONSTANT_LABEL}, as the constant of a covariance is: rename it")

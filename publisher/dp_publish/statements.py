@@ -9,6 +9,7 @@ from typing import Any
 from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Cumulative, SecondMoments
+from dp_bundle.quoting import quote_name
 from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, describe_total, round_up
 from dp_publish.forecast import EVEN_SPREAD, forecast
 from dp_publish.forecast.detection import moments_error, scaled_variance, smallest_seen
@@ -26,10 +27,11 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
     """Return what the publisher is told of her release."""
     release, report = receipt.release, receipt.report
     lines = [
-        f"wrote {receipt.path}: release {release.lineage.number} of {release.dataset.name}, {describe_size(release)}"
+        f"wrote {receipt.path}: release {release.lineage.number} of {quote_name(release.dataset.name)}, "
+        f"{describe_size(release)}"
     ]
     lines += [f"  {sentence}" for sentence in describe_guarantee(release)]
-    lines += [f"  left out: {name} ({_why_left_out(name, policy)})" for name in receipt.left_out]
+    lines += [f"  left out: {quote_name(name)} ({_why_left_out(name, policy)})" for name in receipt.left_out]
     lines += [f"  {receipt.remark}"] if receipt.remark else []
     if policy.assumed:
         lines.append(f"  assumed, as nothing said otherwise: one {policy.privacy.unit_name} is protected at mu = 1")
@@ -39,7 +41,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         lines.append(
             f"  assumed: these bounds, found privately with {share:.0%} of rho (declare them to spend it on data)"
         )
-        lines += [f"    {column.name}: {describe_bounds(column)}" for column in searched]
+        lines += [f"    {quote_name(column.name)}: {describe_bounds(column)}" for column in searched]
     lines += [f"  {sentence}" for sentence in _verdict(receipt, policy)]
     if release.cumulative.releases > 1 or policy.privacy.budget_mu is not None:
         budget = "" if policy.privacy.budget_mu is None else f" The budget is mu = {policy.privacy.budget_mu:g}."
@@ -47,13 +49,15 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
     if report.tells:
         lines.append("for your eyes only, as it tells of the raw values:")
         lines += [
-            f"  {number} cells of {name} were outside its bounds and clipped" for name, number in report.clipped.items()
+            f"  {number} cells of {quote_name(name)} were outside its bounds and clipped"
+            for name, number in report.clipped.items()
         ]
         limits = "the ball" if release.kind == "rows" else "their bounds, or the ball,"
         lines += [f"  {report.n_clipped_rows} rows were outside {limits} and clipped"] if report.n_clipped_rows else []
         lines += [f"  {report.n_over_cap} rows over the cap of their entity were left out"] if report.n_over_cap else []
         lines += [
-            f"  {number} cells of {name} had no value and took the midpoint" for name, number in report.filled.items()
+            f"  {number} cells of {quote_name(name)} had no value and took the midpoint"
+            for name, number in report.filled.items()
         ]
         lines += [f"  {report.n_dropped} rows without a value were left out"] if report.n_dropped else []
     return "\n".join([*lines, f"to learn from it: dp-learn {receipt.path}"])

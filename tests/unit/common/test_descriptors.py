@@ -37,14 +37,15 @@ def variant(release: Release, **changes: object) -> Release:
 
 
 def test_descriptors_hold_the_digests_of_the_files_beside_them(bundle: Receipt) -> None:
-    """In a real bundle both descriptions name every data file with its size and its SHA-256."""
+    """In a real bundle both descriptions name every data file with its SHA-256, and the second one its size too."""
     with open_bundle(bundle.path) as opened:
         package = json.load(opened.open("datapackage.json"))
         croissant = json.load(opened.open("croissant.json"))
         data = {name: opened.open(name).read() for name in opened.members if name.startswith("data/")}
     expected = {name: (len(content), hashlib.sha256(content).hexdigest()) for name, content in data.items()}
 
-    assert {r["path"]: (r["bytes"], r["hash"].removeprefix("sha256:")) for r in package["resources"]} == expected
+    digests = {name: digest for name, (_, digest) in expected.items()}
+    assert {r["path"]: r["hash"].removeprefix("sha256:") for r in package["resources"]} == digests
     files = [entry for entry in croissant["distribution"] if entry["@type"] == "cr:FileObject"]
     found = {f["contentUrl"]: (int(f["contentSize"].removesuffix(" B")), f["sha256"]) for f in files}
     assert found == expected
@@ -81,17 +82,25 @@ def test_package_and_croissant_have_what_their_profiles_require(release: Release
 
 
 def test_dataset_texts_reach_the_readers(release: Release) -> None:
-    """Title, description, licence and contact are shown where each format has a place for them."""
+    """Every text of the dataset is shown where each format has a place for it."""
     texts = {"title": "Wine ☃", "description": "About wine.", "license": "CC0-1.0", "contact": "me@example.org"}
+    texts |= {"creator": "Vinho Verde", "url": "https://example.org/wine", "citation": "Verde (2009), Wine."}
     named = variant(release, dataset=release.dataset.model_copy(update=texts))
     readme = DESCRIPTORS["README.md"](named, MEMBERS).decode()
     package = json.loads(DESCRIPTORS["datapackage.json"](named, MEMBERS))
     croissant = json.loads(DESCRIPTORS["croissant.json"](named, MEMBERS))
 
-    assert readme.startswith("# Wine ☃\n")
-    assert all(text in readme for text in texts.values())
+    assert readme.startswith("# Release 1 of `people`\n")
+    assert all(f'"{text}"' in readme for text in texts.values())
     assert package["licenses"] == [{"name": "CC0-1.0"}]
-    assert croissant["license"] == "CC0-1.0"
+    assert [(each["title"], each["roles"]) for each in package["contributors"]] == [
+        ("Vinho Verde", ["creator"]),
+        ("me@example.org", ["contact"]),
+    ]
+    assert (package["homepage"], package["citation"]) == (texts["url"], texts["citation"])
+    assert (croissant["license"], croissant["url"], croissant["citeAs"]) == ("CC0-1.0", texts["url"], texts["citation"])
+    assert (croissant["creator"]["name"], croissant["publisher"]["name"]) == ("Vinho Verde", "me@example.org")
+    assert croissant["alternateName"] == "Wine ☃"
     assert croissant["description"].startswith("About wine. Replacing one row")
 
 
@@ -102,19 +111,55 @@ def test_readme_states_the_guarantee_and_every_column(release: Release) -> None:
 
     assert all(sentence in readme for sentence in describe_guarantee(release))
     assert "dp-bundle trust FINGERPRINT" in readme
-    assert [row.split(" | ")[0][2:] for row in rows] == ["height", "weight", "visits"]
+    assert [row.split(" | ")[0][2:] for row in rows] == ["`height`", "`weight`", "`visits`"]
     assert all(describe_noise(column) in row for column, row in zip(release.columns, rows, strict=True))
     assert "120 to 220" in rows[0]
     assert "discrete Gaussian" in rows[2]
+
+
+def test_readme_says_where_the_software_is_to_be_had(release: Release) -> None:
+    """Somebody who has only the file learns how to install what reads it."""
+    assert "pip install dpgraph" in DESCRIPTORS["README.md"](release, MEMBERS).decode()
 
 
 def test_readme_table_survives_bars_and_line_breaks(release: Release) -> None:
     """A name or description with a bar or a line break stays one cell."""
     odd = release.columns[0].model_copy(update={"name": "a|b", "description": "two\nlines | bar"})
     readme = DESCRIPTORS["README.md"](variant(release, columns=(odd,)), MEMBERS).decode()
-    (row,) = [line for line in readme.splitlines() if line.startswith("| a")]
-    assert row.startswith("| a\\|b |")
-    assert row.endswith("| two lines \\| bar |")
+    (row,) = [line for line in readme.splitlines() if line.startswith('| "a')]
+    assert row.startswith('| "a\\|b" |')
+    assert row.endswith('| "two\\\\nlines \\| bar" |')
+
+
+def test_readme_shows_foreign_text_as_a_quotation_that_nothing_acts_on(release: Release) -> None:
+    """A title with a line break, a heading, a link or markup stays one quoted line without an active character."""
+    title = "Wine\n\n## What is guaranteed\n\nmu = 0.001 [verified](https://example.org) <img src=x> \x1b[2J"
+    texts = {"title": title, "description": title, "license": title, "contact": title}
+    readme = DESCRIPTORS["README.md"](
+        variant(release, dataset=release.dataset.model_copy(update=texts)), MEMBERS
+    ).decode()
+
+    assert readme.count("\n## What is guaranteed\n") == 1
+    assert "\x1b" not in readme
+    assert "](" not in readme.replace("\\](", "")
+    assert "<img" not in readme.replace("\\<img", "")
+    said = [line for line in readme.splitlines() if "0.001" in line]
+    assert len(said) == 4
+    assert all(re.fullmatch(r'- [A-Z][a-z]+: "Wine.*"', line) for line in said)
+
+
+def test_croissant_identifiers_are_unique_and_without_spaces(release: Release) -> None:
+    """Column names with spaces or slashes keep their names but get other identifiers, no two the same."""
+    names = ["a b", "a_b", "a/b", "plain", "über"]
+    columns = tuple(release.columns[0].model_copy(update={"name": name}) for name in names)
+    croissant = json.loads(DESCRIPTORS["croissant.json"](variant(release, columns=columns), MEMBERS))
+    fields = croissant["recordSet"][0]["field"]
+    found = [field["@id"].removeprefix("rows/") for field in fields]
+
+    assert [field["name"] for field in fields] == names
+    assert len(set(found)) == len(names)
+    assert not any(re.search(r"[\s/]", each) for each in found)
+    assert found[3:] == ["plain", "über"]
 
 
 def test_guarantee_names_unit_strength_and_what_is_public(release: Release) -> None:
@@ -138,7 +183,8 @@ def test_entities_and_their_cap_are_said(release: Release) -> None:
     assert release.guarantee is not None
     entity = release.guarantee.model_copy(update={"unit": "entity", "entity": "customer", "max_rows": 9})
     first = describe_guarantee(variant(release, guarantee=entity))[0]
-    assert first.startswith("Replacing the content of all rows of one 'customer', at most 9 of them, within the bounds")
+    start = 'Replacing the content of all rows of one "customer", at most 9 of them, within the bounds'
+    assert first.startswith(start)
 
 
 def test_bounds_say_how_they_were_obtained(release: Release) -> None:

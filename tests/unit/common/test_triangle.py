@@ -220,7 +220,7 @@ def test_descriptions_say_what_the_file_is(bundle_file: Callable[..., object]) -
     assert "second moments of 3 columns, over 10 rows; no rows" in readme
     assert "There are no rows here" in readme
     assert "variance 16 on the diagonal and 8 beside it" in readme
-    assert "| height |  | 0 to 6 |  |" in readme
+    assert "| `height` |  | 0 to 6 |  |" in readme
     (resource,) = package["resources"]
     assert (resource["name"], resource["path"]) == ("covariance", "data/covariance.parquet")
     assert [field["name"] for field in resource["schema"]["fields"]] == ["row", "column", "value"]

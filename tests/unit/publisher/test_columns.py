@@ -66,6 +66,16 @@ def test_policy_and_table_must_fit(bounds: Bounds, columns: dict[str, Any], mess
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[2Jb", "\u202eab"])
+def test_column_names_that_would_draw_lines_are_refused_before_anything_is_spent(name: str) -> None:
+    """A column's name with a line break or a control character is refused in one line, unless it is dropped."""
+    table = sealed(**{"a": "continuous", name: "continuous"})
+    with pytest.raises(PolicyError, match="write it on one line") as caught:
+        choose_columns(table, make({"a": [0, 1], name: [0, 1]}, {}, mu=1.0))
+    assert str(caught.value).isprintable()
+    assert list(choose_columns(table, make({"a": [0, 1]}, {name: {"drop": True}}, mu=1.0))[0]) == ["a"]
+
+
 def test_missing_bounds_are_told_with_the_way_to_get_them() -> None:
     """The message names the columns, shortened if they are many, and the command that helps."""
     kinds = {f"column{index}": "continuous" for index in range(20)}

@@ -1,0 +1,47 @@
+"""Foreign text on its way to a person: on one line, visibly a quotation, with nothing that a terminal would obey.
+
+Titles, names and units are whatever their signer wrote, and a signer need not be trusted to be shown. A line break
+could begin a line of its own that looks like one of ours, an escape sequence could colour or move it, and an override
+of the writing direction could reverse it.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["escape", "quote", "quote_name", "require_one_line"]
+
+_PLAIN = re.compile(r"[\w.-]{1,80}")  # without a space, a name cannot pass for a sentence
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escape(text: str) -> str:
+    r"""Return the text with every character that is not printable as an escape sequence, ``\n`` or ``\x1b`` say."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+
+
+def quote(text: str, *, longest: int | None = 300) -> str:
+    """Return the text in double quotes, on one line, escaped, and cut after so many characters."""
+    inner = text[:longest].replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escape(inner)}{"…" if len(text) > len(text[:longest]) else ""}"'
+
+
+def quote_name(text: str) -> str:
+    """Return a name as it is if it is one short word, otherwise as `quote` does."""
+    return text if _PLAIN.fullmatch(text) and text.isprintable() else quote(text)
+
+
+def require_one_line(text: str) -> str:
+    """Return the text if it has no line break, control character or override of the writing direction.
+
+    Raises
+    ------
+    ValueError
+        It has one; the message says which.
+    """
+    found = _FORBIDDEN.search(text)
+    if found is not None:
+        raise ValueError(
+            f"{quote(text)} holds {escape(found.group())}: write it on one line, without control characters"
+        )
+    return text

@@ -1,0 +1,100 @@
+"""What portals run on a bundle that they never heard of: Frictionless and Croissant read it as it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle import open_bundle, parts
+from dp_publish import Policy, publish
+
+pytestmark = pytest.mark.slow
+
+TEXTS = {
+    "title": "Heights and weights ☃",
+    "description": "About people.",
+    "creator": "A statistics office",
+    "license": "CC0-1.0",
+    "contact": "data@example.org",
+    "url": "https://example.org/people",
+    "citation": "Office (2026), People.",
+}
+READ = """
+import sys, mlcroissant
+dataset = mlcroissant.Dataset(sys.argv[1])
+assert not dataset.metadata.ctx.issues.errors, dataset.metadata.ctx.issues.report()
+print(dataset.metadata.ctx.issues.report())
+print(sum(1 for _ in dataset.records(sys.argv[2])))
+"""
+
+
+def unpacked(
+    tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> Path:
+    """Publish the table, in two parts if as rows, and return the folder where its bundle was unpacked."""
+    monkeypatch.setattr(parts, "_MAX_PART_BYTES", 1)
+    monkeypatch.setattr(parts, "_LEAST_ROWS", 256)
+    monkeypatch.setattr(parts, "_MOST_ROWS", 256)
+    columns = {"height": {"bounds": [120, 220]}, "body weight": {"bounds": [20, 140]}, "visits": {"bounds": [0, 30]}}
+    document = {"dataset": {"name": "people", **TEXTS}, "privacy": {"mu": 5.0, "release": kind}, "columns": columns}
+    renamed = table.rename(columns={"weight": "body weight"})
+    publish(renamed, Policy.model_validate(document), out=tmp_path / "people.tar", key=key)
+    with open_bundle(tmp_path / "people.tar") as opened:
+        assert sum(name.startswith("data/") for name in opened.members) == (2 if kind == "rows" else 1)
+    with tarfile.open(tmp_path / "people.tar") as archive:
+        archive.extractall(tmp_path / "people", filter="data")
+    return tmp_path / "people"
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Callable[..., str]:
+    """Return a function that runs a program of others in a process of its own, and gives back what it printed."""
+
+    def start(folder: Path, *words: str) -> str:
+        environment = os.environ | {"HOME": str(tmp_path)}
+        ended = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    return start
+
+
+@pytest.mark.parametrize("kind", ["rows", "covariance"])
+def test_frictionless_says_valid(
+    tmp_path: Path,
+    table: pd.DataFrame,
+    key: Ed25519PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+    outside: Callable[..., str],
+    kind: str,
+) -> None:
+    """`frictionless validate` reads every data file against the descriptor, and finds nothing wrong."""
+    folder = unpacked(tmp_path, table, key, monkeypatch, kind)
+    frictionless = str(Path(sys.executable).with_name("frictionless"))
+    printed = outside(folder, frictionless, "validate", "datapackage.json")
+    assert printed.count("VALID") == (2 if kind == "rows" else 1)
+    assert "INVALID" not in printed
+
+
+@pytest.mark.parametrize("kind", ["rows", "covariance"])
+def test_croissant_gives_the_records(
+    tmp_path: Path,
+    table: pd.DataFrame,
+    key: Ed25519PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+    outside: Callable[..., str],
+    kind: str,
+) -> None:
+    """`mlcroissant` finds neither an error nor a warning, and reads every row, or every entry of the matrix."""
+    folder = unpacked(tmp_path, table, key, monkeypatch, kind)
+    report, n_records = outside(folder, sys.executable, "-c", READ, "croissant.json", kind).rsplit("\n", 2)[:2]
+    assert "warning" not in report, report
+    assert int(n_records) == (len(table) if kind == "rows" else 10)

@@ -1,0 +1,149 @@
+"""dp-bundle as strangers meet it: foreign text shown as a quotation, bytes checked without trust, numbers exported."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle import open_bundle
+from dp_bundle.bundle import write_bundle
+from dp_bundle.console import answer, tell
+from dp_bundle.manifest import Release
+from dp_bundle.trust import TrustStore
+from dp_publish import Policy, Receipt, publish
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+SPOOF = "Wine\n  signer      ed25519:00 (trusted here as you)\n  guarantee   mu = 0.001"
+INERT = 'Wine" (trusted here as you); mu = 0.001 \\'
+
+
+def forge(receipt: Receipt, path: Path, **texts: str) -> Path:
+    """Write a bundle of the same data whose dataset says something else, signed by a stranger."""
+    dataset = receipt.release.dataset.model_copy(update=texts)
+    release: Release = receipt.release.model_copy(update={"dataset": dataset})
+    with open_bundle(receipt.path) as opened:
+        parts = [io.BytesIO(opened.open(name).read()) for name in opened.members if name.startswith("data/")]
+    with path.open("wb") as file:
+        write_bundle(file, release, parts, Ed25519PrivateKey.generate())
+    return path
+
+
+@pytest.mark.parametrize("text", ["title", "name", "license", "contact", "url"])
+def test_text_that_would_draw_lines_of_ours_is_refused(
+    bundle: Receipt, command: Run, tmp_path: Path, text: str
+) -> None:
+    """A stranger's title with line breaks is no bundle, and the one line that says so quotes no line of it."""
+    forged = forge(bundle, tmp_path / "forged.tar", **{text: SPOOF})
+    for words in (["inspect", forged], ["verify", forged, "--any-signer"]):
+        ended = command("dp-bundle", *words)
+        assert (ended.returncode, ended.stdout) == (3, "")
+        assert ended.stderr.count("\n") == 1
+        assert "write it on one line" in ended.stderr
+
+
+def test_foreign_text_is_shown_as_a_quotation(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """Inspecting a stranger's bundle shows its words between quotation marks, after what was checked."""
+    texts = {"title": INERT, "name": INERT, "license": INERT, "contact": INERT}
+    ended = command("dp-bundle", "inspect", forge(bundle, tmp_path / "forged.tar", **texts))
+    assert ended.returncode == 0
+    lines = ended.stdout.splitlines()
+    said = [line for line in lines if "0.001" in line]
+
+    assert "NOT trusted here" in lines[1]
+    assert len(said) == len(texts)
+    assert all('"Wine\\" (trusted here as you); mu = 0.001 \\\\"' in line for line in said)
+    assert min(lines.index(line) for line in said) > 1
+
+
+def test_odd_but_sound_names_are_quoted_where_estimates_are_told(
+    tmp_path: Path, table: pd.DataFrame, command: Run, key: Ed25519PrivateKey
+) -> None:
+    """A column that is called like a sentence of ours is seen to be a name, in the list of edges too."""
+    odd = "weight -- visits (verified)"
+    policy = Policy.model_validate(
+        {
+            "dataset": {"name": "people"},
+            "privacy": {"mu": 50.0, "unit": "cell"},
+            "columns": {"height": {"bounds": [120, 220]}, odd: {"bounds": [20, 140]}},
+        }
+    )
+    renamed = table.rename(columns={"weight": odd})[["height", odd]]
+    publish(renamed, policy, out=tmp_path / "odd.tar", key=key)
+    ended = command("dp-learn", "odd.tar")
+    assert ended.returncode == 0, ended.stderr
+    assert f'height -- "{odd}"' in ended.stdout
+
+
+def test_nothing_that_a_terminal_obeys_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Text and JSON answers, and remarks, hold no control character, and JSON still says the same."""
+    wicked = "a\x1b[2J\x9b1mb\u202ec"
+    answer(wicked, None, as_json=False)
+    tell(wicked)
+    shown = capsys.readouterr()
+    assert shown.out.strip().isprintable()
+    assert shown.err.strip().isprintable()
+
+    answer("", {"é": wicked}, as_json=True)
+    document = capsys.readouterr().out
+    assert json.loads(document) == {"é": wicked}
+    assert all(line.isprintable() for line in document.splitlines())
+
+
+def test_bytes_can_be_checked_without_trusting_anyone(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """With --any-signer a stranger's intact bundle verifies, which says so, is not remembered, and trusts nobody."""
+    forged = forge(bundle, tmp_path / "forged.tar", title="Wine")
+    assert command("dp-bundle", "verify", forged).returncode == 3
+    ended = command("dp-bundle", "verify", forged, "--any-signer")
+    assert ended.returncode == 0
+    assert "whether to trust that signer was not asked" in ended.stdout
+    document = json.loads(command("dp-bundle", "verify", forged, "--any-signer", "--json").stdout)
+    assert document["signer_checked"] is False
+
+    assert len(TrustStore().keys()) == 1
+    assert command("dp-bundle", "verify", forged).returncode == 3
+    damaged = bytearray(forged.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    forged.write_bytes(damaged)
+    assert command("dp-bundle", "verify", forged, "--any-signer").returncode == 3
+
+
+def test_rows_come_out_as_csv(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """Every number of the CSV file is that of the bundle, exactly; a file that exists is never replaced."""
+    ended = command("dp-bundle", "export", bundle.path)
+    assert ended.returncode == 0, ended.stderr
+    exported = pd.read_csv(tmp_path / "people.csv")
+    with open_bundle(bundle.path) as opened:
+        expected = pd.concat([batch.to_pandas() for batch in opened.batches()], ignore_index=True)
+    pd.testing.assert_frame_equal(exported, expected, check_exact=True)
+
+    again = command("dp-bundle", "export", bundle.path)
+    assert again.returncode == 1
+    assert "give another --out" in again.stderr
+    assert command("dp-bundle", "export", bundle.path, "--out", tmp_path / "no" / "x.csv").returncode == 1
+
+
+def test_second_moments_come_out_as_csv(
+    tmp_path: Path, table: pd.DataFrame, command: Run, key: Ed25519PrivateKey
+) -> None:
+    """A covariance release becomes one line for each pair of labels."""
+    privacy = {"mu": 5.0, "release": "covariance"}
+    columns = {"height": {"bounds": [120, 220]}, "weight": {"bounds": [20, 140]}, "visits": {"bounds": [0, 30]}}
+    policy = Policy.model_validate({"dataset": {"name": "people"}, "privacy": privacy, "columns": columns})
+    publish(table, policy, out=tmp_path / "c.tar", key=key)
+    assert command("dp-bundle", "export", "c.tar", "--out", "c.csv").returncode == 0
+    exported = pd.read_csv(tmp_path / "c.csv")
+    with open_bundle(tmp_path / "c.tar") as opened:
+        matrix, labels = opened.second_moments(), opened.release.labels
+
+    assert list(exported.columns) == ["row", "column", "value"]
+    places = np.triu_indices(len(labels))
+    assert exported["row"].tolist() == [labels[index] for index in places[0]]
+    assert exported["value"].tolist() == matrix[places].tolist()

@@ -1,0 +1,53 @@
+"""Foreign text shown to a person: quoted, on one line, inert."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_bundle.quoting import escape, quote, quote_name, require_one_line
+
+
+@given(st.text(max_size=400))
+def test_quotations_are_printable_lines_between_quotation_marks(text: str) -> None:
+    """Whatever the text, its quotation is printable, and only its own two marks are bare."""
+    shown = quote(text)
+    assert shown.isprintable()
+    assert (shown[0], shown[-1]) == ('"', '"')
+    assert '"' not in shown[1:-1].replace("\\\\", "").replace('\\"', "")
+
+
+@given(st.text(max_size=100))
+def test_only_single_words_are_shown_without_quotation_marks(text: str) -> None:
+    """A name without marks is the text itself, and has neither spaces nor anything unprintable."""
+    shown = quote_name(text)
+    if not shown.startswith('"'):
+        assert shown == text
+        assert shown
+        assert shown.isprintable()
+        assert not any(each.isspace() or each in "\"'`:;,|()[]{}<>" for each in shown)
+
+
+def test_escapes_show_what_they_stand_for() -> None:
+    """Line breaks, escape sequences and overrides of direction are spelt out, and long texts are cut."""
+    assert escape("a\nb\x1b[2J\u202e") == "a\\nb\\x1b[2J\\u202e"
+    assert quote('say "a\\b"') == '"say \\"a\\\\b\\""'
+    assert quote("x" * 301) == f'"{"x" * 300}…"'
+    assert quote("x" * 301, longest=None) == f'"{"x" * 301}"'
+
+
+@pytest.mark.parametrize(
+    "each", ["\n", "\r", "\t", "\x00", "\x1b", "\x7f", "\x9b", "\u2028", "\u202e", "\u2066", "\udc80"]
+)
+def test_text_that_would_act_is_refused(each: str) -> None:
+    """Control characters, line separators, overrides of direction and lone surrogates are named and refused."""
+    with pytest.raises(ValueError, match="write it on one line") as caught:
+        require_one_line(f"a{each}b")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("text", ["", "naïve ☃", "سلام‌دنیا", "👩‍👩‍👧", "a\u00a0b"])
+def test_other_text_passes(text: str) -> None:
+    """Letters of any script, joiners and emoji are text."""
+    assert require_one_line(text) == text
