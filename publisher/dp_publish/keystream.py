@@ -3,7 +3,8 @@
 A `SecureKeystream` draws key and counter from `os.urandom`, never twice the same, and cannot be seeded. It changes both
 after every GiB: within 2^26 blocks under one key, a permutation is told from a random function with advantage below
 2^-77, so the bits may be taken for uniform ones. A forked child changes both before its first bit, so that it never
-repeats its parent's. `insecure_keystream` is reproducible, for tests and experiments.
+repeats its parent's; Python says when it forks, as process numbers may be equal (in a new namespace, the child can have
+its parent's). `insecure_keystream` is reproducible, for tests and experiments.
 
 A keystream belongs to one thread: give every thread its own.
 
@@ -28,6 +29,15 @@ __all__ = ["Keystream", "SecureKeystream", "insecure_keystream"]
 _KEY_BYTES, _COUNTER_BYTES = 32, 16
 _BYTES_PER_KEY = 1 << 30
 _ZEROS = memoryview(bytes(1 << 17))
+_forks = [0]  # how many lie between the first process of this program and this one
+
+
+def _count_fork() -> None:
+    _forks[0] += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 class Keystream(Protocol):
@@ -44,7 +54,7 @@ class SecureKeystream:
     """
 
     def __init__(self) -> None:
-        self._process = 0
+        self._born = _forks[0]
         self._left = 0
         self._encryptor: CipherContext
 
@@ -55,7 +65,7 @@ class SecureKeystream:
         view = buffer.data.cast("B")
         for start in range(0, len(view), len(_ZEROS)):
             part = view[start : start + len(_ZEROS)]
-            if self._left < len(part) or self._process != os.getpid():
+            if self._left < len(part) or self._born != _forks[0]:
                 self._renew()
             self._left -= len(part)
             self._encryptor.update_into(_ZEROS[: len(part)], part)
@@ -70,7 +80,7 @@ class SecureKeystream:
         key, counter = self._key_and_counter()
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._left = _BYTES_PER_KEY
-        self._process = os.getpid()
+        self._born = _forks[0]
 
     def _key_and_counter(self) -> tuple[bytes, bytes]:
         return os.urandom(_KEY_BYTES), os.urandom(_COUNTER_BYTES)

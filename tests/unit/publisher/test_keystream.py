@@ -72,11 +72,8 @@ def test_two_secure_streams_differ() -> None:
     assert len(blocks[0] | blocks[1]) == 2 * (1 << 12)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_does_not_repeat_its_parent() -> None:
-    """Parent and child draw different bits from the keystream that both hold."""
-    stream = SecureKeystream()
-    _bytes(stream, 10)
+def _bits_of_parent_and_child(stream: keystream.Keystream) -> tuple[bytes, bytes]:
+    """Fork, and return 64 bytes that the parent draws from its stream, and 64 that the child draws."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python 3.12 warns of forking beside threads, which the child does not touch
@@ -90,6 +87,21 @@ def test_a_forked_child_does_not_repeat_its_parent() -> None:
         theirs = pipe.read()
     os.waitpid(child, 0)
     assert len(theirs) == 64
+    return own, theirs
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("number", [None, 1])
+def test_a_forked_child_does_not_repeat_its_parent(number: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parent and child draw different bits from the keystream that both hold, even if their process numbers are equal.
+
+    They are where the child is the first process of a new namespace, as its parent is of its own.
+    """
+    if number is not None:
+        monkeypatch.setattr(os, "getpid", lambda: number)
+    stream = SecureKeystream()
+    _bytes(stream, 10)
+    own, theirs = _bits_of_parent_and_child(stream)
     assert not {own[i : i + 8] for i in range(57)} & {theirs[i : i + 8] for i in range(57)}
 
 
