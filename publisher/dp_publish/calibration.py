@@ -16,7 +16,7 @@ from scipy import optimize
 
 from dp_bundle.claims import release_mu
 from dp_bundle.columns import Ball, Column
-from dp_bundle.errors import PolicyError
+from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import ORDER_PUBLIC, Guarantee
 from dp_bundle.noise import MIN_SIGMA
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
@@ -28,6 +28,7 @@ from dp_publish.spending import Cost
 
 __all__ = ["Shares", "account", "calibrate", "cost_of", "set_noise", "share_mu"]
 
+_MUS = (1e-100, 1e100)  # so that rho and sigma are far from the ends of float64
 _ROUND_UP = 1 + 1e-12  # sigmas and printed mus are rounded to the safe side by far more than their float error
 
 
@@ -59,12 +60,11 @@ def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     if privacy.snr_db is not None:
         return Shares(math.inf, {})
     if privacy.sigma is not None:
-        return Shares(
-            math.inf, {name: _width(policy, name, policy.column(name).bounds) / privacy.sigma for name in kinds}
-        )
+        widths = {name: _width(policy, name, policy.column(name).bounds) for name in kinds}
+        return Shares(math.inf, {name: _checked_mu(width / privacy.sigma) for name, width in widths.items()})
     ball = privacy.l2_radius is not None
     searched = () if ball else tuple(name for name in kinds if policy.column(name).bounds is None)
-    target = _target_mu(policy, kinds, searched)
+    target = _checked_mu(_target_mu(policy, kinds, searched))
     spread = target * math.sqrt(1 - privacy.bounds_share) if searched else target
     per_row = spread / math.sqrt(max_rows)
     weights = {name: policy.column(name).weight for name in kinds}
@@ -162,6 +162,16 @@ def account(
         public=tuple(_public(entity, partition, columns)),
     )
     return guarantee, None
+
+
+def _checked_mu(mu: float) -> float:
+    least, most = _MUS
+    if not least <= mu <= most:
+        raise PrivacyError(
+            f"this strength amounts to mu = {mu:.3g}, which is neither protection nor data: choose one that amounts to "
+            f"{least:g} to {most:g}"
+        )
+    return mu
 
 
 def _target_mu(policy: Policy, kinds: Mapping[str, str], searched: tuple[str, ...]) -> float:

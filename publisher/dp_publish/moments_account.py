@@ -29,7 +29,7 @@ def cost_of_moments(policy: Policy, setting: MechanismSetting) -> Cost:
     row, unit = (_mu_of_replaced(setting, rows) * _ROUND_UP for rows in (1, setting.max_rows))
     spent = {"cell": row, "row": row, policy.privacy.account: unit}
     excepted = setting.delta or 0.0 if setting.mechanism == "wishart" else 0.0
-    if setting.neighbours == "add-remove":
+    if excepted and setting.neighbours == "add-remove":
         excepted *= 1.0 + math.exp(setting.epsilon or 0.0)
     return Cost(policy.privacy.account, spent, continuous=True, excepted_delta=excepted)
 

@@ -189,10 +189,12 @@ def _choose(privacy: Privacy, scaling: Scaling, max_rows: int, count_rows: Calla
         name = "laplace" if pure else "gaussian"
         return name, f"{name} was chosen without a look at the number of rows, which is protected"
     if pure and privacy.epsilon is not None:
+        check_epsilon(privacy.epsilon / max_rows)
         return choose_mechanism(count_rows(), scaling, epsilon=privacy.epsilon / max_rows)
     if privacy.epsilon is not None and privacy.delta is not None and privacy.unit_name != "entity":
         return choose_mechanism(count_rows(), scaling, epsilon=privacy.epsilon, delta=privacy.delta)
     mu = unit_mu_of(privacy) / max_rows
+    check_mu(mu)
     if epsilon_for_implied_mu(mu) > EPSILONS[1]:
         return "gaussian", "gaussian was chosen, as the others do not go up to this strength"
     return choose_mechanism(count_rows(), scaling, mu=mu)

@@ -8,7 +8,8 @@ exp(-k u/sigma^2 - u^2/(2 sigma^2)) over |u| < 1/2 (the normalising constants ag
 exp(-b) p <= q <= exp(a) p with b = 1/(8 sigma^2) and a = k^2/(24 sigma^4). Within 13 sigma of one table's centre, and
 so within (13 + mu) sigma of its neighbour's, a <= (13 + mu)^2/(24 sigma^2), and delta(epsilon + a + b) is at most
 exp(b) times that of rounded, hence of continuous noise at epsilon. What lies beyond 13 sigma has a probability below
-10^-37, which is taken off delta. rho-zCDP holds for all of it, and bounds the answer from above.
+10^-37, which is taken off delta. rho-zCDP holds for all of it, and bounds the answer from above; above mu = 30 it is
+the answer.
 
 References
 ----------
@@ -39,6 +40,7 @@ _LARGE_SIGMA = 1000.0
 _BINS = 2**17  # of a numerical loss distribution, over its whole range
 _TAIL_SIGMAS = 13.0
 _TAIL = 1e-37  # what lies beyond them
+_LARGEST_COMPOSED = 30.0  # mu; beyond, e^epsilon does not fit into a float64, and nobody is protected
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:
     below = math.fsum(number / (8 * loss.sigma**2) for loss, number in large)
     above = math.fsum(number * (_TAIL_SIGMAS + loss.mu) ** 2 / (24 * loss.sigma**2) for loss, number in large)
     inner = (delta * (1 - 1e-9) - sum(discrete.values()) * _TAIL) * math.exp(-below)
-    if inner <= 0:
+    if inner <= 0 or total_mu > _LARGEST_COMPOSED:
         return zcdp
     if small:
         epsilon = float(_composition(frozenset(small.items()), mu, total_mu).get_epsilon_for_delta(inner))

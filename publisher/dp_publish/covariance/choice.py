@@ -34,6 +34,7 @@ from scipy import special
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.accounting import mu_for_epsilon_delta
+from dp_publish.covariance.laplace import EPSILONS, check_epsilon
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import frobenius_sensitivity, l1_sensitivity, nuclear_sensitivity
 from dp_publish.covariance.wishart_curve import degrees_tight
@@ -97,6 +98,8 @@ def expected_errors(
     for name, strength in (("mu", mu), ("epsilon", epsilon)):
         if strength is not None and not 0 < strength < math.inf:
             raise ParameterError(name, "in (0, inf)", strength)
+    if epsilon is not None and not delta:
+        check_epsilon(epsilon)
     if not 0 <= delta < 1:
         raise ParameterError("delta", "in [0, 1)", delta)
     d = scaling.n_coordinates
@@ -111,7 +114,7 @@ def expected_errors(
         sigma = frobenius_sensitivity(scaling, neighbours) / scaling.square / mu
         errors["gaussian"] = sigma * math.sqrt(d * (d + 1) / 2) / n_rows
     pure = epsilon_for_implied_mu(mu) if epsilon is None and mu is not None else epsilon
-    if pure is not None:
+    if pure is not None and EPSILONS[0] <= pure <= EPSILONS[1]:
         scale = l1_sensitivity(scaling, neighbours) / scaling.square / pure
         errors["laplace"] = math.sqrt(2) * d * scale / n_rows
         errors["eigenvectors"] = _eigenvector_bound(n_rows, scaling, pure, neighbours)

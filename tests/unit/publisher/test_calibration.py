@@ -158,6 +158,29 @@ def test_hopeless_strengths_are_errors_of_ours(strength: dict[str, float], kind:
         calibrate(sealed(a=kind), make({"a": [0, 1]}, **strength))
 
 
+@pytest.mark.parametrize("strength", [{"mu": 5e-324}, {"rho": 1.7e308}, {"mu": 1e101}])
+@pytest.mark.parametrize("bounds", [{"a": [0, 1], "b": [0, 1]}, {}])
+@pytest.mark.parametrize("unit", ["cell", "row", {"entity": "who", "max_rows": 5}])
+def test_strengths_without_a_meaning_are_refused(strength: dict[str, float], bounds: Bounds, unit: Any) -> None:
+    """A mu whose square, or whose share for a column, is zero or infinite as a float is refused in one sentence."""
+    policy = make(bounds, unit=unit, **strength)
+    with pytest.raises(PrivacyError, match="neither protection nor data"):
+        calibrate(sealed(a="continuous", b="integer", who="other"), policy)
+
+
+@pytest.mark.parametrize(("width", "mu"), [(1, 34.7), (10**4, 17321.0), (10**12, 1e10), (2**53, 1e15)])
+def test_integer_columns_at_absurd_strengths_are_published_or_refused(width: int, mu: float) -> None:
+    """Noise of a few steps on values far apart protects nobody: rho and its curve say so, or an error of the tree."""
+    policy = make({"a": [0, width], "b": [0, width], "c": [0, 1]}, mu=mu)
+    try:
+        *_, guarantee, _ = calibrate(sealed(a="integer", b="integer", c="continuous"), policy)
+    except (PrivacyError, PolicyError):
+        return
+    assert guarantee is not None
+    assert guarantee.rho == pytest.approx(mu**2 / 2)
+    assert min(point.epsilon for point in guarantee.epsilon_delta) >= guarantee.rho
+
+
 def test_snr_takes_sigma_from_the_data_and_guarantees_nothing() -> None:
     """Sigma is the stated fraction of each clipped column's standard deviation; no guarantee, no cost in mu."""
     rng = np.random.default_rng(1)

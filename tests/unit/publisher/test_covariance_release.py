@@ -401,6 +401,25 @@ def test_nobody_in_the_table_is_protected_too(tmp_path: Path, key: Ed25519Privat
         publish(empty, make_policy(columns, mu=1.0), out=tmp_path / "b.tar", key=key)
 
 
+@pytest.mark.parametrize("strength", [{"mu": 1e-300}, {"rho": 1e-300}, {"epsilon": 5e-324}, {"epsilon": 1e300}])
+@pytest.mark.parametrize("unit", ["row", {"entity": "name", "max_rows": 10}])
+def test_strengths_beyond_every_mechanism_are_refused(
+    strength: dict[str, float], unit: Any, table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """`auto` names the range, and what came, where no mechanism goes so far."""
+    with pytest.raises(ParameterError, match="must be from"):
+        publish(table, make_policy(unit=unit, **strength), out=tmp_path / "a.tar", key=key)
+
+
+def test_large_epsilon_without_an_exception_costs_none(
+    table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Group privacy would multiply an excepted delta by e^epsilon, which is no number here, but SULQ excepts none."""
+    policy = make_policy(mechanism="sulq", epsilon=1000.0, delta=1e-5, neighbours="add-remove")
+    publish(table, policy, out=tmp_path / "a.tar", key=key)
+    assert [entry.cost.excepted_delta for entry in Ledger().entries()] == [0.0]
+
+
 @pytest.mark.parametrize(
     "privacy",
     [
