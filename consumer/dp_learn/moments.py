@@ -95,9 +95,18 @@ def estimate_moments(bundle: Bundle) -> Moments:
 
     Raises
     ------
+    ParameterError
+        It is a covariance release, which has no rows.
     BundleFormatError
         The data are not what the manifest says.
     """
+    if bundle.release.kind != "rows":
+        raise ParameterError(
+            "bundle",
+            "a release of rows (of a covariance release, learn_graph(bundle) estimates the graph and "
+            "bundle.second_moments() is the noisy matrix)",
+            f"a {bundle.release.kind} release",
+        )
     granularity = [column.cell_noise.granularity for column in bundle.release.columns]
     return fold_moments(bundle_matrices(bundle), len(granularity), 1, granularity)[0]
 

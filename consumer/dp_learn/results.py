@@ -30,9 +30,26 @@ _FILES = {
 
 
 def is_result(folder: Path) -> bool:
-    """Return whether a folder may be replaced: it holds nothing but what dp-learn writes, and is not where we are."""
-    here = folder.resolve() == Path.cwd().resolve()
-    return folder.is_dir() and not here and {path.name for path in folder.iterdir()} <= _FILES
+    """Return whether a folder may be replaced: it is empty or an earlier result of ours, and not where we are.
+
+    Files of the names that dp-learn writes are not enough, as others write an edges.csv too: a summary.json must name
+    the estimator and the bundles that the result came from.
+    """
+    if not folder.is_dir() or folder.resolve() == Path.cwd().resolve():
+        return False
+    found = list(folder.iterdir())
+    if not all(path.name in _FILES and path.is_file() and not path.is_symlink() for path in found):
+        return False
+    return not found or _is_summary(folder / "summary.json")
+
+
+def _is_summary(path: Path) -> bool:
+    try:
+        summary = json.loads(path.read_bytes())
+        digests = [bundle["manifest_sha256"] for bundle in summary["bundles"]]
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+    return bool(digests) and "estimator" in summary
 
 
 def write_results(
@@ -47,7 +64,7 @@ def write_results(
         partial.mkdir(parents=True)
         if graph is not None:
             write_estimate(graph, partial)
-            draw_graph(graph, partial / "graph.png", title)
+            draw_graph(graph, partial / "graph.png", title, summary["drowned_columns"])
         for name, table in tables.items():
             table.to_csv(partial / name, index=not isinstance(table.index, pd.RangeIndex))
         text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)

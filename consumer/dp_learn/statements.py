@@ -28,13 +28,11 @@ _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 def title_of(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle]) -> str:
     """Return the title of the picture."""
     names = " + ".join(f"{_called(bundle)}, release {bundle.release.lineage.number}" for bundle in bundles)
-    drowned = summary["drowned_columns"]
-    left_out = f"; {len(drowned)} column(s) drowned" if drowned else ""
     shown = (
         f"edges at a false discovery rate of {summary['fdr']:g}" if summary["fdr"] else f"alpha {summary['alpha']:.3g}"
     )
     noise = "" if learned.noise_share is None else f", noise {np.median(learned.noise_share):.0%} of the variance"
-    return f"{names}\n{shown}{noise}{left_out}".replace("$", "\\$")
+    return f"{names}\n{shown}{noise}"
 
 
 def _called(bundle: Bundle) -> str:
@@ -70,7 +68,9 @@ def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[B
 
 def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle], noise: str = "") -> list[str]:
     """Return what is said of the bundles, and one line of their rows, of the noise, and of the error that it leaves."""
-    lines = [line for bundle in bundles for line in _describe_bundle(bundle)]
+    lines = [_describe_bundle(bundle) for bundle in bundles]
+    guarantees = dict.fromkeys(describe_guarantee(bundle.release)[0] for bundle in bundles)
+    lines += [f"  {guarantee}" for guarantee in guarantees]
     if len(bundles) > 1:
         weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
         rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
@@ -84,13 +84,12 @@ def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle], noise: 
     return [*lines, counted]
 
 
-def _describe_bundle(bundle: Bundle) -> list[str]:
+def _describe_bundle(bundle: Bundle) -> str:
     release = bundle.release
-    return [
+    return (
         f"{bundle.path}: release {release.lineage.number} of {quote_name(release.dataset.name)}, signed by "
-        f"{quote_name(bundle.signer.name)}, verified",
-        f"  {describe_guarantee(release)[0]}",
-    ]
+        f"{quote_name(bundle.signer.name)}, verified"
+    )
 
 
 def _describe_noise(learned: Learned) -> str:

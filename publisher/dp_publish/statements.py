@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.columns import Column
@@ -20,6 +21,7 @@ from dp_publish.spending import Entry
 
 __all__ = ["describe_ledger", "describe_receipt", "ledger_document", "receipt_document"]
 
+_SHOWN = 8  # columns that are named
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 
 
@@ -31,7 +33,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         f"{describe_size(release)}"
     ]
     lines += [f"  {sentence}" for sentence in describe_guarantee(release)]
-    lines += [f"  left out: {quote_name(name)} ({_why_left_out(name, policy)})" for name in receipt.left_out]
+    lines += _describe_left_out(receipt.left_out, policy)
     lines += [f"  {receipt.remark}"] if receipt.remark else []
     if policy.assumed:
         lines.append(f"  assumed, as nothing said otherwise: one {policy.privacy.unit_name} is protected at mu = 1")
@@ -48,17 +50,11 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         lines.append(f"  {describe_total(release)}{budget}")
     if report.tells:
         lines.append("for your eyes only, as it tells of the raw values:")
-        lines += [
-            f"  {number} cells of {quote_name(name)} were outside its bounds and clipped"
-            for name, number in report.clipped.items()
-        ]
+        lines += _describe_cells(report.clipped, "were outside its bounds and clipped")
         limits = "the ball" if release.kind == "rows" else "their bounds, or the ball,"
         lines += [f"  {report.n_clipped_rows} rows were outside {limits} and clipped"] if report.n_clipped_rows else []
         lines += [f"  {report.n_over_cap} rows over the cap of their entity were left out"] if report.n_over_cap else []
-        lines += [
-            f"  {number} cells of {quote_name(name)} had no value and took the midpoint"
-            for name, number in report.filled.items()
-        ]
+        lines += _describe_cells(report.filled, "had no value and took the midpoint")
         lines += [f"  {report.n_dropped} rows without a value were left out"] if report.n_dropped else []
     return "\n".join([*lines, f"to learn from it: dp-learn {receipt.path}"])
 
@@ -157,6 +153,27 @@ def ledger_document(ledger: Ledger, dataset: str | None = None) -> dict[str, Any
 def _totals(ledger: Ledger, entries: list[Entry]) -> dict[tuple[str, str], Cumulative]:
     places = dict.fromkeys((entry.dataset, entry.cost.unit) for entry in entries)
     return {place: total for place in places if (total := ledger.total(*place)) is not None}
+
+
+def _describe_left_out(names: Sequence[str], policy: Policy) -> list[str]:
+    """Return one line for each reason, with the first columns that it holds for."""
+    by_reason: dict[str, list[str]] = {}
+    for name in names:
+        by_reason.setdefault(_why_left_out(name, policy), []).append(quote_name(name))
+    return [
+        f"  left out: {', '.join(left[:_SHOWN])}{f' and {len(left) - _SHOWN} more' * (len(left) > _SHOWN)} ({reason})"
+        for reason, left in by_reason.items()
+    ]
+
+
+def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
+    """Return a line for each of the columns with the most such cells, and one for all others together."""
+    ranked = sorted(cells.items(), key=lambda item: -item[1])
+    lines = [f"  {number} cells of {quote_name(name)} {what}" for name, number in ranked[:_SHOWN]]
+    rest = ranked[_SHOWN:]
+    if rest:
+        lines.append(f"  {sum(number for _, number in rest)} cells of {len(rest)} more columns {what}")
+    return lines
 
 
 def _why_left_out(name: str, policy: Policy) -> str:

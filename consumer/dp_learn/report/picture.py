@@ -2,80 +2,111 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dp_learn.graph import GraphEstimate, to_networkx
+from dp_learn.linalg import FloatArray
+from dp_learn.report.labels import drawable_labels, drawable_title
 
 __all__ = ["draw_graph"]
 
-_POSITIVE, _NEGATIVE, _NODE = "#1f6fb4", "#c4452d", "#f2f2ee"
+_POSITIVE, _NEGATIVE = "#1f6fb4", "#c4452d"
 _MAX_DRAWN_EDGES = 400
 _INCH_PER_LETTER = 0.065
 _LONGEST_NAME = 36
 _FULL_WIDTH = 0.2  # a partial correlation of this size is drawn at full width, if there is no stronger one
+_LINKED: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "#f2f2ee", "mec": "#333333"}
+_UNLINKED: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "#f2f2ee", "mec": "#aaaaaa"}
+_DROWNED: dict[str, Any] = {"marker": "X", "ms": 8, "mfc": "#ffffff", "mec": "#8a6d1a"}
 
 
-def draw_graph(estimate: GraphEstimate, path: Path, title: str) -> None:
+def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequence[str] = ()) -> None:
     """Draw the estimate to a PNG file: width of a line for the size of a partial correlation, colour for its sign.
 
-    Of more than 400 edges only the strongest 400 are drawn, and the caption says so.
+    Columns without an edge are drawn in grey, and those that the noise drowned, which no estimate is about, as crosses
+    after them; the legend says so. Of more than 400 edges only the strongest 400 are drawn, and the caption says so.
     """
     graph = to_networkx(estimate)
-    ranked = sorted(graph.edges(data=True), key=lambda edge: -edge[2]["weight"])
-    drawn = ranked[:_MAX_DRAWN_EDGES]
-    longest = max(len(_shortened(name)) for name in graph.nodes)
-    side = float(np.clip(4 + 0.12 * graph.number_of_nodes() + 0.1 * longest, 7, 24))
+    names = [*graph.nodes, *drowned]
+    labels, families, numbered = drawable_labels(names, _LONGEST_NAME)
+    longest = max(len(label) for label in labels)
+    side = float(np.clip(4 + 0.12 * len(names) + 0.1 * longest, 7, 24))
     figure = Figure(figsize=(side, side), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    layout = nx.circular_layout(graph)
-    strongest = max((edge[2]["weight"] for edge in ranked), default=1.0)
-    for source, target, data in reversed(drawn):
-        relative = data["weight"] / max(strongest, _FULL_WIDTH)
-        colour = _POSITIVE if data["sign"] > 0 else _NEGATIVE
-        ends = np.array([layout[source], layout[target]])
-        axes.plot(*ends.T, color=colour, lw=0.4 + 4 * relative, alpha=0.25 + 0.7 * relative, zorder=1)
-    for name, place in layout.items():
-        _draw_node(axes, name, place, linked=graph.degree[name] > 0)
-    axes.set_title(title, loc="left")
-    shown = "" if len(drawn) == len(ranked) else f" (the strongest {len(drawn)} drawn)"
-    widest = f"; the widest line is a partial correlation of {strongest:.2f} in size" if ranked else ""
-    axes.set_xlabel(f"{len(ranked)} edge{'' if len(ranked) == 1 else 's'}{shown}{widest}")
-    handles = [Line2D([], [], color=_POSITIVE, lw=2), Line2D([], [], color=_NEGATIVE, lw=2)]
-    axes.legend(handles, ["positive", "negative"], loc="lower right", frameon=False)
+
+    angles = 2.0 * np.pi * np.arange(len(names)) / len(names)
+    places = dict(zip(names, np.column_stack([np.cos(angles), np.sin(angles)]), strict=True))
+    caption = _draw_edges(axes, graph, places)
+    kinds = [
+        _DROWNED if index >= graph.number_of_nodes() else _LINKED if graph.degree[name] else _UNLINKED
+        for index, name in enumerate(names)
+    ]
+    for place, label, kind in zip(places.values(), labels, kinds, strict=True):
+        _draw_node(axes, label, place, kind, families)
+
+    said, title_families = drawable_title(title)
+    axes.set_title(said, loc="left", fontfamily=title_families)
+    numbers = "\nnames that no font here can write are numbered as in the files" if numbered else ""
+    axes.set_xlabel(caption + numbers)
+    axes.legend(handles=_legend(kinds), loc="lower right", frameon=False)
     reach = 1.12 / (1 - 2 * _INCH_PER_LETTER * longest / side)  # room for the names
     axes.set(xticks=[], yticks=[], aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     for spine in axes.spines.values():
         spine.set_visible(False)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # drawn as a box; the files have the name
-        figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=130)
 
 
-def _draw_node(axes, name: str, place, *, linked: bool) -> None:  # type: ignore[no-untyped-def]
+def _draw_edges(axes: Axes, graph: nx.Graph, places: dict[str, FloatArray]) -> str:
+    """Draw the strongest edges, the weakest of them first, and return what the caption says of them."""
+    ranked = sorted(graph.edges(data=True), key=lambda edge: -edge[2]["weight"])
+    drawn = ranked[:_MAX_DRAWN_EDGES]
+    strongest = max((edge[2]["weight"] for edge in ranked), default=1.0)
+    for source, target, data in reversed(drawn):
+        relative = data["weight"] / max(strongest, _FULL_WIDTH)
+        colour = _POSITIVE if data["sign"] > 0 else _NEGATIVE
+        ends = np.array([places[source], places[target]])
+        axes.plot(*ends.T, color=colour, lw=0.4 + 4 * relative, alpha=0.25 + 0.7 * relative, zorder=1)
+
+    shown = "" if len(drawn) == len(ranked) else f" (the strongest {len(drawn)} drawn)"
+    widest = f"; the widest line is a partial correlation of {strongest:.2f} in size" if ranked else ""
+    return f"{len(ranked)} edge{'' if len(ranked) == 1 else 's'}{shown}{widest}"
+
+
+def _draw_node(axes: Axes, label: str, place: FloatArray, kind: dict[str, Any], families: list[str]) -> None:
     angle = float(np.degrees(np.arctan2(place[1], place[0])))
     turned = angle + 180 if abs(angle) > 90 else angle
-    axes.plot(*place, "o", ms=7, mfc=_NODE, mec="#333333" if linked else "#aaaaaa", zorder=2)
+    axes.plot(*place, **kind, zorder=2)
     axes.annotate(
-        _shortened(name),
-        1.06 * np.asarray(place),
+        label,
+        tuple(1.06 * place),
         rotation=turned,
         rotation_mode="anchor",
         ha="right" if abs(angle) > 90 else "left",
         va="center",
-        color="#222222" if linked else "#999999",
+        color="#222222" if kind is _LINKED else kind["mec"],
         fontsize=8,
+        fontfamily=families,
         annotation_clip=False,
     )
 
 
-def _shortened(name: str) -> str:
-    shown = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-    return shown.replace("$", r"\$")  # or matplotlib would read mathematics
+def _legend(kinds: Sequence[dict[str, Any]]) -> list[Line2D]:
+    """Return an entry for both signs, and for every kind of node that needs a word."""
+    entries = [Line2D([], [], color=_POSITIVE, lw=2, label="positive")]
+    entries += [Line2D([], [], color=_NEGATIVE, lw=2, label="negative")]
+    for kind, label in ((_UNLINKED, "without an edge"), (_DROWNED, "drowned by the noise")):
+        count = sum(each is kind for each in kinds)
+        if count:
+            columns = f"{count} column{'' if count == 1 else 's'}"
+            entries.append(Line2D([], [], ls="", label=f"{columns} {label}", **kind))
+    return entries

@@ -8,9 +8,14 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.pens.ttGlyphPen import TTGlyphPen
+from matplotlib import font_manager
+from matplotlib.figure import Figure
 
 from dp_learn.graph import GraphEstimate, partial_correlations, write_estimate
 from dp_learn.report import draw_graph
+from dp_learn.report.labels import drawable_labels
 
 PRECISION = np.array([[2.0, -0.6, 0.0], [-0.6, 1.0, 0.3], [0.0, 0.3, 1.5]])
 
@@ -62,3 +67,64 @@ def test_picture_is_drawn_for_few_and_many(n_columns: int, tmp_path: Path) -> No
     draw_graph(GraphEstimate(names, precision, precision), tmp_path / "graph.png", "A $title with a dollar")
 
     assert (tmp_path / "graph.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: tuple[str, ...], **options: object) -> Figure:
+    """Return the figure that is drawn of a chain over the names but the last, which has no edge."""
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
+    precision = np.eye(len(names))
+    for index in range(len(names) - 2):
+        precision[index, index + 1] = precision[index + 1, index] = -0.3
+    draw_graph(GraphEstimate(names, precision, precision), tmp_path / "graph.png", "A title", **options)  # type: ignore[arg-type]
+    return figures[0]
+
+
+def _said(figure: Figure) -> dict[str, str]:
+    """Return the colour of every label, and the entries of the legend."""
+    (axes,) = figure.axes
+    texts = {text.get_text(): str(text.get_color()) for text in axes.texts}
+    return texts | {text.get_text(): "legend" for text in axes.get_legend().get_texts()}
+
+
+def test_picture_tells_drowned_columns_from_those_without_an_edge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drowned column is drawn in a way of its own, and the legend counts it apart from one without an edge."""
+    said = _said(_drawn(monkeypatch, tmp_path, ("a", "b", "lonely"), drowned=["gone", "lost"]))
+    assert len({said["a"], said["lonely"], said["gone"]}) == 3
+    assert said["gone"] == said["lost"]
+    assert "1 column without an edge" in said
+    assert "2 columns drowned by the noise" in said
+    assert not any("drowned" in text for text in _said(_drawn(monkeypatch, tmp_path, ("a", "b", "lonely"))))
+
+
+def test_picture_draws_other_scripts_and_numbers_what_no_font_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cyrillic and Arabic are drawn as they are; a letter of no font here becomes its column's number, and is told."""
+    figure = _drawn(monkeypatch, tmp_path, ("вес", "طول", "\U00013000x", "height"))
+    assert {"вес", "طول", "column 3", "height"} <= set(_said(figure))
+    assert "numbered as in the files" in figure.axes[0].get_xlabel()
+
+
+def test_picture_finds_a_font_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A letter that only another font on this machine has is drawn with that font."""
+    letter = "\U00013000"  # an Egyptian hieroglyph
+    builder = FontBuilder(1000, isTTF=True)
+    builder.setupGlyphOrder([".notdef", "sign"])
+    builder.setupCharacterMap({ord(letter): "sign"})
+    builder.setupGlyf({".notdef": TTGlyphPen(None).glyph(), "sign": TTGlyphPen(None).glyph()})
+    builder.setupHorizontalMetrics({".notdef": (500, 0), "sign": (500, 0)})
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": "Test Hieroglyphs", "styleName": "Regular"})
+    builder.setupOS2()
+    builder.setupPost()
+    builder.save(tmp_path / "test.ttf")
+    entry = font_manager.FontEntry(fname=str(tmp_path / "test.ttf"), name="Test Hieroglyphs")
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [*font_manager.fontManager.ttflist, entry])
+
+    labels, families, numbered = drawable_labels([letter, "a"], 36)
+    assert labels == [letter, "a"]
+    assert families[1:] == ["Test Hieroglyphs"]
+    assert not numbered
