@@ -16,7 +16,7 @@ from dp_learn.feasibility import smallest_solvable_alpha
 from dp_learn.fitting import Fit, Settings, fit_graph
 from dp_learn.graph import GraphEstimate
 from dp_learn.inference import EdgeInference, error_forms, infer_edges
-from dp_learn.linalg import FloatArray, smallest_eigenvalue
+from dp_learn.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.refit import fit_for_inference
 from dp_learn.sample import Sample
 from dp_learn.sources import RowSource, bundle_source, counts_rows, share_rows
@@ -93,7 +93,12 @@ def learn_graph(
     if fdr is not None and not 0.0 < fdr < 1.0:
         raise ParameterError("fdr", "between 0 and 1", fdr)
     opened = [bundles] if isinstance(bundles, Bundle) else list(bundles)
-    chosen = Settings(**settings)
+    with few_threads(len(opened[0].release.columns)):
+        return _learn(opened, Settings(**settings), fdr, error_bars=error_bars)
+
+
+def _learn(opened: Sequence[Bundle], chosen: Settings, fdr: float | None, *, error_bars: bool) -> Learned:
+    """Learn from open bundles."""
     same_rows = share_rows(opened)
     sources = [bundle_source(bundle, like=opened[0]) for bundle in opened]
     sample = Sample(sources, n_folds=N_FOLDS if chosen.needs_folds else 1, same_rows=same_rows)

@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf
+from scipy.sparse import csr_array
+from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "Anderson",
     "FloatArray",
     "balancing_factor",
     "eigendecomposition",
+    "few_threads",
     "is_positive_definite",
     "logdet",
     "negative_part",
     "raise_to_semidefinite",
     "smallest_eigenvalue",
+    "sparse_if_worth_it",
 ]
 
 FloatArray = NDArray[np.float64]
+
+WORTH_THREADS = 2000  # columns: with fewer, threads wait for each other longer than they work
+SPARSE = 0.02  # the share of entries below which sparse products beat the far faster dense ones
+WORTH_SPARSE = 200  # columns: dense products of fewer take no time
+
+
+@contextlib.contextmanager
+def few_threads(n_features: int) -> Iterator[None]:
+    """Keep BLAS to one thread in the body, unless matrices of so many columns are large enough for several."""
+    if n_features >= WORTH_THREADS:
+        yield
+        return
+    with _threads().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def sparse_if_worth_it(matrix: FloatArray) -> Any:
+    """Return a square matrix as a sparse one, if products are faster so, or the matrix itself."""
+    p = len(matrix)
+    return csr_array(matrix) if p >= WORTH_SPARSE and np.count_nonzero(matrix) < SPARSE * p * p else matrix
 
 
 def logdet(matrix: FloatArray) -> float:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dp_bundle.errors import EstimationError
 from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources
 from dp_learn.forms import FormErrors
-from dp_learn.linalg import FloatArray
+from dp_learn.linalg import FloatArray, few_threads
 from dp_learn.moments import Moments, merge_moments, subsample_moments
 from dp_learn.selection import Split
 from dp_learn.sources import CovarianceSource, RowSource
@@ -50,7 +50,8 @@ class Sample:
         self, sources: Sequence[RowSource | CovarianceSource], *, n_folds: int = 1, same_rows: bool = False
     ) -> None:
         self.sources = tuple(sources)
-        self._folds = [source.moments(n_folds) if isinstance(source, RowSource) else [] for source in sources]
+        with few_threads(len(sources[0].columns)):
+            self._folds = [source.moments(n_folds) if isinstance(source, RowSource) else [] for source in sources]
         self.moments = [reduce(merge_moments, folds) if folds else None for folds in self._folds]
         described = [_describe(source, whole) for source, whole in zip(sources, self.moments, strict=True)]
         self.evidence: Evidence = pool_sources(sources[0].columns, described, same_rows=same_rows)

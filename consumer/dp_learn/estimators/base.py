@@ -19,7 +19,7 @@ from dp_bundle.errors import DrownedColumnError, ParameterError
 from dp_learn.checks import check_alpha
 from dp_learn.evidence import Evidence
 from dp_learn.graph import GraphEstimate
-from dp_learn.linalg import FloatArray, smallest_eigenvalue
+from dp_learn.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.max_norm import nearest_psd_max_norm
 from dp_learn.repair import Repair, RepairMethod, repair_covariance
 from dp_learn.sample import Sample
@@ -221,7 +221,8 @@ class CovarianceEstimator(NoisyRowsEstimator, ABC):
         self.location_ = location
         self.repair_ = scaled.repair.method.value
         self.smallest_eigenvalue_ = scaled.smallest_eigenvalue
-        self._estimate(scaled)
+        with few_threads(len(scaled.matrix)):
+            self._estimate(scaled)
         return self
 
     def _store(self, scaled: ScaledEvidence, precision: FloatArray) -> None:

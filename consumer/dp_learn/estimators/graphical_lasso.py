@@ -13,7 +13,7 @@ from dp_learn.checks import check_alpha
 from dp_learn.estimators.base import NoisyRowsEstimator, no_variance_left
 from dp_learn.fitting import Settings, fit_graph
 from dp_learn.graph import GraphEstimate
-from dp_learn.linalg import smallest_eigenvalue
+from dp_learn.linalg import few_threads, smallest_eigenvalue
 from dp_learn.sample import Sample
 
 __all__ = ["DebiasedGraphicalLasso", "DebiasedGraphicalLassoCV"]
@@ -25,7 +25,8 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
     def _learn(self, X: Any, settings: Settings, n_folds: int) -> Self:
         rows = self._read(X, reset=True)
         sample = Sample([rows], n_folds=n_folds if settings.needs_folds else 1)
-        fit = fit_graph(sample, settings)
+        with few_threads(len(rows.columns)):
+            fit = fit_graph(sample, settings)
         if fit.drowned:
             raise no_variance_left(fit.drowned)
         self.location_ = sample.location

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from dp_bundle import Bundle
 from dp_bundle.errors import ParameterError
 from dp_learn.evidence import Evidence, keep_columns
-from dp_learn.linalg import FloatArray
+from dp_learn.linalg import FloatArray, few_threads
 from dp_learn.sample import Sample
 from dp_learn.sources import RowSource, bundle_source, table_rows
 
@@ -86,7 +86,8 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_features_in_ = len(predictors)
         self.feature_names_in_ = np.array([evidence.columns[index] for index in predictors], dtype=object)
         self._target_names = [evidence.columns[index] for index in targets]
-        self._estimate(keep_columns(evidence, order), location[order], len(targets))
+        with few_threads(len(order)):
+            self._estimate(keep_columns(evidence, order), location[order], len(targets))
         return self
 
     def _fit_sample(self, sample: Sample) -> Self:
