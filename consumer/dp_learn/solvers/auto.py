@@ -2,11 +2,12 @@
 
 Block descent is the fastest on sparse answers by far, and on dense ones up to hundreds of columns. Close to the
 smallest alpha that has a solution its sweeps gain less and less, while ADMM's iterations and Newton's do not become as
-many: a problem that is not solved within `PATIENCE` sweeps goes on with these, from where it is.
+many: once `PATIENCE` sweeps have not made the gap ten times smaller, the problem goes on with these, from where it is.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from dp_learn.solution import Status
@@ -18,6 +19,7 @@ from dp_learn.solvers.standard_form import Answer, Solver, StandardForm, Start
 __all__ = ["solve_auto"]
 
 PATIENCE = 20  # sweeps
+GAIN = 0.1  # of the gap is what so many sweeps leave of it at most, where more of them are worth while
 ORDER: tuple[tuple[str, Solver], ...] = (("cd", solve_block_descent), ("admm", solve_admm), ("newton", solve_newton))
 
 
@@ -27,7 +29,7 @@ def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
     Its `solvers` names the ones that ran. If none reaches the gap, the answer is the best one.
     """
     (name, run), *others = ORDER
-    best = run(form, start, gap=gap, max_iter=min(max_iter, PATIENCE))
+    best = _sweep_while_worth_it(run, form, start, gap, max_iter)
     used = [name]
     for name, run in others:
         if best.status is Status.OPTIMAL:
@@ -36,3 +38,15 @@ def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
         best = min(answer, best, key=lambda each: each.duality_gap)
         used.append(name)
     return replace(best, solvers=tuple(used))
+
+
+def _sweep_while_worth_it(run: Solver, form: StandardForm, start: Start, gap: float, max_iter: int) -> Answer:
+    """Return what block descent reaches while its sweeps gain enough."""
+    best = run(form, start, gap=gap, max_iter=min(max_iter, PATIENCE))
+    n_iter, before = best.n_iter, math.inf
+    while best.status is Status.MAX_ITER and n_iter < max_iter and best.duality_gap <= GAIN * before:
+        before = best.duality_gap
+        answer = run(form, Start(best.w, best.theta), gap=gap, max_iter=min(max_iter - n_iter, PATIENCE))
+        n_iter += answer.n_iter
+        best = min(answer, best, key=lambda each: each.duality_gap)
+    return replace(best, n_iter=n_iter)
