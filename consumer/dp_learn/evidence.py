@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.columns import Column
-from dp_bundle.errors import ParameterError
+from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.debias import debias_covariance
 from dp_learn.linalg import FloatArray
@@ -95,6 +95,23 @@ class MomentSource:
     exact_count: bool = True
     estimated: bool = False
 
+    @property
+    def sum_variances(self) -> tuple[float, float]:
+        """The variance of the noise on the sum's entries off and on the diagonal.
+
+        Raises
+        ------
+        EstimationError
+            Nothing is known of it.
+        """
+        t, u = self.off_diagonal_variance, self.diagonal_variance
+        if t is None or u is None:
+            raise EstimationError(
+                "the release states no noise for single entries, nor an estimate of it, so there are no standard "
+                "errors, nor what rests on them: EBIC (give --alpha), --fdr, --weights noise, and pooling"
+            )
+        return t, u
+
     def keep(self, kept: npt.NDArray[np.int64]) -> MomentSource:
         """Return the source on some of its columns."""
         return replace(
@@ -135,6 +152,13 @@ class Evidence:
         """How many rows there are, those of several releases counted once."""
         counts = [source.n_rows for source in self.sources]
         return counts[0] if self.same_rows else sum(counts)
+
+    @property
+    def sampling_factor(self) -> float:
+        """The sampling variance of a correlation that is zero: 1 / (n - 1) for one source of n rows."""
+        if self.same_rows:
+            return 1.0 / (self.sources[0].n_rows - 1)
+        return sum(w * w / (source.n_rows - 1) for source, w in zip(self.sources, self.weights, strict=True))
 
     @property
     def has_errors(self) -> bool:

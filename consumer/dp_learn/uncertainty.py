@@ -73,7 +73,7 @@ def form_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
 def sampling_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
     """Return what the forms would vary by without noise, for Gaussian rows; releases of the same rows share it."""
     c = clean_forms(evidence, b)
-    return isserlis(c, c).times(_sampling_factor(evidence))
+    return isserlis(c, c).times(evidence.sampling_factor)
 
 
 def mechanism_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
@@ -157,12 +157,6 @@ def _possible(errors: FormErrors) -> FormErrors:
     return FormErrors(products, np.clip(errors.crossed, -most, most), squares)
 
 
-def _sampling_factor(evidence: Evidence) -> float:
-    if evidence.same_rows:
-        return 1.0 / (evidence.sources[0].n_rows - 1)
-    return sum(w * w / (source.n_rows - 1) for source, w in zip(evidence.sources, evidence.weights, strict=True))
-
-
 def _mechanism_of(source: Source | MomentSource, c: FloatArray, b: FloatArray) -> FormErrors:
     """Return the mechanism's part in one source."""
     return _row_noise(source, c, b) if isinstance(source, Source) else _moment_noise(source, c, b)
@@ -179,12 +173,7 @@ def _row_noise(source: Source, c: FloatArray, b: FloatArray) -> FormErrors:
 
 def _moment_noise(source: MomentSource, c: FloatArray, b: FloatArray) -> FormErrors:
     """Return the errors of b~_i' E b~_j / n, and of what the count's own error does where it is not exact."""
-    t, u = source.off_diagonal_variance, source.diagonal_variance
-    if t is None or u is None:
-        raise EstimationError(
-            "the release states no noise for single entries, nor an estimate of it, so there are no standard errors, "
-            "nor what rests on them: EBIC (give --alpha), --fdr, --weights noise, and pooling"
-        )
+    t, u = source.sum_variances
     scaled = b * source.half_widths
     if source.constant:
         corner = -(scaled @ source.scaled_mean) / source.constant

@@ -5,6 +5,7 @@ All on the correlation scale, where the entry (i, j) is divided by sqrt(S^_ii S^
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,9 +14,10 @@ import numpy.typing as npt
 
 from dp_bundle.errors import DrownedColumnError
 from dp_bundle.quoting import quote_name
+from dp_learn.entries import entry_variances, mechanism_entry_variances, unexplained_variances
 from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources, keep_columns
 from dp_learn.linalg import FloatArray
-from dp_learn.uncertainty import clean_forms, form_variances, mechanism_errors, sampling_errors
+from dp_learn.pair_sums import sum_over_pairs
 
 __all__ = [
     "clear_columns",
@@ -60,13 +62,13 @@ def pool_sources(
     clear = _is_clear(first)
     if clear.sum() < 2:
         return first
-    eye, s = np.eye(len(columns)), np.diagonal(first.covariance)
-    upper = np.triu_indices(int(clear.sum()), 1)
+    shown = keep_columns(first, np.flatnonzero(clear))
+    correlation = np.clip(shown.correlation, -1.0, 1.0)
     costs = []
-    for source in sources:
-        own = replace(first, sources=(source,), weights=(1.0,))
-        variances = mechanism_errors(own, eye).products if same_rows else form_variances(own, eye)
-        costs.append(float(np.mean((variances / np.outer(s, s))[np.ix_(clear, clear)][upper])))
+    for source in shown.sources:
+        own = replace(shown, sources=(source,), weights=(1.0,))
+        found = mechanism_entry_variances(own, correlation) if same_rows else entry_variances(own, correlation)
+        costs.append((float(found.sum()) - float(found.trace())) / (len(found) * (len(found) - 1)))
     cost = np.array(costs)
     weights = 1.0 / cost if (cost > 0).all() else (cost == 0).astype(float)
     return combine_sources(columns, sources, weights.tolist(), same_rows=same_rows)
@@ -91,15 +93,15 @@ def effective_rows(evidence: Evidence, precision: FloatArray | None = None) -> f
     float
         From 1 to the number of rows.
     """
-    b = np.eye(len(evidence.columns))
     if precision is not None:
-        model = np.asarray(np.linalg.inv(precision), dtype=np.float64)
-        evidence, b = replace(evidence, covariance=model), precision
-    c = clean_forms(evidence, b)
-    upper = np.triu_indices_from(c, 1)
-    scale = np.outer(np.diagonal(c), np.diagonal(c))[upper]
-    noiseless = 1.0 + c[upper] ** 2 / scale
-    return float(1.0 + noiseless.sum() / (form_variances(evidence, b)[upper] / scale).sum())
+        noiseless, total = sum_over_pairs(evidence, precision)
+    else:
+        correlation = np.clip(evidence.correlation, -1.0, 1.0)
+        p = len(correlation)
+        variances = entry_variances(evidence, correlation)
+        noiseless = (p * (p - 2) + float(np.vdot(correlation, correlation))) / 2.0
+        total = (float(variances.sum()) - float(variances.trace())) / 2.0
+    return float(1.0 + noiseless / total)
 
 
 def null_standard_errors(evidence: Evidence) -> FloatArray:
@@ -113,9 +115,9 @@ def null_standard_errors(evidence: Evidence) -> FloatArray:
     ndarray of shape (n_features, n_features)
         Symmetric, positive.
     """
-    variances = form_variances(*_uncorrelated(evidence))
+    variances = entry_variances(evidence)
     np.fill_diagonal(variances, np.diagonal(variances) / 2.0)
-    return np.sqrt(variances)
+    return np.sqrt(variances, out=variances)
 
 
 def typical_errors(evidence: Evidence) -> tuple[float, float] | None:
@@ -126,11 +128,9 @@ def typical_errors(evidence: Evidence) -> tuple[float, float] | None:
     clear = np.flatnonzero(_is_clear(evidence))
     if not evidence.has_errors or len(clear) < 2:
         return None
-    evidence = keep_columns(evidence, clear)
-    upper = np.triu_indices(len(evidence.columns), 1)
-    total = form_variances(*_uncorrelated(evidence))[upper]
-    clean = sampling_errors(*_uncorrelated(evidence)).products[upper]
-    return float(np.sqrt(np.median(total))), float(np.sqrt(np.median(clean)))
+    variances = entry_variances(keep_columns(evidence, clear))
+    median = float(np.median(variances[np.triu_indices_from(variances, 1)]))
+    return math.sqrt(median), math.sqrt(evidence.sampling_factor)
 
 
 def penalty_weights(evidence: Evidence) -> FloatArray:
@@ -186,12 +186,4 @@ def _is_clear(evidence: Evidence) -> npt.NDArray[np.bool_]:
     variances = np.diagonal(evidence.covariance)
     if not evidence.has_error_law:
         return np.asarray(variances > 0.0)
-    nothing = replace(evidence, covariance=np.zeros_like(evidence.covariance))
-    doubt = 2.0 * np.sqrt(np.diagonal(mechanism_errors(nothing, np.eye(len(evidence.columns))).products))
-    return np.asarray(variances > doubt)
-
-
-def _uncorrelated(evidence: Evidence) -> tuple[Evidence, FloatArray]:
-    """Return the evidence as if no two columns were correlated, and the forms that are its correlations."""
-    variances = np.diag(np.diagonal(evidence.covariance))
-    return replace(evidence, covariance=variances), np.diag(1.0 / evidence.deviations)
+    return np.asarray(variances > 2.0 * np.sqrt(unexplained_variances(evidence)))
