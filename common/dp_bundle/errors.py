@@ -11,6 +11,7 @@ wrong and what to do.
         MissingValuesError               cells without a value
       PrivacyError                       a bound, sensitivity or guarantee that cannot be honoured
         BudgetExceededError              the dataset's privacy budget does not allow this release
+          MissingBudgetError             it has none in a unit in which protection is or was promised
       KeyStoreError                      a private key that is missing, locked or unreadable
       BundleError                        do not trust this file: the one catch for everything untrusted
         BundleFormatError                not a bundle, damaged, or contradicting itself
@@ -98,13 +99,27 @@ class BudgetExceededError(PrivacyError):
     exit_code = 5
 
     def __init__(
-        self, dataset: str, spent_mu: float | None, requested_mu: float | None, budget_mu: float, excepted: float = 0.0
+        self,
+        dataset: str,
+        spent_mu: float | None,
+        requested_mu: float | None,
+        budget_mu: float,
+        excepted: float = 0.0,
+        *,
+        unit: str | None = None,
     ) -> None:
         self.dataset = dataset
+        self.unit = unit
         self.spent_mu = spent_mu
         self.requested_mu = requested_mu
         self.budget_mu = budget_mu
-        if requested_mu is None:
+        per = "" if unit is None else f" per {unit}"
+        if requested_mu is None and unit is not None:
+            message = (
+                f"dataset {dataset!r} has a budget{per}, which a release that does not protect that unit would void: "
+                "publish in that unit"
+            )
+        elif requested_mu is None:
             message = (
                 f"dataset {dataset!r} has a budget, which a release without a guarantee would void: give a strength"
             )
@@ -115,7 +130,8 @@ class BudgetExceededError(PrivacyError):
             )
         elif spent_mu is None:
             message = (
-                f"dataset {dataset!r} has a release that does not protect this unit, so nothing is left of its budget"
+                f"dataset {dataset!r} has a release that does not protect {unit or 'this unit'}, so nothing is left of "
+                f"its budget{per}"
             )
         elif excepted:
             message = (
@@ -124,10 +140,26 @@ class BudgetExceededError(PrivacyError):
             )
         else:
             message = (
-                f"dataset {dataset!r} has spent mu = {spent_mu:.6g} of its budget of {budget_mu:.6g}, which leaves no "
-                f"room for a release at mu = {requested_mu:.6g}: publish with less, or raise budget_mu knowingly"
+                f"dataset {dataset!r} has spent mu = {spent_mu:.6g} of its budget of {budget_mu:.6g}{per}, which "
+                f"leaves no room for a release at mu = {requested_mu:.6g}: publish with less, or raise budget_mu "
+                "knowingly"
             )
         super().__init__(message)
+
+
+class MissingBudgetError(BudgetExceededError):
+    """The dataset has a budget, but none in a unit of privacy in which protection is or was promised."""
+
+    def __init__(self, dataset: str, unit: str) -> None:
+        self.dataset = dataset
+        self.unit = unit
+        self.spent_mu = self.requested_mu = None
+        self.budget_mu = 0.0
+        DpGraphError.__init__(
+            self,
+            f"dataset {dataset!r} has a budget, but none per {unit}, in which protection is or was promised: give "
+            f'budget_mu = {{ "{unit}" = ... }} in the policy as well',
+        )
 
 
 class KeyStoreError(DpGraphError):

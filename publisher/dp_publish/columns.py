@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import cast
 
 import numpy as np
@@ -20,8 +21,17 @@ __all__ = ["choose_columns", "require_bounds", "standard_deviations"]
 _MAX_NAME = 1_000  # characters; what a manifest takes
 
 
-def choose_columns(table: Table, policy: Policy) -> tuple[dict[str, str], tuple[str, ...]]:
+def choose_columns(
+    table: Table, policy: Policy, withheld: Collection[str] = ()
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the columns to publish, each with its kind, and the names of those left out.
+
+    Parameters
+    ----------
+    table : Table
+    policy : Policy
+    withheld : collection of str
+        Columns that are never published: those that were the unit of privacy of an earlier release.
 
     Raises
     ------
@@ -41,7 +51,7 @@ def choose_columns(table: Table, policy: Policy) -> tuple[dict[str, str], tuple[
     left_out: list[str] = []
     for name, declared in table.types.items():
         entry = policy.column(name)
-        if declared is ColumnType.OTHER or entry.drop or name == entity:
+        if declared is ColumnType.OTHER or entry.drop or name == entity or name in withheld:
             left_out.append(name)
         elif covariance:
             kinds[name] = "continuous"  # second moments of numbers, whatever their kind

@@ -16,7 +16,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.files import make_private_folder
 from dp_bundle.home import home_folder
 from dp_bundle.manifest import Cumulative, Lineage
-from dp_publish.spending import Cost, Entry, require_budget, total
+from dp_publish.spending import Cost, Entry, entities, require_budgets, total
 
 __all__ = ["Ledger", "Reservation"]
 
@@ -40,19 +40,21 @@ _PATIENCE = 60.0  # seconds that a process waits for others
 
 @dataclass(frozen=True)
 class Reservation:
-    """A release that has been put on the books, and the total cost that the dataset then has."""
+    """A release that has been put on the books, the total cost that the dataset then has, and its budgets by unit."""
 
     dataset: str
     lineage: Lineage
     cumulative: Cumulative
+    budgets: Mapping[str, float]
 
 
 @dataclass
 class _Books:
-    """The log, read whole: every release by dataset and number, and the hash of the last line."""
+    """The log, read whole: every release by dataset and number, budgets by dataset and unit, and the last hash."""
 
     head: str = ""
     entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
+    budgets: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def of(self, dataset: str | None) -> list[Entry]:
         return [entry for entry in self.entries.values() if dataset in (None, entry.dataset)]
@@ -71,7 +73,13 @@ class Ledger:
         self.path = path if path is not None else home_folder() / "ledger.sqlite"
 
     def reserve(
-        self, dataset: str, cost: Cost, *, partition: str | None = None, budget_mu: float | None = None
+        self,
+        dataset: str,
+        cost: Cost,
+        *,
+        partition: str | None = None,
+        budget_mu: float | Mapping[str, float] | None = None,
+        columns: Iterable[str] = (),
     ) -> Reservation:
         """Put a release on the books, as spent, before any noise is drawn.
 
@@ -83,13 +91,18 @@ class Ledger:
             What the release costs.
         partition : str, optional
             The part of the rows that it is about, disjoint from every other partition's.
-        budget_mu : float, optional
-            What all releases of the dataset may cost together, in the release's unit.
+        budget_mu : float or mapping of str to float, optional
+            What all releases of the dataset may cost together, in the release's unit or by unit. It stays on the books:
+            later releases keep to it, too, until another one is given for that unit.
+        columns : iterable of str
+            The columns to be published.
 
         Raises
         ------
         BudgetExceededError
-            The release would pass the budget; nothing is written.
+            The release would pass a budget, or leave what was promised without one; nothing is written.
+        PrivacyError
+            A column was the unit of privacy of an earlier release; nothing is written.
         ParameterError
             The partition has no name that can be printed.
         """
@@ -101,8 +114,10 @@ class Ledger:
             number = 1 + max((entry.number for entry in earlier), default=0)
             entry = Entry(dataset, partition, number, created, cost)
             spent = [entry for entry in earlier if entry.state != "cancelled"]
-            if budget_mu is not None:
-                require_budget(dataset, spent, entry, budget_mu)
+            declared = _by_unit(budget_mu, cost.unit)
+            budgets = {**books.budgets.get(dataset, {}), **declared}
+            require_budgets(dataset, spent, entry, budgets)
+            _require_no_entity(dataset, spent, columns)
             content = {
                 "event": "reserved",
                 "dataset": dataset,
@@ -113,11 +128,12 @@ class Ledger:
                 "mu": cost.mu,
                 "continuous": cost.continuous,
                 "excepted_delta": cost.excepted_delta,
+                **({"budgets": declared} if declared else {}),
             }
             _append(connection, books, content)
         previous = next((entry.manifest_sha256 for entry in reversed(spent) if entry.state == "published"), None)
         lineage = Lineage(number=number, created=created, previous=previous, partition=partition)
-        return Reservation(dataset, lineage, total([*spent, entry], cost.unit))
+        return Reservation(dataset, lineage, total([*spent, entry], cost.unit), budgets)
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
@@ -144,6 +160,17 @@ class Ledger:
         """Return the total cost of a dataset's releases in a unit of privacy; None if there are none."""
         entries = self.entries(dataset)
         return total(entries, unit) if entries else None
+
+    def budgets(self, dataset: str) -> dict[str, float]:
+        """Return a dataset's budgets by unit of privacy, as they were last given."""
+        if not self.path.exists():
+            return {}
+        with self._open() as (_, books):
+            return books.budgets.get(dataset, {})
+
+    def entities(self, dataset: str) -> dict[str, int]:
+        """Return the columns that were the unit of privacy of a release of the dataset, with the first one's number."""
+        return entities(self.entries(dataset))
 
     def _note(self, reservation: Reservation, content: dict[str, Any], after: tuple[str, ...]) -> None:
         dataset, number = reservation.dataset, reservation.lineage.number
@@ -220,9 +247,27 @@ def _replay(books: _Books, content: dict[str, Any]) -> None:
         excepted = content.get("excepted_delta", 0.0)  # which older lines do not have
         cost = Cost(content["unit"], content["mu"], content["continuous"], excepted)
         books.entries[place] = Entry(place[0], content["partition"], place[1], content["time"], cost)
+        books.budgets.setdefault(place[0], {}).update(content.get("budgets", {}))
     else:
         changes = {name: content[name] for name in ("manifest_sha256", "file") if name in content}
         books.entries[place] = replace(books.entries[place], state=content["event"], **changes)
+
+
+def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[str, float]:
+    if budget_mu is None:
+        return {}
+    return dict(budget_mu) if isinstance(budget_mu, Mapping) else {unit: budget_mu}
+
+
+def _require_no_entity(dataset: str, spent: Iterable[Entry], columns: Iterable[str]) -> None:
+    """Refuse to publish a column that an earlier release took for the name of whom it protects."""
+    found = entities(spent)
+    for name in columns:
+        if name in found:
+            raise PrivacyError(
+                f"column {name!r} was the unit of privacy of release {found[name]} of {dataset!r} and is never "
+                "published: set drop = true for it in the policy"
+            )
 
 
 def _altered(path: Path, line: int) -> PrivacyError:

@@ -44,6 +44,9 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]  # st
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 
 
+Unit = Annotated[str, Field(pattern=r"^(cell|row|entity:.+)$", strict=True)]  # as the ledger names it
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,8 +67,9 @@ class Privacy(_Model):
 
     `sigma` is a standard deviation in data units, the same for every column; `snr_db` sets each column's sigma to
     10^(-snr_db / 20) of that column's own standard deviation, which no guarantee covers. `budget_mu` limits all
-    releases of the dataset together. `bounds_share` is the part of rho that goes into finding bounds that the policy
-    does not give. With `l2_radius`, rows are clipped to a ball instead of to bounds, in units of the columns' scales.
+    releases of the dataset together, in this release's unit or by unit ("cell", "row", "entity:" and its column).
+    `bounds_share` is the part of rho that goes into finding bounds that the policy does not give. With `l2_radius`,
+    rows are clipped to a ball instead of to bounds, in units of the columns' scales.
     """
 
     release: Literal["rows", "covariance"] = "rows"
@@ -78,7 +82,7 @@ class Privacy(_Model):
     rho: Positive | None = None
     sigma: Positive | None = None
     snr_db: Annotated[float, Field(ge=-300, le=300, strict=True)] | None = None
-    budget_mu: Positive | None = None
+    budget_mu: Positive | Annotated[dict[Unit, Positive], Field(min_length=1)] | None = None
     bounds_share: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.1
     l2_radius: Positive | None = None
 

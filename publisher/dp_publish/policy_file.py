@@ -84,7 +84,7 @@ def policy_template(source: str, default_name: str, types: dict[str, ColumnType]
         '# unit = { entity = "customer_id", max_rows = 10 }',
         "mu = 1.0       # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0; snr_db = 20",
         '# release = "covariance"   # second moments instead of rows: far more accurate at the same strength',
-        "# budget_mu = 3.0       # what all releases of this dataset may cost together",
+        "# budget_mu = 3.0       # what all releases of this dataset may cost together; it stays on the books",
         "# bounds_share = 0.1    # the part of rho that finds, privately, the bounds that you leave out",
     ]
     for name, kind in types.items():

@@ -14,8 +14,8 @@ import contextlib
 import importlib.metadata
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -47,7 +47,8 @@ _TELL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy
 class Receipt:
     """What `publish` did.
 
-    `report`, and it alone, tells of private values: keep it. `remark` says what was chosen for her, and why.
+    `report`, and it alone, tells of private values: keep it. `remark` says what was chosen for her, and why. `withheld`
+    are those of the columns left out that were the unit of privacy of an earlier release; `budgets` holds by unit.
     """
 
     path: Path
@@ -56,6 +57,8 @@ class Receipt:
     left_out: tuple[str, ...]
     report: RowReport
     remark: str | None = None
+    withheld: tuple[str, ...] = ()
+    budgets: Mapping[str, float] = field(default_factory=dict)
 
 
 def publish(
@@ -98,23 +101,27 @@ def publish(
         The policy, the table or the guarantee does not allow a release; nothing is written, and nothing spent unless
         bounds were found with which the strength does not go together.
     BudgetExceededError
-        The release would pass the dataset's budget; nothing is written or spent.
+        The release would pass a budget of the dataset, or have none where it needs one; nothing is written or spent.
     """
     out, ledger = Path(out), ledger if ledger is not None else Ledger()
     _require_free(out)
     table, privacy = open_table(data), policy.privacy
-    kinds, left_out = choose_columns(table, policy)
+    withheld = ledger.entities(policy.dataset.name)
+    kinds, left_out = choose_columns(table, policy, withheld)
     read, report = _reader(table, privacy, len(kinds))
     maker: Maker
     if privacy.release == "covariance":
         maker = CovarianceMaker(policy, kinds, partition, read, report)
     else:
         maker = RowsMaker(policy, kinds, table, partition, read, report)
-    reservation = ledger.reserve(policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu)
+    reservation = ledger.reserve(
+        policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu, columns=kinds
+    )
     make = partial(_make_bundle, policy, reservation, maker, key, out, progress)
     with _in_our_words(out):
         release, digest = _release(ledger, reservation, maker, out, make)
-    return Receipt(out, release, digest, left_out, report, maker.remark)
+    withheld_here = tuple(name for name in left_out if name in withheld)
+    return Receipt(out, release, digest, left_out, report, maker.remark, withheld_here, reservation.budgets)
 
 
 def _release(

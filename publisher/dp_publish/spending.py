@@ -5,22 +5,23 @@ a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjo
 say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
 Not so for an entity, which may have rows in every partition: for it, everything adds up. So do, for every unit, the
 probabilities with which guarantees do not hold: a budget is spent when they exceed a thousandth, and where they reach
-one there is no guarantee.
+one there is no guarantee. A budget is kept by unit of privacy, too, and stays on the books once it was given.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dp_bundle.errors import BudgetExceededError
+from dp_bundle.errors import BudgetExceededError, MissingBudgetError
 from dp_bundle.manifest import Cumulative
 from dp_publish.accounting import compose_mu, rho_for_mu
 
-__all__ = ["Cost", "Entry", "require_budget", "total"]
+__all__ = ["Cost", "Entry", "entities", "require_budgets", "total"]
 
 LARGEST_EXCEPTION = 1e-3  # the probability with which a budget may fail to hold
+_ENTITY = "entity:"  # before the column, in the name of a unit
 _SLACK = 1 + 1e-9  # a budget that releases fill exactly must not fail by rounding
 
 
@@ -60,13 +61,54 @@ class Entry:
     file: str | None = None
 
 
-def require_budget(dataset: str, spent: Sequence[Entry], entry: Entry, budget_mu: float) -> None:
-    """Raise BudgetExceededError if one more release would cost more than the budget, in the unit it is made for."""
-    unit = entry.cost.unit
+def require_budgets(dataset: str, spent: Sequence[Entry], entry: Entry, budgets: Mapping[str, float]) -> None:
+    """Refuse one more release that does not keep to a dataset's budgets.
+
+    A dataset with a budget needs one in every unit of privacy in which its releases promise protection: a release in
+    another unit would cost without limit in the first one, or not protect it at all.
+
+    Parameters
+    ----------
+    dataset : str
+        The account.
+    spent : sequence of Entry
+        Its releases so far.
+    entry : Entry
+        The one to come.
+    budgets : mapping of str to float
+        The largest total mu by unit of privacy; empty if there is no budget.
+
+    Raises
+    ------
+    BudgetExceededError
+        A total would be larger than its budget, or no total would hold any more.
+    MissingBudgetError
+        A unit in which protection is promised has no budget.
+    """
+    for unit in [entry.cost.unit, *budgets]:
+        if unit in budgets:
+            _require_budget(dataset, spent, entry, unit, budgets[unit])
+    if budgets:
+        for unit in dict.fromkeys(each.cost.unit for each in (*spent, entry) if each.cost.mu):
+            if unit not in budgets:
+                raise MissingBudgetError(dataset, unit)
+
+
+def entities(entries: Iterable[Entry]) -> dict[str, int]:
+    """Return the columns that were a unit of privacy, each with the number of the first release that it was so for."""
+    found: dict[str, int] = {}
+    for entry in entries:
+        if entry.cost.unit.startswith(_ENTITY):
+            found.setdefault(entry.cost.unit.removeprefix(_ENTITY), entry.number)
+    return found
+
+
+def _require_budget(dataset: str, spent: Sequence[Entry], entry: Entry, unit: str, budget_mu: float) -> None:
     before, after = _total_mu(spent, unit), _total_mu([*spent, entry], unit)
     requested = entry.cost.mu.get(unit)
     if after is None or after > budget_mu * _SLACK:
-        raise BudgetExceededError(dataset, before, requested, budget_mu)
+        named = unit if entry.cost.mu else None
+        raise BudgetExceededError(dataset, before, requested, budget_mu, unit=named)
     excepted = _total_excepted([*spent, entry])
     if excepted > LARGEST_EXCEPTION * _SLACK:
         nothing_left = _total_excepted(spent) > LARGEST_EXCEPTION
@@ -83,7 +125,7 @@ def _total_mu(entries: Sequence[Entry], unit: str) -> float | None:
     for entry in entries:
         if unit not in entry.cost.mu:
             return None
-        part = None if unit.startswith("entity:") else entry.partition
+        part = None if unit.startswith(_ENTITY) else entry.partition
         by_partition.setdefault(part, []).append(entry.cost.mu[unit])
     common = by_partition.pop(None)
     return max([compose_mu([*common, *mus]) for mus in by_partition.values()] or [compose_mu(common)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.columns import Column
@@ -33,7 +32,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         f"{describe_size(release)}"
     ]
     lines += [f"  {sentence}" for sentence in describe_guarantee(release)]
-    lines += _describe_left_out(receipt.left_out, policy)
+    lines += _describe_left_out(receipt, policy)
     lines += [f"  {receipt.remark}"] if receipt.remark else []
     if policy.assumed:
         lines.append(f"  assumed, as nothing said otherwise: one {policy.privacy.unit_name} is protected at mu = 1")
@@ -45,8 +44,9 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         )
         lines += [f"    {quote_name(column.name)}: {describe_bounds(column)}" for column in searched]
     lines += [f"  {sentence}" for sentence in _verdict(receipt, policy)]
-    if release.cumulative.releases > 1 or policy.privacy.budget_mu is not None:
-        budget = "" if policy.privacy.budget_mu is None else f" The budget is mu = {policy.privacy.budget_mu:g}."
+    if release.cumulative.releases > 1 or receipt.budgets:
+        budgets = ", ".join(f"mu = {budget:g} per {quote_name(unit)}" for unit, budget in receipt.budgets.items())
+        budget = f" The budget is {budgets}." if budgets else ""
         lines.append(f"  {describe_total(release)}{budget}")
     if report.tells:
         lines.append("for your eyes only, as it tells of the raw values:")
@@ -134,32 +134,42 @@ def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
         return f"{what} has been published yet, says {ledger.path}"
     lines = [_ledger_line("dataset", "release", "created", "partition", "unit", "mu", "state")]
     lines += [_ledger_line(*_ledger_cells(entry)) for entry in entries]
-    for (name, unit), total in _totals(ledger, entries).items():
+    for (name, unit), (total, budget) in _totals(ledger, entries).items():
         spent = "no guarantee holds in all" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
-        lines.append(f"{name}, per {unit}: {spent} over {total.releases} release(s){_but(total)}")
+        limit = "" if budget is None else f", of a budget of {budget:g}"
+        lines.append(f"{name}, per {unit}: {spent} over {total.releases} release(s){limit}{_but(total)}")
     return "\n".join(lines)
 
 
 def ledger_document(ledger: Ledger, dataset: str | None = None) -> dict[str, Any]:
     """Return the same for a machine."""
     entries = ledger.entries(dataset)
-    totals = _totals(ledger, entries).items()
-    return {
-        "releases": [dataclasses.asdict(entry) for entry in entries],
-        "totals": [{"dataset": name, "unit": unit, **total.model_dump(mode="json")} for (name, unit), total in totals],
-    }
+    totals = [
+        {
+            "dataset": name,
+            "unit": unit,
+            **total.model_dump(mode="json"),
+            **({} if budget is None else {"budget_mu": budget}),
+        }
+        for (name, unit), (total, budget) in _totals(ledger, entries).items()
+    ]
+    return {"releases": [dataclasses.asdict(entry) for entry in entries], "totals": totals}
 
 
-def _totals(ledger: Ledger, entries: list[Entry]) -> dict[tuple[str, str], Cumulative]:
+def _totals(ledger: Ledger, entries: list[Entry]) -> dict[tuple[str, str], tuple[Cumulative, float | None]]:
+    """Return the total and the budget of every unit in which a dataset's releases were made or limited."""
+    budgets = {entry.dataset: ledger.budgets(entry.dataset) for entry in entries}
     places = dict.fromkeys((entry.dataset, entry.cost.unit) for entry in entries)
-    return {place: total for place in places if (total := ledger.total(*place)) is not None}
+    places |= dict.fromkeys((dataset, unit) for dataset, units in budgets.items() for unit in units)
+    totals = {place: ledger.total(*place) for place in places}
+    return {place: (total, budgets[place[0]].get(place[1])) for place, total in totals.items() if total is not None}
 
 
-def _describe_left_out(names: Sequence[str], policy: Policy) -> list[str]:
+def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
     """Return one line for each reason, with the first columns that it holds for."""
     by_reason: dict[str, list[str]] = {}
-    for name in names:
-        by_reason.setdefault(_why_left_out(name, policy), []).append(quote_name(name))
+    for name in receipt.left_out:
+        by_reason.setdefault(_why_left_out(name, policy, receipt), []).append(quote_name(name))
     return [
         f"  left out: {', '.join(left[:_SHOWN])}{f' and {len(left) - _SHOWN} more' * (len(left) > _SHOWN)} ({reason})"
         for reason, left in by_reason.items()
@@ -176,10 +186,12 @@ def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     return lines
 
 
-def _why_left_out(name: str, policy: Policy) -> str:
+def _why_left_out(name: str, policy: Policy, receipt: Receipt) -> str:
     if policy.column(name).drop:
         return "dropped"
-    return "the unit of privacy" if policy.privacy.account == f"entity:{name}" else "not numeric"
+    if policy.privacy.account == f"entity:{name}":
+        return "the unit of privacy"
+    return "the unit of privacy of an earlier release" if name in receipt.withheld else "not numeric"
 
 
 def _but(total: Cumulative) -> str:

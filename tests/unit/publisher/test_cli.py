@@ -267,6 +267,28 @@ def test_budget_ends_with_its_own_exit_code(people: Path, call: Call) -> None:
     assert len(Ledger().entries()) == 2
 
 
+def test_changing_the_unit_does_not_pass_the_budget(people: Path, call: Call) -> None:
+    """After two row-level releases under a budget a cell-level one is refused, which says whose budget it is."""
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", "mu = 1\nbudget_mu = 1.5"))
+    for name in ("a.tar", "b.tar"):
+        assert call("people.parquet", "--out", name).code == 0
+    ended = call("people.parquet", "--unit", "cell", "--out", "c.tar")
+    assert (ended.code, ended.out) == (5, "")
+    assert "has spent mu = 1.41421 of its budget of 1.5 per row" in ended.err
+    assert not Path("c.tar").exists()
+    assert "people, per row: mu = 1.41422 over 2 release(s), of a budget of 1.5" in call("ledger").out
+
+    both = '{ row = 4, cell = 1.5, "entity:who" = 9 }'
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", f"mu = 1\nbudget_mu = {both}"))
+    assert "does not protect" in call("people.parquet", "--unit", "cell", "--out", "c.tar").err
+    both = "{ row = 4, cell = 1.5 }"
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", f"mu = 1\nbudget_mu = {both}"))
+    allowed = call("people.parquet", "--unit", "cell", "--out", "c.tar")
+    assert "The budget is mu = 4 per row, mu = 1.5 per cell." in allowed.out, allowed.err
+    document = json.loads(call("ledger", "--json").out)
+    assert {total["unit"]: total["budget_mu"] for total in document["totals"]} == {"row": 4.0, "cell": 1.5}
+
+
 def test_partitions_cost_in_parallel(people: Path, call: Call) -> None:
     """Two partitions cost what one costs, and the bundle and the ledger name them."""
     for month in ("2026-10", "2026-11"):

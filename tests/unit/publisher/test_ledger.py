@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
+from dp_bundle.errors import BudgetExceededError, DpGraphError, MissingBudgetError, ParameterError, PrivacyError
 from dp_publish.ledger import Ledger
 from dp_publish.spending import Cost
 
@@ -272,6 +272,73 @@ def test_budget_allows_nothing_beside_a_release_without_its_guarantee(before: Co
     assert len(ledger.entries()) == 1
 
 
+def test_budget_is_not_passed_by_changing_the_unit(ledger: Ledger) -> None:
+    """A release in another unit keeps to the budget of the first one, named now or before, and leaves no trace if not.
+
+    Two rows at mu = 1 under a budget of 1.5; a cell-level release that costs a row 3.2 does not fit, whatever the
+    cells' budget, nor does it if its policy names no budget at all.
+    """
+    row = Cost("row", {"cell": 0.3, "row": 1.0}, continuous=True)
+    cell = Cost("cell", {"cell": 1.0, "row": 3.2}, continuous=True)
+    for _ in range(2):
+        ledger.reserve("wine", row, budget_mu=1.5)
+    before = lines(ledger)
+    for budget in (None, 1.5, {"cell": 1.5}, {"cell": 9.0, "row": 1.5}):
+        with pytest.raises(BudgetExceededError, match=r"mu = 1\.41421 of its budget of 1\.5 per row") as caught:
+            ledger.reserve("wine", cell, budget_mu=budget)
+        assert (caught.value.unit, caught.value.requested_mu) == ("row", 3.2)
+    assert lines(ledger) == before
+    assert ledger.budgets("wine") == {"row": 1.5}
+
+    raised = ledger.reserve("wine", cell, budget_mu={"cell": 2.0, "row": 4.0})
+    assert raised.budgets == ledger.budgets("wine") == {"cell": 2.0, "row": 4.0}
+    assert ledger.budgets("beer") == {}
+
+
+def test_budget_once_given_stays_on_the_books(ledger: Ledger) -> None:
+    """A later policy that does not mention the budget keeps to it, and one that gives another replaces it."""
+    one = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
+    ledger.reserve("wine", one, budget_mu=1.0)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("wine", one)
+    with pytest.raises(BudgetExceededError, match="would void"):
+        ledger.reserve("wine", NOTHING)
+    assert Ledger().reserve("wine", one, budget_mu=1.5).budgets == {"row": 1.5}
+
+
+@pytest.mark.parametrize(("first", "second", "unit"), [(ROW, CELL, "row"), (CELL, ROW, "cell"), (ENTITY, ROW, "row")])
+def test_every_unit_in_which_something_was_promised_needs_a_budget(
+    first: Cost, second: Cost, unit: str, ledger: Ledger
+) -> None:
+    """Books without budgets take none in one unit alone, and a release in a new unit names one for that unit."""
+    if first is ENTITY:
+        ledger.reserve("wine", first, budget_mu=50.0)
+        with pytest.raises(BudgetExceededError, match=r"budget per entity:who, .* does not protect that unit"):
+            ledger.reserve("wine", second, budget_mu=50.0)
+        with pytest.raises(MissingBudgetError, match="none per row"):
+            ledger.reserve("wine", Cost("row", ENTITY.mu, continuous=True))
+        return
+    ledger.reserve("wine", first)
+    with pytest.raises(MissingBudgetError, match=f"none per {unit}") as caught:
+        ledger.reserve("wine", second, budget_mu=50.0)
+    assert (caught.value.exit_code, caught.value.unit) == (5, unit)
+    assert len(ledger.entries()) == 1
+    assert ledger.reserve("wine", second, budget_mu={"row": 50.0, "cell": 50.0}).lineage.number == 2
+
+
+def test_entities_are_never_published_as_columns(ledger: Ledger) -> None:
+    """A column that was the unit of privacy of a release that counts is refused, in its own dataset."""
+    cancelled = ledger.reserve("wine", ENTITY)
+    ledger.cancel(cancelled)
+    ledger.reserve("wine", ROW, columns=["who", "x"])
+    ledger.reserve("wine", ENTITY, columns=["x"])
+    assert ledger.entities("wine") == {"who": 3}
+    with pytest.raises(PrivacyError, match="'who' was the unit of privacy of release 3 of 'wine'"):
+        ledger.reserve("wine", ROW, columns=["x", "who"])
+    assert len(ledger.entries()) == 2
+    assert ledger.reserve("beer", ROW, columns=["who"]).lineage.number == 1
+
+
 def test_only_reservations_of_this_ledger_can_be_finished(ledger: Ledger, tmp_path: Path) -> None:
     """A reservation from elsewhere is refused, twice published is refused, and neither harms the log."""
     foreign = Ledger(tmp_path / "other.sqlite").reserve("wine", ROW)
@@ -357,6 +424,7 @@ def test_exceptions_add_up_and_old_lines_have_none(ledger: Ledger) -> None:
     (text,) = connection.execute("SELECT content FROM log").fetchone()
     content = json.loads(text)
     assert content.pop("excepted_delta") == 0.0
+    assert "budgets" not in content
     old = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     digest = hashlib.sha256(f"\n{old}".encode()).hexdigest()
     connection.execute("UPDATE log SET content = ?, sha256 = ?", (old, digest))
@@ -377,9 +445,9 @@ def test_a_budget_limits_what_is_excepted(ledger: Ledger) -> None:
         assert ledger.reserve("wine", cost, budget_mu=5.0).cumulative.mu is not None
     with pytest.raises(BudgetExceededError, match=r"fail to hold with a probability of 0\.0012"):
         ledger.reserve("wine", cost, budget_mu=5.0)
-    ledger.reserve("wine", replace(cost, excepted_delta=0.01))
+    ledger.reserve("cider", replace(cost, excepted_delta=0.01))
     with pytest.raises(BudgetExceededError, match="nothing is left of it"):
-        ledger.reserve("wine", ROW, budget_mu=50.0)
+        ledger.reserve("cider", ROW, budget_mu=50.0)
     half = replace(cost, excepted_delta=0.6)
     assert ledger.reserve("beer", half).cumulative.mu is not None
     total = ledger.reserve("beer", half).cumulative

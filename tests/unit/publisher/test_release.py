@@ -579,3 +579,24 @@ def test_release_past_the_budget_leaves_nothing(one_column: Policy, tmp_path: Pa
     with pytest.raises(BudgetExceededError):
         publish(pd.DataFrame({"x": [0.5]}), policy, out=tmp_path / "a.tar", key=key)
     assert nothing_happened(tmp_path, set())
+
+
+def test_column_of_entities_is_never_published(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """After a release per entity, the column that names the entities is left out of releases in other units, too."""
+    frame = pd.DataFrame({"who": np.arange(60) // 3, "x": np.arange(60) / 60})
+    bounds = {"bounds": [0, 1]}
+    whole = private({"x": bounds}, mu=1.0, unit={"entity": "who", "max_rows": 3}, budget_mu=1.5)
+    publish(frame, whole, out=tmp_path / "a.tar", key=key)
+    rows = private({"x": bounds}, mu=0.1)
+    with pytest.raises(BudgetExceededError, match="budget per entity:who"):
+        publish(frame, rows, out=tmp_path / "b.tar", key=key)
+
+    other = Ledger(tmp_path / "other.sqlite")
+    free = whole.model_copy(update={"privacy": whole.privacy.model_copy(update={"budget_mu": None})})
+    publish(frame, free, out=tmp_path / "c.tar", key=key, ledger=other)
+    receipt = publish(frame, rows, out=tmp_path / "d.tar", key=key, ledger=other)
+    assert [column.name for column in receipt.release.columns] == ["x"]
+    assert (receipt.left_out, receipt.withheld) == (("who",), ("who",))
+    named = private({"x": bounds, "who": {"bounds": [0, 20]}}, mu=0.1)
+    with pytest.raises(PolicyError, match="not published: 'who'"):
+        publish(frame, named, out=tmp_path / "e.tar", key=key, ledger=other)
