@@ -14,15 +14,18 @@ from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.evidence import Evidence, keep_columns
+from dp_learn.fitting import REFIT_MAX_ITER
 from dp_learn.graph import GraphEstimate
+from dp_learn.graph_fit import fit_on_graph
 from dp_learn.linalg import FloatArray
 from dp_learn.sample import Sample
 from dp_learn.sources import bundle_source, share_rows
 from dp_learn.summary import describe_origin
 from dp_learn.weighing import clear_columns
 
-__all__ = ["Alternative", "learn_alternative"]
+__all__ = ["REFITTED", "Alternative", "learn_alternative"]
 
+REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk
 PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
 
 
@@ -49,7 +52,13 @@ class Alternative:
 
 
 def learn_alternative(
-    bundles: Sequence[Bundle], name: str, *, alpha: float | None = None, target: str | None = None, **options: Any
+    bundles: Sequence[Bundle],
+    name: str,
+    *,
+    alpha: float | None = None,
+    target: str | None = None,
+    refit: bool = True,
+    **options: Any,
 ) -> Alternative:
     """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
 
@@ -63,6 +72,8 @@ def learn_alternative(
         Its penalty or threshold; its own default, from the known noise, if left out.
     target : str, optional
         The column to predict, for regression; for lda the column that holds the classes 0 and 1.
+    refit : bool
+        Whether a sparse precision matrix is fitted again on its graph, without the penalty; see `REFITTED`.
     **options
         Further parameters of the estimator.
 
@@ -100,9 +111,24 @@ def learn_alternative(
         return _discriminant(fitted, summary)
     if name == "thresholded-covariance":
         return _thresholded(fitted, evidence, summary)
-    graph = GraphEstimate(evidence.columns, fitted.precision_, evidence.covariance)
+    precision, share = _refit(fitted, evidence) if refit and name in REFITTED else (fitted.precision_, 1.0)
+    graph = GraphEstimate(evidence.columns, precision, evidence.covariance)
     edges = graph.edges()
-    return Alternative(graph, {}, {**summary, "n_edges": len(edges)}, _strongest(edges, "partial_correlation"))
+    which = "the strongest, shrunk by the penalty" if share else "the strongest"
+    return Alternative(
+        graph,
+        {},
+        {**summary, "penalty_share": share, "n_edges": len(edges)},
+        _strongest(edges, "partial_correlation", which),
+    )
+
+
+def _refit(fitted: Any, evidence: Evidence) -> tuple[FloatArray, float]:
+    """Return the fit on the estimator's graph, and the share of its penalty that it keeps; or its own estimate."""
+    units = np.outer(evidence.deviations, evidence.deviations)
+    matrix, edges = fitted.covariance_ / units, fitted.precision_ != 0.0
+    refitted = fit_on_graph(matrix, edges, np.full_like(matrix, fitted.alpha_), max_iter=REFIT_MAX_ITER)
+    return (fitted.precision_, 1.0) if refitted is None else (refitted.precision / units, refitted.share)
 
 
 def _thresholded(fitted: Any, evidence: Evidence, summary: dict[str, Any]) -> Alternative:

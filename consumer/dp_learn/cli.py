@@ -22,7 +22,8 @@ from dp_learn.solvers import SOLVERS
 from dp_learn.statements import describe_alternative, describe_learned, title_of
 from dp_learn.summary import summarize
 
-_ECHOED = ("weights", "scale", "penalize_diagonal")
+_SPARSE = ("neighborhood", "scio", "clime")  # beside the graphical lasso
+_ECHOED = ("weights", "scale", "refit", "penalize_diagonal")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,6 +66,12 @@ _ECHOED = ("weights", "scale", "penalize_diagonal")
     default="none",
     show_default=True,
     help="What to do with an indefinite matrix before solving.",
+)
+@click.option(
+    "--refit/--no-refit",
+    default=True,
+    show_default=True,
+    help="Report weights fitted on the chosen graph without the penalty, or the penalised estimate, which is shrunk.",
 )
 @click.option(
     "--solver", type=click.Choice(["auto", *SOLVERS]), default="auto", show_default=True, help="How to solve."
@@ -110,6 +117,8 @@ def cli(
     """
     if target is not None and estimator == "graphical-lasso":
         raise click.UsageError("--target goes with --estimator regression or lda")
+    if fdr is not None and not settings["refit"]:
+        raise click.UsageError("--no-refit goes without --fdr: the edges that it lists have no penalised estimate")
     penalty = _parse_alpha(alpha)
     names = [file.name.removesuffix(".tar").removesuffix(".bundle") for file in files]
     folder = out or Path(f"{'+'.join(names)}.graph")
@@ -121,7 +130,7 @@ def cli(
             _require_newest(bundles)
         if estimator != "graphical-lasso":
             _refuse_unused(estimator)
-            text, summary = _estimate_otherwise(bundles, estimator, penalty, target, folder)
+            text, summary = _estimate_otherwise(bundles, estimator, penalty, target, folder, refit=settings["refit"])
             warnings = []
         else:
             learned = learn_graph(bundles, alpha=penalty, fdr=fdr, **settings)
@@ -139,15 +148,17 @@ def _refuse_unused(estimator: str) -> None:
     for name in ("select", "fdr", "weights", "repair", "solver", "scale", "penalize_diagonal"):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name.replace('_', '-')} goes with the graphical lasso, not with {estimator}")
+    if estimator not in _SPARSE and context.get_parameter_source("refit") is not click.core.ParameterSource.DEFAULT:
+        raise click.UsageError(f"--no-refit goes with a sparse precision matrix, not with {estimator}")
 
 
 def _estimate_otherwise(
-    bundles: Sequence[Bundle], estimator: str, alpha: float | None, target: str | None, folder: Path
+    bundles: Sequence[Bundle], estimator: str, alpha: float | None, target: str | None, folder: Path, *, refit: bool
 ) -> tuple[str, dict[str, Any]]:
     """Estimate by another estimator, write its tables, and return what a person and a machine are told."""
     from dp_learn.alternatives import learn_alternative  # scikit-learn takes a second to import
 
-    found = learn_alternative(bundles, estimator, alpha=alpha, target=target)
+    found = learn_alternative(bundles, estimator, alpha=alpha, target=target, refit=refit)
     write_results(
         found.graph, found.tables, found.summary, f"{quote_name(bundles[0].release.dataset.name)}, {estimator}", folder
     )

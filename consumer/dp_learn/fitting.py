@@ -1,4 +1,4 @@
-"""From a sample to a graphical lasso estimate: leave out what is drowned, scale, repair, choose alpha, solve.
+"""From a sample to a graph and its weights: leave out what is drowned, scale, repair, choose alpha, solve, refit.
 
 The one pipeline behind the command, `learn_graph` and the scikit-learn estimators.
 """
@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from dp_bundle.errors import NotConvergedError, ParameterError
 from dp_learn.evidence import Evidence, keep_columns
+from dp_learn.graph_fit import GraphFit, fit_on_graph, solve_on_graph
 from dp_learn.linalg import FloatArray
+from dp_learn.problem import make_problem
 from dp_learn.repair import Repair, repair_covariance
 from dp_learn.sample import Sample
 from dp_learn.selection import (
@@ -31,9 +33,10 @@ from dp_learn.solution import Solution
 from dp_learn.solvers import graphical_lasso
 from dp_learn.weighing import clear_columns, effective_rows, penalty_weights
 
-__all__ = ["N_SUBSAMPLES", "Fit", "Rule", "Settings", "fit_graph"]
+__all__ = ["N_SUBSAMPLES", "REFIT_MAX_ITER", "Fit", "Rule", "Settings", "fit_edges", "fit_graph"]
 
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
+REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
 
 
 class Rule(StrEnum):
@@ -63,6 +66,9 @@ class Settings:
         The scale that the penalty works on: one alpha means the same for every pair of columns, or data units.
     repair : {"none", "maxnorm", "clip", "shrink"}
         What to do with an indefinite matrix first.
+    refit : bool
+        Whether the reported precision matrix is fitted again on the chosen graph, without the penalty, whose shrinkage
+        is what chose the graph. Otherwise it is the penalised estimate.
     penalize_diagonal, solver, tol, max_iter
         As in `graphical_lasso`.
     """
@@ -73,6 +79,7 @@ class Settings:
     weights: str | FloatArray = "equal"
     scale: str = "correlation"
     repair: str = "none"
+    refit: bool = True
     penalize_diagonal: bool = True
     solver: str = "auto"
     tol: float = 1e-6
@@ -82,6 +89,8 @@ class Settings:
         for name, allowed in (("select", list(Rule)), ("scale", ["correlation", "covariance"])):
             if getattr(self, name) not in allowed:
                 raise ParameterError(name, "one of " + ", ".join(allowed), getattr(self, name))
+        if not isinstance(self.refit, bool | np.bool_):
+            raise ParameterError("refit", "true or false", self.refit)
         if isinstance(self.weights, str) and self.weights not in {"equal", "noise"}:
             raise ParameterError("weights", "equal, noise, or a matrix", self.weights)
 
@@ -114,9 +123,11 @@ class Fit:
     drowned : tuple of str
         The columns left out, because their debiased variance is not clearly positive.
     precision : ndarray of shape (n_kept, n_kept)
-        The sparse estimate, in data units.
+        The reported estimate, in data units: fitted again on the chosen graph, or penalised.
+    share : float
+        Which share of the penalty it keeps: 0 for an unpenalised refit, 1 for the penalised estimate.
     solution : Solution
-        On the scale that the penalty worked on.
+        The penalised estimate, on the scale that the penalty worked on.
     selection : Selection or None
         How alpha was chosen.
     repair : Repair
@@ -131,6 +142,7 @@ class Fit:
     kept: npt.NDArray[np.int64]
     drowned: tuple[str, ...]
     precision: FloatArray
+    share: float
     solution: Solution
     selection: Selection | None
     repair: Repair
@@ -154,8 +166,7 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     """
     kept, drowned = clear_columns(sample.evidence)
     evidence = keep_columns(sample.evidence, kept)
-    unit = evidence.deviations if settings.scale == "correlation" else np.ones(len(kept))
-    units = np.outer(unit, unit)
+    units = _units(evidence, settings)
     debiased = evidence.covariance / units
     repair = repair_covariance(debiased, settings.repair)
     weights = _weights(evidence, settings, units)
@@ -171,17 +182,27 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
             f"{solution.status.message}",
             solution,
         )
+    reported = _refit(repair.covariance, solution, weights, settings)
     return Fit(
         evidence,
         kept,
         drowned,
-        solution.precision / units,
+        reported.precision / units,
+        reported.share,
         solution,
         selection,
         repair,
         debiased,
         weights,
     )
+
+
+def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
+    """Return the unpenalised precision matrix on other edges than the fit's, in data units; None if there is none."""
+    fitted = solve_on_graph(
+        fit.repair.covariance, edges, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER
+    )
+    return fitted.precision / _units(fit.evidence, settings) if fitted is not None and fitted.converged else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +249,27 @@ def _select(
         return select_stars(resamples.subsamples(share), alphas, **options)
     score = "mse" if settings.select == Rule.MSE else "likelihood"
     return cross_validate(resamples.splits(), alphas, score=score, **options)
+
+
+def _refit(matrix: FloatArray, solution: Solution, weights: FloatArray | None, settings: Settings) -> GraphFit:
+    """Return the fit on the graph of the penalised estimate, or that estimate where none is wanted or certified."""
+    penalised = GraphFit(solution.precision, 1.0)
+    if not settings.refit:
+        return penalised
+    penalty = make_problem(
+        matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal
+    ).penalty
+    edges = solution.precision != 0.0
+    fitted = fit_on_graph(
+        matrix, edges, penalty, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER, start=solution
+    )
+    return fitted or penalised
+
+
+def _units(evidence: Evidence, settings: Settings) -> FloatArray:
+    """Return what a precision matrix on the scale of the settings is divided by to be in data units."""
+    unit = evidence.deviations if settings.scale == "correlation" else np.ones(len(evidence.columns))
+    return np.outer(unit, unit)
 
 
 def _weights(evidence: Evidence, settings: Settings, units: FloatArray) -> FloatArray | None:

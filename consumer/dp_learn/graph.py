@@ -26,13 +26,13 @@ class GraphEstimate:
     ----------
     columns : tuple of str
     precision : ndarray of shape (n_features, n_features)
-        The sparse estimate, in inverse data units; zero where there is no edge.
+        The reported estimate, in inverse data units; zero where there is no edge.
     covariance : ndarray of shape (n_features, n_features)
         The debiased covariance, in data units, before any repair or penalty.
     inference : EdgeInference or None
         Error bars and tests for every pair, where they could be had.
     fdr : float or None
-        The false discovery rate at which edges are listed; None lists those of the sparse estimate.
+        The false discovery rate at which edges are listed; None lists those of the precision matrix.
     """
 
     columns: tuple[str, ...]
@@ -42,13 +42,13 @@ class GraphEstimate:
     fdr: float | None = None
 
     def edges(self) -> pd.DataFrame:
-        """Return the edges as a table: those of the sparse estimate, or those found at the false discovery rate.
+        """Return the edges as a table: those of the precision matrix, or those found at the false discovery rate.
 
         Returns
         -------
         DataFrame
-            source, target; partial_correlation and precision of the sparse estimate (zero where only the tests find an
-            edge); with inference also `desparsified`, the partial correlation without the penalty's shrinkage, and its
+            source, target; partial_correlation and precision of the reported estimate; with inference also
+            `desparsified`, the partial correlation that the tests are about, which supposes no graph, and its
             standard_error, ci_low, ci_high (95 %), p_value and q_value. Strongest first, or surest first at a rate.
         """
         tests = self.inference if self.fdr is not None else None
@@ -81,16 +81,16 @@ def partial_correlations(precision: FloatArray) -> FloatArray:
 def to_networkx(estimate: GraphEstimate) -> nx.Graph:
     """Return an undirected graph: every column a node, every edge with the numbers of the table of edges.
 
-    `weight` is the size of the partial correlation: of the sparse estimate, or desparsified at a false discovery rate.
+    `weight` is the size of the partial correlation, and `sign` its sign.
     """
     graph = nx.Graph()
     labels = {name: _LABEL.sub("\ufffd", name) for name in estimate.columns}
     graph.add_nodes_from(labels.values())
-    strength = "partial_correlation" if estimate.fdr is None else "desparsified"
     for edge in estimate.edges().to_dict("records"):
         ends = labels[edge.pop("source")], labels[edge.pop("target")]
         numbers = {str(name): float(value) for name, value in edge.items()}
-        graph.add_edge(*ends, **numbers, weight=abs(numbers[strength]), sign=float(np.sign(numbers[strength])))
+        strength = numbers["partial_correlation"]
+        graph.add_edge(*ends, **numbers, weight=abs(strength), sign=float(np.sign(strength)))
     return graph
 
 

@@ -13,7 +13,7 @@ from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.diagnosis import find_contradictions, find_moment_contradictions
 from dp_learn.evidence import Source
 from dp_learn.feasibility import smallest_solvable_alpha
-from dp_learn.fitting import Fit, Settings, fit_graph
+from dp_learn.fitting import Fit, Settings, fit_edges, fit_graph
 from dp_learn.graph import GraphEstimate
 from dp_learn.inference import EdgeInference, error_forms, infer_edges
 from dp_learn.linalg import FloatArray, few_threads, smallest_eigenvalue
@@ -38,6 +38,9 @@ class Learned:
         The graph, with error bars if they could be had.
     fit : Fit
         How it was found.
+    penalty_share : float
+        Which share of the penalty the reported precision matrix keeps: 0 for an unpenalised refit, 1 for the penalised
+        estimate.
     sample : Sample
         The rows it was found in.
     noise_share : ndarray of shape (n_features,) or None
@@ -56,6 +59,7 @@ class Learned:
 
     estimate: GraphEstimate
     fit: Fit
+    penalty_share: float
     sample: Sample
     noise_share: FloatArray | None
     typical_errors: tuple[float, float] | None
@@ -80,7 +84,7 @@ def learn_graph(
     error_bars : bool
         Whether to estimate them, which takes one more pass over the rows.
     **settings
-        The fields of `Settings`: alpha, select, alphas, weights, scale, repair, penalize_diagonal, solver, tol,
+        The fields of `Settings`: alpha, select, alphas, weights, scale, repair, refit, penalize_diagonal, solver, tol,
         max_iter.
 
     Raises
@@ -93,8 +97,11 @@ def learn_graph(
     if fdr is not None and not 0.0 < fdr < 1.0:
         raise ParameterError("fdr", "between 0 and 1", fdr)
     opened = [bundles] if isinstance(bundles, Bundle) else list(bundles)
+    chosen = Settings(**settings)
+    if fdr is not None and not chosen.refit:
+        raise ParameterError("refit", "true with fdr: the edges it lists have no penalised estimate", chosen.refit)
     with few_threads(len(opened[0].release.columns)):
-        return _learn(opened, Settings(**settings), fdr, error_bars=error_bars)
+        return _learn(opened, chosen, fdr, error_bars=error_bars)
 
 
 def _learn(opened: Sequence[Bundle], chosen: Settings, fdr: float | None, *, error_bars: bool) -> Learned:
@@ -119,10 +126,16 @@ def _learn(opened: Sequence[Bundle], chosen: Settings, fdr: float | None, *, err
             if fdr is not None:
                 raise
             notes.append(f"there are no error bars: {error}")
+    precision, share = fit.precision, fit.share
+    if fdr is not None and inference is not None:
+        precision, said = _refit_found(fit, inference, fdr, chosen)
+        share, notes = 0.0, notes + said
+    notes += _describe_share(share, chosen)
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
-        GraphEstimate(fit.evidence.columns, fit.precision, fit.evidence.covariance, inference, fdr),
+        GraphEstimate(fit.evidence.columns, precision, fit.evidence.covariance, inference, fdr),
         fit,
+        share,
         sample,
         _noise_share(sample),
         typical_errors(fit.evidence),
@@ -154,6 +167,31 @@ def _infer(sample: Sample, fit: Fit) -> tuple[EdgeInference, list[str]]:
             "usual penalty, and those of strong edges may be somewhat short"
         )
     return infer_edges(fit.evidence, started.precision, errors), doubts
+
+
+def _describe_share(share: float, settings: Settings) -> list[str]:
+    """Return what is to be said of weights that keep some of the penalty although they should not."""
+    if not settings.refit or share == 0.0:
+        return []
+    if share < 1.0:
+        return [
+            "the debiased covariance is so indefinite that the graph has no unpenalised fit: its weights keep "
+            f"{share:.0%} of the penalty, and are shrunk by it"
+        ]
+    return ["the graph could not be fitted without the penalty: its weights are the penalised estimate's, and shrunk"]
+
+
+def _refit_found(fit: Fit, inference: EdgeInference, fdr: float, settings: Settings) -> tuple[FloatArray, list[str]]:
+    """Return the unpenalised fit on the edges that were found; where there is none, what they were found by."""
+    found = inference.q_values <= fdr
+    fitted = fit_edges(fit, found, settings)
+    if fitted is not None:
+        return fitted, []
+    diagonal = np.where(np.diagonal(inference.estimate) > 0.0, inference.estimate.diagonal(), fit.precision.diagonal())
+    return np.where(found, inference.estimate, 0.0) + np.diag(diagonal), [
+        "the debiased covariance is so indefinite that the edges found have no unpenalised fit: precision.csv holds "
+        "their desparsified estimates"
+    ]
 
 
 def _noise_share(sample: Sample) -> FloatArray | None:

@@ -20,6 +20,7 @@ import numpy as np
 from dp_bundle.errors import NotConvergedError
 from dp_learn.evidence import Evidence
 from dp_learn.feasibility import smallest_solvable_alpha
+from dp_learn.graph_fit import fit_on_graph
 from dp_learn.linalg import FloatArray, is_positive_definite
 from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
@@ -31,7 +32,6 @@ __all__ = ["InferenceFit", "fit_for_inference", "inference_penalty"]
 
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
-_LEAST_SHARE = 0.01
 MISFIT = 0.2  # the share of pairs; on sparse graphs it is below a tenth
 LARGEST_SHARE = 0.3
 LARGEST_ERROR = 0.25  # of a diagonal entry of an inverse, relative to it: second-order errors are then small
@@ -110,7 +110,9 @@ def fit_for_inference(evidence: Evidence, *, solver: str = "auto") -> InferenceF
         raise NotConvergedError(
             f"the {solver} solver did not converge before edges could be tested: try the other solver", chosen
         )
-    precision, share = _refit(correlation, penalty, chosen, solver)
+    np.fill_diagonal(penalty, 0.0)
+    refitted = fit_on_graph(correlation, chosen.precision != 0.0, penalty, solver=solver, tol=_TOL)
+    precision, share = (refitted.precision, refitted.share) if refitted else (chosen.precision, 1.0)
     fitted = precision / np.outer(d, d)
     misfit = _misfit(evidence, fitted)
     if misfit > MISFIT and (inverse := _well_determined_inverse(evidence)) is not None:
@@ -140,22 +142,6 @@ def _well_determined_inverse(evidence: Evidence) -> FloatArray | None:
     inverse = np.asarray(np.linalg.inv(evidence.covariance), dtype=np.float64)
     error = np.sqrt(np.diagonal(form_variances(evidence, inverse)))
     return inverse if (error <= LARGEST_ERROR * np.diagonal(inverse)).all() else None
-
-
-def _refit(correlation: FloatArray, penalty: FloatArray, chosen: Solution, solver: str) -> tuple[FloatArray, float]:
-    """Return the fit on the chosen graph with the smallest share of the penalty that has one, and that share."""
-    outside = chosen.precision == 0.0
-    share = 0.0
-    while share < 1.0:
-        solution = _solve(correlation, np.where(outside, np.inf, share * penalty), solver)
-        if solution is not None and solution.converged:
-            return solution.precision, share
-        smallest = 0.0
-        if solution is None:
-            limits = np.where(outside, np.inf, penalty)
-            smallest = smallest_solvable_alpha(correlation, weights=limits, penalize_diagonal=False)
-        share = max(_MARGIN * smallest, 2.0 * share, _LEAST_SHARE)
-    return chosen.precision, 1.0
 
 
 def _solve(correlation: FloatArray, penalty: FloatArray, solver: str) -> Solution | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["describe_alternative", "describe_learned", "title_of"]
 
 _SHOWN_EDGES = 10
-_OF_PRECISION = " (of precision.csv; the tests have their own)"
+_OF_GRAPH = " (the tests have a fit of their own)"
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 
 
@@ -48,7 +48,7 @@ def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequenc
     lines += [f"  {sentence}" for sentence in (*_describe_definiteness(summary), *summary["notes"])]
     lines.append(
         f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
-        f"duality gap {summary['duality_gap']:.1e}{_OF_PRECISION if summary['fdr'] else ''}"
+        f"duality gap {summary['duality_gap']:.1e}{_OF_GRAPH if summary['fdr'] else ''}"
     )
     lines += _describe_edges(learned)
     written = "edges.csv, precision.csv, covariance.csv, graph.graphml, graph.png, summary.json"
@@ -119,21 +119,22 @@ def _describe_edges(learned: Learned) -> list[str]:
     found = f"  {len(edges)} of {possible} possible edges" + (f" at a false discovery rate of {fdr:g}" if fdr else "")
     if not len(edges):
         return [f"{found}{': none stands out from the noise' if fdr else ''}"]
-    if "ci_low" not in edges:
-        ranked = "the strongest"
-    elif fdr:
-        ranked = "the surest, without the penalty's shrinkage, with 95 % intervals"
-    else:
-        ranked = "the strongest; in brackets without the penalty's shrinkage, with 95 % intervals"
-    return [f"{found}; {ranked}:", *(_describe_edge(edge, fdr) for edge in edges.head(_SHOWN_EDGES).to_dict("records"))]
+    ranked = "the surest" if fdr else "the strongest"
+    shrunk = learned.penalty_share > 0.0
+    if shrunk:
+        ranked += ", shrunk by the penalty"
+    if "ci_low" in edges:
+        ranked += "; in brackets unshrunk, with 95 % intervals" if shrunk else ", with 95 % intervals"
+    shown = edges.head(_SHOWN_EDGES).to_dict("records")
+    return [f"{found}; {ranked}:", *(_describe_edge(edge, shrunk=shrunk) for edge in shown)]
 
 
-def _describe_edge(edge: dict[Any, Any], fdr: float | None) -> str:
+def _describe_edge(edge: dict[Any, Any], *, shrunk: bool) -> str:
     text = f"{edge['partial_correlation']:+.3f}"
     if "ci_low" in edge:
-        low, high, estimate = edge["ci_low"], edge["ci_high"], edge["desparsified"]
-        interval = f"{estimate:+.3f}, {low:+.3f} to {high:+.3f}" if high - low < 2.0 else "the noise hides how strong"
-        text = f"({interval})" if fdr else f"{text} ({interval})"
+        low, high = edge["ci_low"], edge["ci_high"]
+        interval = f"{low:+.3f} to {high:+.3f}" if high - low < 2.0 else "the noise hides how strong"
+        text += f" ({edge['desparsified']:+.3f}, {interval})" if shrunk and high - low < 2.0 else f" ({interval})"
     return f"    {text}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
 
 

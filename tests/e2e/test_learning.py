@@ -59,29 +59,43 @@ def test_every_rule_finds_the_chain_and_is_named(rule: str, chain: Path, command
 
 
 def test_false_discovery_rate_lists_the_edges_with_their_errors(chain: Path, command: Run, tmp_path: Path) -> None:
-    """--fdr finds the chain, prints intervals that hold the truth, and files carry p and q values."""
+    """--fdr finds the chain, with intervals that hold the truth, p and q values, and weights fitted on them."""
     learned = command("dp-learn", chain, "--fdr", "0.05", "--out", "found")
     table = pd.read_csv(tmp_path / "found" / "edges.csv")
 
     assert learned.returncode == 0, learned.stderr
-    assert "at a false discovery rate of 0.05; the surest, without the penalty's shrinkage" in learned.stdout
+    assert "at a false discovery rate of 0.05; the surest, with 95 % intervals" in learned.stdout
     assert edges_in(tmp_path / "found") >= EDGES
     assert (table["q_value"] <= 0.05).all()
+    assert (table["partial_correlation"] != 0).all()
     assert (table["ci_low"] <= table["desparsified"]).all()
     assert (table["desparsified"] <= table["ci_high"]).all()
     true = table[[(row.source, row.target) in EDGES for row in table.itertuples()]]
-    assert (np.abs(true["desparsified"] + 0.45) < 5 * true["standard_error"]).all()
+    for estimate in ("desparsified", "partial_correlation"):
+        assert (np.abs(true[estimate] + 0.45) < 5 * true["standard_error"]).all()
     assert "q_value" in next(iter(nx.read_graphml(tmp_path / "found" / "graph.graphml").edges(data=True)))[2]
 
 
-def test_sparse_estimate_has_error_bars_without_shrinkage(chain: Path, command: Run, tmp_path: Path) -> None:
-    """By default every edge of the sparse graph comes with the unshrunk estimate and its interval."""
-    learned = command("dp-learn", chain, "--alpha", "0.2")
-    table = pd.read_csv(tmp_path / "chain.graph" / "edges.csv")
+def test_weights_are_not_shrunk_unless_that_is_asked_for(chain: Path, command: Run, tmp_path: Path) -> None:
+    """All files hold the fit on the graph without the penalty; with --no-refit the penalised one, which is shrunk."""
+    learned = command("dp-learn", chain, "--alpha", "0.2", "--out", "refitted")
+    shrunk = command("dp-learn", chain, "--alpha", "0.2", "--no-refit", "--out", "shrunk")
+    files = [tmp_path / name / "edges.csv" for name in ("refitted", "shrunk")]
+    tables = [pd.read_csv(file).set_index(["source", "target"]) for file in files]
+    strong = [table.loc[sorted(EDGES), "partial_correlation"].to_numpy() for table in tables]
+    weights = nx.get_edge_attributes(nx.read_graphml(tmp_path / "refitted" / "graph.graphml"), "weight")
 
-    assert "in brackets without the penalty's shrinkage" in learned.stdout
-    assert (table["desparsified"].abs() > table["partial_correlation"].abs())[:5].all()
-    assert set(table) >= {"standard_error", "ci_low", "ci_high", "p_value", "q_value"}
+    assert "the strongest, with 95 % intervals" in learned.stdout
+    assert "the strongest, shrunk by the penalty; in brackets unshrunk, with 95 % intervals" in shrunk.stdout
+    np.testing.assert_allclose(strong[0], -0.45, atol=0.1)
+    assert (np.abs(strong[1]) < 0.35).all()
+    assert max(weights.values()) == pytest.approx(np.abs(strong[0]).max())
+    for name, table, share in (("refitted", tables[0], 0.0), ("shrunk", tables[1], 1.0)):
+        precision = pd.read_csv(tmp_path / name / "precision.csv", index_col=0)
+        assert [precision.loc[pair] for pair in table.index] == pytest.approx(list(table["precision"]))
+        assert json.loads((tmp_path / name / "summary.json").read_text())["penalty_share"] == share
+    assert set(tables[0]) >= {"desparsified", "standard_error", "ci_low", "ci_high", "p_value", "q_value"}
+    assert command("dp-learn", chain, "--fdr", "0.05", "--no-refit").returncode == 2
 
 
 @pytest.mark.parametrize("options", [["--weights", "noise"], ["--solver", "newton"], ["--solver", "admm"]])

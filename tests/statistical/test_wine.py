@@ -35,11 +35,11 @@ def wine_table() -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def learned_edges(path: Path, columns: list[str]) -> np.ndarray:
-    """Return the size of every partial correlation that is learned at that alpha; zero where a column is drowned."""
+    """Return the size of every partial correlation of the penalised estimate; zero where a column is drowned."""
     scores = pd.DataFrame(0.0, columns, columns)
     with open_bundle(path, allow_older=True) as bundle:
         try:
-            estimate = learn_graph(bundle, alpha=ALPHA, error_bars=False).estimate
+            estimate = learn_graph(bundle, alpha=ALPHA, error_bars=False, refit=False).estimate
         except DrownedColumnError:
             return scores.to_numpy()[np.triu_indices(len(columns), 1)]
     found = list(estimate.columns)

@@ -33,6 +33,7 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
         self.precision_ = fit.precision
         self.covariance_ = np.linalg.inv(fit.precision)
         self.edges_ = GraphEstimate(rows.columns, fit.precision, fit.evidence.covariance).edges()
+        self.penalty_share_ = fit.share
         self.alpha_ = fit.solution.alpha
         self.duality_gap_ = fit.solution.duality_gap
         self.n_iter_ = fit.solution.n_iter
@@ -62,6 +63,9 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
         The scale that the penalty works on.
     repair : {"none", "maxnorm", "clip", "shrink"}
         What to do with an indefinite matrix before solving.
+    refit : bool
+        Whether the precision matrix is fitted again on the graph without the penalty, which shrinks it: as `dp-learn`
+        does, and scikit-learn's GraphicalLasso does not.
     penalize_diagonal, solver, tol, max_iter
         As in `graphical_lasso`.
 
@@ -69,6 +73,9 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
     ----------
     precision_, covariance_ : ndarray of shape (n_features, n_features)
         The estimate, and its inverse, in data units.
+    penalty_share_ : float
+        Which share of the penalty the estimate keeps: 1 unless it is fitted again, and then 0 wherever an unpenalised
+        fit exists.
     location_ : ndarray of shape (n_features,)
         The column means.
     edges_ : DataFrame
@@ -102,6 +109,7 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
         weights: str | npt.ArrayLike = "equal",
         scale: str = "correlation",
         repair: str = "none",
+        refit: bool = False,
         penalize_diagonal: bool = True,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -112,6 +120,7 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
         self.weights = weights
         self.scale = scale
         self.repair = repair
+        self.refit = refit
         self.penalize_diagonal = penalize_diagonal
         self.solver = solver
         self.tol = tol
@@ -142,7 +151,7 @@ class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
         criterion, or the stability of the graph over subsamples.
     cv : int
         The number of folds.
-    noise_variance, weights, scale, repair, penalize_diagonal, solver, tol, max_iter
+    noise_variance, weights, scale, repair, refit, penalize_diagonal, solver, tol, max_iter
         As in `DebiasedGraphicalLasso`.
 
     Attributes
@@ -165,6 +174,7 @@ class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
         weights: str | npt.ArrayLike = "equal",
         scale: str = "correlation",
         repair: str = "none",
+        refit: bool = False,
         penalize_diagonal: bool = True,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -177,6 +187,7 @@ class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
         self.weights = weights
         self.scale = scale
         self.repair = repair
+        self.refit = refit
         self.penalize_diagonal = penalize_diagonal
         self.solver = solver
         self.tol = tol
@@ -196,6 +207,7 @@ def _settings(estimator: Any, **choice: Any) -> Settings:
         weights=weights if isinstance(weights, str) else np.asarray(weights, dtype=float),
         scale=estimator.scale,
         repair=estimator.repair,
+        refit=estimator.refit,
         penalize_diagonal=estimator.penalize_diagonal,
         solver=estimator.solver,
         tol=estimator.tol,

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
+from dp_learn.graph_fit import solve_on_graph
 from dp_learn.linalg import FloatArray, is_positive_definite
 from dp_learn.max_norm import nearest_psd_max_norm
-from dp_learn.problem import make_problem
 from dp_learn.selection.path import PATH_MAX_ITER, PATH_TOL, Selection, check_alphas, check_patience, choose, solve_path
 from dp_learn.solution import Solution
-from dp_learn.solvers import solve
 
 __all__ = ["select_ebic"]
 
@@ -127,7 +126,7 @@ def _definite(matrix: FloatArray) -> FloatArray:
 
 def _likelihood_of_graph(matrix: FloatArray, solution: Solution, solver: str) -> float:
     """Return ``logdet Theta - <S, Theta>`` at its largest over the precision matrices with these edges, or NaN."""
-    weights = np.where(solution.precision != 0.0, 0.0, np.inf)
-    problem = make_problem(matrix, 1.0, weights=weights)
-    fitted = solve(problem, solver=solver, tol=PATH_TOL, max_iter=PATH_MAX_ITER, start=solution)
+    fitted = solve_on_graph(
+        matrix, solution.precision != 0.0, solver=solver, tol=PATH_TOL, max_iter=PATH_MAX_ITER, start=solution
+    )
     return -fitted.objective if fitted is not None and fitted.converged else math.nan

@@ -105,7 +105,9 @@ def test_bundle_is_read_with_its_own_noise(bundle: Receipt) -> None:
     """Fitting a bundle gives what the command's pipeline gives, and other columns are refused when scoring."""
     with open_bundle(bundle.path) as opened:
         learned = learn_graph(opened, alpha=0.1)
-        fitted = DebiasedGraphicalLasso(0.1).fit(opened)
+        fitted = DebiasedGraphicalLasso(0.1, refit=True).fit(opened)
+        penalised = DebiasedGraphicalLasso(0.1).fit(opened)
+        unfitted = learn_graph(opened, alpha=0.1, refit=False)
         chosen = DebiasedGraphicalLassoCV(alphas=10).fit(opened)
         score = fitted.score(opened)
         with pytest.raises(ParameterError, match="noise_variance"):
@@ -114,6 +116,8 @@ def test_bundle_is_read_with_its_own_noise(bundle: Receipt) -> None:
             DebiasedGraphicalLasso(0.9).fit(noisy_wine()).score(opened)
 
     np.testing.assert_array_equal(fitted.precision_, learned.estimate.precision)
+    np.testing.assert_array_equal(penalised.precision_, unfitted.estimate.precision)
+    assert (fitted.penalty_share_, penalised.penalty_share_) == (0.0, 1.0)
     assert list(fitted.feature_names_in_) == ["height", "weight", "visits"]
     assert np.isfinite(score)
     assert chosen.alpha_ in chosen.selection_.alphas
