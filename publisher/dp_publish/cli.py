@@ -17,7 +17,9 @@ from dp_bundle.keys import DEFAULT_KEY, new_key_pair, private_key_path, public_k
 from dp_bundle.signing import load_private_key
 from dp_publish.calibration import calibrate
 from dp_publish.columns import choose_columns, require_bounds
-from dp_publish.forecast import EVEN_SPREAD
+from dp_publish.forecast import DEFAULT_SPREAD
+from dp_publish.forecast.refusal import refuse_pointless
+from dp_publish.forecast.row_count import count_rows
 from dp_publish.ledger import Ledger
 from dp_publish.moments_calibration import set_mechanism
 from dp_publish.options import PublishByDefault, release_options, strength_options
@@ -49,6 +51,7 @@ def cli() -> None:
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key's name, or a key file.")
 @click.option("--partition", help="The part of the rows that DATA is, disjoint from all others: a month, say.")
 @click.option("--out", type=DATA, help="Where the bundle goes; NAME.bundle.tar in this folder by default.")
+@click.option("--anyway", is_flag=True, help="Publish even what shows nothing, or shows a column as it is.")
 @json_option
 @quiet_option
 def publish_command(
@@ -57,13 +60,15 @@ def publish_command(
     key: str,
     partition: str | None,
     out: Path | None,
+    anyway: bool,
     as_json: bool,
     quiet: bool,
     **privacy: Any,
 ) -> None:
     """Publish DATA: a .parquet, .arrow, .feather or .csv file, or a folder of Parquet files.
 
-    Without a policy, one row is protected at mu = 1, and bounds are found privately.
+    Without a policy, one row is protected at mu = 1, and bounds are found privately. A release that would show
+    nothing, by the forecast of dp-publish plan, or that would show a column of whole numbers as it is, is refused.
 
     \b
     Example:
@@ -72,9 +77,12 @@ def publish_command(
     """
     own = policy_path(data)
     policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
-    kinds, _ = choose_columns(open_table(data), policy)  # refuses what cannot be published before a key is made for it
+    table = open_table(data)
+    kinds, _ = choose_columns(table, policy)  # refuses what cannot be published before a key is made for it
     if policy.privacy.release == "covariance":
         set_mechanism(policy, kinds, lambda: 1)  # likewise
+    if not anyway:
+        refuse_pointless(policy, kinds, table.types, lambda: count_rows(data))
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     show = _show_progress if sys.stderr.isatty() and not quiet else None
@@ -114,9 +122,9 @@ def policy_command(data: Path, out: Path | None, quiet: bool) -> None:
 @click.option(
     "--spread",
     type=float,
-    default=EVEN_SPREAD,
-    show_default="0.289, values spread evenly",
-    help="Assumed standard deviation of a column, as a share of the width of its bounds.",
+    default=DEFAULT_SPREAD,
+    show_default=True,
+    help="Assumed standard deviation over the width of the bounds, where the policy has no spread for a column.",
 )
 @click.option("--picture", type=DATA, help="Draw the forecast to this .png file as well.")
 @json_option
@@ -132,7 +140,7 @@ def plan_command(
 ) -> None:
     """Forecast what each strength would leave visible of DATA; spends nothing and reads no value.
 
-    Only the number of rows and the policy's bounds are used. The policy may leave the strength open.
+    Only the number of rows and the policy's bounds are used. The policy may leave strength and bounds open.
 
     \b
     Example:
@@ -183,7 +191,6 @@ def audit_command(
         describe_audit,
         describe_findings,
     )
-    from dp_publish.forecast.plan import count_rows
 
     own = policy_path(data)
     policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)

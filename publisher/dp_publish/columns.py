@@ -22,16 +22,20 @@ _MAX_NAME = 1_000  # characters; what a manifest takes
 
 
 def choose_columns(
-    table: Table, policy: Policy, withheld: Collection[str] = ()
+    table: Table, policy: Policy, withheld: Collection[str] = (), *, without_bounds: bool = False
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the columns to publish, each with its kind, and the names of those left out.
 
     Parameters
     ----------
     table : Table
+        Its columns' names and declared types.
     policy : Policy
+        What holds for them.
     withheld : collection of str
         Columns that are never published: those that were the unit of privacy of an earlier release.
+    without_bounds : bool
+        Whether a covariance release may lack bounds, as it may as long as it is only planned.
 
     Raises
     ------
@@ -59,7 +63,7 @@ def choose_columns(
             kinds[name] = entry.kind
         else:
             kinds[name] = whole if declared is ColumnType.INTEGER else "continuous"
-    _require_publishable(policy, kinds, left_out)
+    _require_publishable(policy, kinds, left_out, without_bounds=without_bounds)
     return kinds, tuple(left_out)
 
 
@@ -86,7 +90,7 @@ def require_bounds(policy: Policy, kinds: dict[str, str]) -> None:
         )
 
 
-def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str]) -> None:
+def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str], *, without_bounds: bool) -> None:
     bounded = [name for name in left_out if policy.column(name).bounds is not None]
     if bounded:
         raise PolicyError(f"the policy gives bounds to columns that are not published: {listed(bounded)}")
@@ -105,7 +109,8 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
     if policy.privacy.release == "covariance":
         if CONSTANT_LABEL in kinds:
             raise PolicyError(f"a column is called {CONSTANT_LABEL}, as the constant of a covariance is: rename it")
-        require_bounds(policy, kinds)
+        if not without_bounds:
+            require_bounds(policy, kinds)
         return
     if policy.privacy.sigma is not None:
         require_bounds(policy, kinds)

@@ -137,12 +137,14 @@ class ColumnPolicy(_Model):
 
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
     `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`.
+    `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
     """
 
     bounds: tuple[Finite, Finite] | None = None
     weight: Annotated[float, Field(ge=1e-9, le=1e9, strict=True)] = 1.0
     center: Finite = 0.0
     scale: Positive = 1.0
+    spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = None
     kind: Literal["continuous", "integer"] | None = None
     unit: Text = ""
     description: Text = ""

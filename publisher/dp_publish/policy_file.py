@@ -100,6 +100,7 @@ def policy_template(source: str, default_name: str, types: dict[str, ColumnType]
             lines.append(f"kind = {declared}")
         lines += [
             "# bounds = [low, high]",
+            "# spread = ...   # expected standard deviation over (high - low), for forecasts alone",
             'unit = ""',
             'description = ""',
             'missing = "refuse"   # or "midpoint", or "drop" to leave out rows without a value',

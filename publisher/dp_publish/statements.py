@@ -6,13 +6,14 @@ import dataclasses
 import math
 from typing import Any
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Cumulative, SecondMoments
 from dp_bundle.quoting import quote_name
 from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, describe_total, round_up
-from dp_publish.forecast import EVEN_SPREAD, forecast
-from dp_publish.forecast.detection import moments_error, scaled_variance, smallest_seen
+from dp_publish.forecast import forecast
+from dp_publish.forecast.assumptions import describe_spread, median_spread
+from dp_publish.forecast.detection import covariance_variance, moments_error, scaled_variance, smallest_seen
+from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.ledger import Ledger
 from dp_publish.policy import Policy, listed
 from dp_publish.release import Receipt
@@ -82,48 +83,47 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
     """Say what the release is good for, and whether a column goes out as it is; from bounds and noise alone."""
     release = receipt.release
     if release.second_moments is not None:
-        return _covariance_verdict(release.n_rows, len(release.columns), release.second_moments)
-    still = [column.name for column in release.columns if _share_unchanged(column) > _HARDLY_CHANGED]
+        names = [column.name for column in release.columns]
+        return _covariance_verdict(release.n_rows, names, policy, release.second_moments)
+    still = [
+        column.name
+        for column in release.columns
+        if column.kind == "integer" and share_unchanged(column) > _HARDLY_CHANGED
+    ]
     lines = [f"hardly changed by noise this small: {listed(still)}"] if still else []
     if release.guarantee is None:
         return lines
     kinds = {column.name: column.kind for column in release.columns}
-    entries = {name: policy.column(name) for name in kinds}
-    found = {column.name: column.bounds for column in release.columns if column.bounds is not None}
-    known = {name: entry.model_copy(update={"bounds": found.get(name)}) for name, entry in entries.items()}
     try:
-        declared = policy.model_copy(update={"columns": known})
-        seen = forecast(release.n_rows, declared, kinds, [policy.privacy], with_epsilon=False)[0].seen_in_rows
+        row = forecast(release.n_rows, policy, kinds, [policy.privacy], with_epsilon=False)[0]
     except (PolicyError, PrivacyError):  # a strength at the edge of what can be released
         return lines
-    if seen is None:
-        return [*lines, "forecast: even if values fill their bounds, the noise drowns these rows (see dp-publish plan)"]
-    shown = f"partial correlations from about {seen:.2g} on can be seen"
-    return [*lines, f"forecast: if values fill their bounds evenly, {shown} (see dp-publish plan)"]
+    assumed = describe_spread(policy, kinds)
+    if row.seen_in_rows is None:
+        shown = f"nothing can be seen, as {why_hidden(release.n_rows, len(kinds), row, 'rows')}"
+    else:
+        shown = f"partial correlations from about {row.seen_in_rows:.2g} on can be seen"
+    return [*lines, f"forecast: if {assumed}, {shown} (see dp-publish plan)"]
 
 
-def _covariance_verdict(n_rows: int, n_features: int, moments: SecondMoments) -> list[str]:
+def _covariance_verdict(n_rows: int, names: list[str], policy: Policy, moments: SecondMoments) -> list[str]:
     """Say what a covariance release is good for, from bounds and noise alone."""
-    scaled = scaled_variance(EVEN_SPREAD, moments.radius, n_features)
+    assumed = f"forecast: if {describe_spread(policy, names)}"
+    ball = (moments.radius, len(names), moments.constant)
+    scaled = scaled_variance(median_spread(policy, names), moments.radius, len(names))
     if moments.off_diagonal_variance is None:
         lines = ["error bars: a reader gets none, as this mechanism's noise does not act entry by entry"]
         if moments.estimated_off_diagonal_error is not None:
-            error = moments_error(n_rows, moments.estimated_off_diagonal_error**2, scaled)
-            lines.append(f"forecast: if values fill their bounds evenly, a correlation is off by about {error:.2g}")
+            variance = covariance_variance(moments.estimated_off_diagonal_error**2, scaled, *ball)
+            error = moments_error(n_rows, variance, scaled)
+            lines.append(f"{assumed}, a correlation is off by about {error:.2g}")
         return lines
-    error = moments_error(n_rows, moments.off_diagonal_variance, scaled)
-    seen = smallest_seen(n_rows, n_features, error)
+    variance = covariance_variance(moments.off_diagonal_variance, scaled, *ball)
+    error = moments_error(n_rows, variance, scaled)
+    seen = smallest_seen(n_rows, len(names), error)
     shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
     fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
-    return [f"forecast: if values fill their bounds evenly, {fact} (see dp-publish plan)"]
-
-
-def _share_unchanged(column: Column) -> float:
-    """Return the share of values that discrete noise leaves as they are: 1 / sum_k exp(-k^2 / (2 sigma^2))."""
-    if column.kind == "continuous" or column.cell_noise.sigma > 10:
-        return 0.0
-    steps = range(1, math.ceil(13 * column.cell_noise.sigma) + 1)
-    return 1 / (1 + 2 * math.fsum(math.exp(-0.5 * (k / column.cell_noise.sigma) ** 2) for k in steps))
+    return [f"{assumed}, {fact} (see dp-publish plan)"]
 
 
 def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:

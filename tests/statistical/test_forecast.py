@@ -9,7 +9,7 @@ from scipy import stats
 from dp_bundle.errors import NoSolutionError
 from dp_learn import graphical_lasso
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.forecast import EVEN_SPREAD, ForecastRow, forecast
+from dp_publish.forecast import ForecastRow, forecast
 from dp_publish.policy import ColumnPolicy, Policy, Privacy
 
 SHAPES = {"178 x 13": (178, 13), "7466 x 11": (7466, 11)}
@@ -19,6 +19,7 @@ FROM_MOMENTS = [("178 x 13", 4.0), ("178 x 13", 5.0), ("178 x 13", 20.0)]
 FROM_MOMENTS += [("7466 x 11", 0.05), ("7466 x 11", 0.1), ("7466 x 11", 1.0)]
 FACTORS = (0.55, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
 WIDTH = 10.0
+EVEN_SPREAD = np.sqrt(1 / 12)  # of values spread evenly within their bounds
 
 
 def forecast_at(shape: str, mu: float, unit: str = "row") -> ForecastRow:
@@ -27,7 +28,7 @@ def forecast_at(shape: str, mu: float, unit: str = "row") -> ForecastRow:
     columns = {f"c{index}": ColumnPolicy(bounds=(-WIDTH / 2, WIDTH / 2)) for index in range(n_features)}
     strength = Privacy(unit=unit, mu=mu)
     policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strength, "columns": columns})
-    return forecast(n_rows, policy, dict.fromkeys(columns, "continuous"), [strength])[0]
+    return forecast(n_rows, policy, dict.fromkeys(columns, "continuous"), [strength], spread=EVEN_SPREAD)[0]
 
 
 def clean_rows(n_rows: int, n_features: int, rho: float, rng: np.random.Generator) -> np.ndarray:

@@ -3,19 +3,22 @@
 The forecast knows the number of rows, the declared bounds and the policy, and no value. Three assumptions stand in for
 the values, and whoever shows a forecast shows them:
 
-* the standard deviation of a column is `spread` times its width, by default that of values spread evenly;
+* a column's standard deviation is a share of its width: the policy's `spread`, or else one for all (`assumptions`);
 * columns are related in pairs: p/2 edges, one in p - 1 of all p(p-1)/2 possible ones, of equal partial correlation rho
   (a denser graph, or unequal edges, needs more);
-* the second moments are taken about the middle of the bounds, where the columns have their means.
+* means lie off the middle of the bounds, by the root of half the largest square that the spread allows.
 
 From which error which partial correlation is seen is in `detection`.
 
 **Release of second moments.** The mechanism's variance v of an entry beside the diagonal, in units of scaled columns,
 is that of the release (`moments_calibration`): the policy's own mechanism, or else Gaussian noise at the same mu. A
 column's scaled variance s is ``4 spread^2``, or ``R^2 / p`` where clipping rows to a radius R leaves less, so that a
-correlation near zero has the variance ``1 / n + v / (s n)^2``; tau^2 / 2 in `detection` is its second part. The noise
-on the means, squared, is left out. A cell is protected as its row is. Mechanisms whose noise has no variance of its own
+correlation near zero has the variance ``1 / n + v' / (s n)^2``, v' being v and its part in the means; tau^2 / 2 in
+`detection` is its second part. A cell is protected as its row is. Mechanisms whose noise has no variance of its own
 are forecast as laplace.
+
+**Bounds that the policy leaves out.** A release of rows finds them privately, and the forecast has that search paid.
+Second moments are forecast for bounds yet to be declared.
 """
 
 from __future__ import annotations
@@ -25,20 +28,31 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dp_bundle.claims import release_mu
 from dp_bundle.columns import Column
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.accounting import epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
-from dp_publish.calibration import calibrate
 from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
-from dp_publish.forecast.detection import moments_error, rows_needed, scaled_variance, smallest_seen
+from dp_publish.forecast.assumptions import (
+    DEFAULT_SPREAD,
+    assumed_spreads,
+    calibrate_assumed,
+    check_spread,
+    fill_bounds,
+)
+from dp_publish.forecast.detection import (
+    covariance_variance,
+    moments_error,
+    rows_needed,
+    scaled_variance,
+    smallest_seen,
+)
 from dp_publish.moments_calibration import MechanismSetting, entry_variance, mu_of_rows, set_mechanism
 from dp_publish.policy import EntityUnit, Policy, Privacy
 from dp_publish.privacy_curve import Loss, epsilon_of_unit
 
 __all__ = [
+    "DEFAULT_SPREAD",
     "DELTA",
-    "EVEN_SPREAD",
     "GRID",
     "TARGETS",
     "ForecastRow",
@@ -47,9 +61,7 @@ __all__ = [
 
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
-EVEN_SPREAD = math.sqrt(1 / 12)  # standard deviation over width of values spread evenly within their bounds
 DELTA = 1e-6
-LEAST_SPREAD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,8 @@ class ForecastRow:
     mu, epsilon, delta : float
         The guarantee for one unit of privacy, as mu (sqrt(2 rho) where noise is discrete) and as (epsilon, delta).
     sigma : dict of str to float
-        Each column's noise in a row release, as a standard deviation in data units.
+        Each column's noise in a row release, as a standard deviation in data units; without those whose bounds, and
+        so their units, are not known yet.
     sigma_over_width : float
         The same relative to the width of the bounds; the median over columns.
     noise_to_signal : float
@@ -71,6 +84,8 @@ class ForecastRow:
     seen_in_rows, seen_in_moments : float or None
         The smallest partial correlation that is detected, between two median columns, from a release of rows and from
         one of second moments only; None if there is none below 1.
+    clearest_in_rows, clearest_in_moments : float or None
+        The same between the two columns that stand out most from their noise.
     rows_needed, rows_needed_for_moments : dict of float to int
         How many rows it takes to detect a partial correlation of that size.
     """
@@ -85,6 +100,8 @@ class ForecastRow:
     error_in_moments: float
     seen_in_rows: float | None
     seen_in_moments: float | None
+    clearest_in_rows: float | None
+    clearest_in_moments: float | None
     rows_needed: Mapping[float, int]
     rows_needed_for_moments: Mapping[float, int]
 
@@ -95,7 +112,7 @@ def forecast(
     kinds: Mapping[str, str],
     strengths: Sequence[Privacy],
     *,
-    spread: float = EVEN_SPREAD,
+    spread: float = DEFAULT_SPREAD,
     with_epsilon: bool = True,
 ) -> list[ForecastRow]:
     """Return what each strength would leave visible; no value is read and nothing is spent.
@@ -105,13 +122,13 @@ def forecast(
     n_rows : int
         Number of rows, at least 1.
     policy : Policy
-        The bounds of every published column; its own strength is not used.
+        Bounds and spreads; its own strength is not used.
     kinds : mapping of str to str
         The published columns and their kinds, "continuous" or "integer", as `choose_columns` gives them.
     strengths : sequence of Privacy
         Unit and strength, one for each row of the forecast; not by snr_db, which needs the values.
     spread : float
-        Assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5.
+        Assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives none.
     with_epsilon : bool
         Whether to compute epsilon, which takes a while for discrete noise; nan if not.
 
@@ -124,10 +141,7 @@ def forecast(
     """
     if n_rows < 1:
         raise ParameterError("n_rows", "at least 1", n_rows)
-    if not LEAST_SPREAD <= spread <= 0.5:
-        raise ParameterError(
-            "spread", f"from {LEAST_SPREAD:g} to 0.5, as no standard deviation exceeds half the width", spread
-        )
+    check_spread(spread)
     return [_forecast_one(n_rows, policy, kinds, strength, spread, with_epsilon) for strength in strengths]
 
 
@@ -136,34 +150,46 @@ def _forecast_one(
 ) -> ForecastRow:
     if strength.snr_db is not None:
         raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
-    setting = _moments_setting(n_rows, policy, kinds, strength)
+    setting = _moments_setting(n_rows, fill_bounds(policy, kinds), kinds, strength)
     if setting is not None:  # beside it, rows at the same mu
         strength = Privacy(unit=strength.unit, mu=mu_of_rows(setting, setting.max_rows))
-    columns = calibrate(policy.model_copy(update={"privacy": strength}), kinds)
+    columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
     max_rows = strength.unit.max_rows if isinstance(strength.unit, EntityUnit) else 1
-    mu = release_mu(strength.unit_name, columns, max_rows)
     if setting is None:
         setting = _gaussian_setting(len(columns), max_rows, mu)
+
+    spreads = assumed_spreads(policy, kinds, spread)
     widths = {column.name: _width(column, len(columns)) for column in columns}
-    ratio = statistics.median(column.cell_noise.variance / (spread * widths[column.name]) ** 2 for column in columns)
-    variance = entry_variance(setting) or math.inf
-    scaled = scaled_variance(spread, setting.scaling.radius, setting.scaling.n_features)
-    moment_noise = math.sqrt(variance) / scaled
-    row_error, error = (1 + ratio) / math.sqrt(n_rows), moments_error(n_rows, variance, scaled)
-    n_columns = len(columns)
+    deviations = {name: spreads[name] * width for name, width in widths.items()}
+    ratios = sorted(column.cell_noise.variance / deviations[column.name] ** 2 for column in columns)
+    radius, n_scaled = setting.scaling.radius, setting.scaling.n_features
+    ball = (radius, n_scaled, setting.scaling.constant)
+    scaled = sorted((scaled_variance(spreads[name], radius, n_scaled) for name in kinds), reverse=True)
+
+    ratio, typical = statistics.median(ratios), statistics.median(scaled)
+    clearest = math.sqrt(scaled[0] * scaled[min(1, len(scaled) - 1)])
+    entry = entry_variance(setting) or math.inf
+    variance = covariance_variance(entry, typical, *ball)
+    row_error = (1 + ratio) / math.sqrt(n_rows)
+    moment_error = moments_error(n_rows, variance, typical)
+    least_row_error = math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)]) / n_rows)
+    least_moment_error = moments_error(n_rows, covariance_variance(entry, clearest, *ball), clearest)
+    p = len(columns)
     return ForecastRow(
         mu=mu,
         epsilon=_epsilon(strength.unit_name, columns, max_rows, mu, setting) if with_epsilon else math.nan,
         delta=DELTA,
-        sigma={column.name: column.cell_noise.sigma for column in columns},
+        sigma={column.name: column.cell_noise.sigma for column in columns if _has_units(column)},
         sigma_over_width=statistics.median(column.cell_noise.sigma / widths[column.name] for column in columns),
         noise_to_signal=ratio,
         error_in_rows=row_error,
-        error_in_moments=error,
-        seen_in_rows=smallest_seen(n_rows, n_columns, row_error),
-        seen_in_moments=smallest_seen(n_rows, n_columns, error),
-        rows_needed=_needed(n_columns, (1 + ratio) ** 2, 0.0),
-        rows_needed_for_moments=_needed(n_columns, 1.0, moment_noise),
+        error_in_moments=moment_error,
+        seen_in_rows=smallest_seen(n_rows, p, row_error),
+        seen_in_moments=smallest_seen(n_rows, p, moment_error),
+        clearest_in_rows=smallest_seen(n_rows, p, least_row_error),
+        clearest_in_moments=smallest_seen(n_rows, p, least_moment_error),
+        rows_needed=_needed(p, (1 + ratio) ** 2, 0.0),
+        rows_needed_for_moments=_needed(p, 1.0, math.sqrt(variance) / typical),
     )
 
 
@@ -199,6 +225,10 @@ def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, set
         for column in columns
     ]
     return epsilon_of_unit(unit, losses, DELTA, max_rows)
+
+
+def _has_units(column: Column) -> bool:
+    return column.bounds_obtained != "private-histogram"  # whose bounds only stand for what will be found
 
 
 def _width(column: Column, n_features: int) -> float:

@@ -31,7 +31,16 @@ import math
 
 from scipy import special
 
-__all__ = ["FDR", "POWER", "moments_error", "rows_needed", "scaled_variance", "smallest_seen"]
+__all__ = [
+    "FDR",
+    "POWER",
+    "covariance_variance",
+    "is_clear",
+    "moments_error",
+    "rows_needed",
+    "scaled_variance",
+    "smallest_seen",
+]
 
 POWER = 0.8
 FDR = 0.05
@@ -43,25 +52,52 @@ def scaled_variance(spread: float, radius: float, n_features: int) -> float:
     return min(4 * spread**2, radius**2 / n_features)
 
 
-def moments_error(n_rows: int, off_diagonal_variance: float, scaled: float) -> float:
+def covariance_variance(
+    off_diagonal_variance: float, scaled: float, radius: float, n_features: int, constant: float
+) -> float:
+    """Return the noise's variance on n times a covariance of scaled columns, from that on their sum of products.
+
+    With means m_i and m_j, and the noise v on every sum, over the constant c in those of the columns themselves, it is
+    ``v (1 + (m_i^2 + m_j^2) / c^2)`` to first order. Rows within the radius R leave a column of variance s a mean of at
+    most ``m^2 = R^2 / p - s``, of which half is assumed.
+
+    Parameters
+    ----------
+    off_diagonal_variance : float
+        v.
+    scaled : float
+        The variance of a scaled column; see `scaled_variance`.
+    radius, n_features, constant : float
+        R, p and c; c is 0 where means are not released, and taken to be 0.
+    """
+    means = max(0.0, min(1.0, radius**2 / n_features) - scaled)
+    return off_diagonal_variance * (1 + means / constant**2) if constant else off_diagonal_variance
+
+
+def moments_error(n_rows: int, variance: float, scaled: float) -> float:
     """Return the standard error of a correlation near zero from a covariance release.
 
     Parameters
     ----------
     n_rows : int
         Number of rows.
-    off_diagonal_variance : float
-        The noise's, on the sum of products of scaled columns.
+    variance : float
+        The noise's; see `covariance_variance`.
     scaled : float
         The variance of a scaled column; see `scaled_variance`.
     """
-    return math.sqrt(1 / n_rows + off_diagonal_variance / (scaled * n_rows) ** 2)
+    return math.sqrt(1 / n_rows + variance / (scaled * n_rows) ** 2)
+
+
+def is_clear(error: float) -> bool:
+    """Return whether a column stands clear of its noise where a correlation has this standard error."""
+    return 2 * (error * _CLEAR) ** 2 <= 1
 
 
 def smallest_seen(n_rows: int, n_features: int, error: float) -> float | None:
     """Return the smallest partial correlation that is seen where a correlation has this standard error, if any is."""
     z, variance = _standard_errors_needed(n_features), error**2
-    if n_rows <= z * z or 2 * variance * _CLEAR**2 > 1:
+    if n_rows <= z * z or not is_clear(error):
         return None
     rho = z * math.sqrt(variance / (1 - z * z / n_rows))
     return rho if rho < 1 else None

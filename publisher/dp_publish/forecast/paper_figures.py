@@ -96,7 +96,7 @@ def largest_figures(
         if bounds is None:
             continue
         width = bounds[1] - bounds[0]
-        deviation = spread * width
+        deviation = (policy.column(name).spread or spread) * width
         figures = paper_figures(n_rows, width, sigma[name], mean_square=deviation**2, smallest=deviation)
         label, value = (
             ("theorem_4_4", figures.theorem_4_4) if kind == "integer" else ("theorem_4_1", figures.theorem_4_1)

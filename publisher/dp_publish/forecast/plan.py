@@ -11,20 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.dataset as pads
-
-from dp_bundle.errors import DataError, ParameterError, PrivacyError, SchemaError
-from dp_publish.columns import choose_columns, require_bounds
+from dp_bundle.errors import DataError, ParameterError, PrivacyError
+from dp_publish.columns import choose_columns
 from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
-from dp_publish.forecast import EVEN_SPREAD, GRID, ForecastRow, forecast
+from dp_publish.forecast import DEFAULT_SPREAD, GRID, ForecastRow, forecast
+from dp_publish.forecast.assumptions import describe_spread, fill_bounds
 from dp_publish.forecast.paper_figures import largest_figures
+from dp_publish.forecast.row_count import count_rows
 from dp_publish.moments_calibration import set_mechanism
-from dp_publish.policy import Policy, Privacy
+from dp_publish.policy import Policy, Privacy, listed
 from dp_publish.policy_file import load_policy, policy_path
 from dp_publish.table import open_table
 
-__all__ = ["Plan", "count_rows", "make_plan"]
+__all__ = ["Plan", "make_plan"]
 
 _STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
 _NOT_BY_MU = ("wishart", "sulq")
@@ -50,7 +49,9 @@ class Plan:
     mechanism : str or None
         The mechanism of a covariance release; "auto" only where the policy's own strength would be refused.
     spread : float
-        The assumed standard deviation of a column as a share of its width.
+        The assumed standard deviation of a column as a share of its width, where the policy gives none.
+    assumed : str
+        What is assumed of the columns' standard deviations, as a phrase.
     rows : list of ForecastRow
         The forecast by increasing mu, the policy's own strength among them.
     curve : list of ForecastRow
@@ -72,6 +73,7 @@ class Plan:
     release: str
     mechanism: str | None
     spread: float
+    assumed: str
     rows: list[ForecastRow]
     curve: list[ForecastRow]
     own: ForecastRow | None
@@ -91,7 +93,7 @@ def make_plan(
     default_name: str,
     overrides: dict[str, Any] | None = None,
     *,
-    spread: float = EVEN_SPREAD,
+    spread: float = DEFAULT_SPREAD,
 ) -> Plan:
     """Forecast what a release of a table would leave visible; nothing is spent, and no value is read.
 
@@ -100,13 +102,15 @@ def make_plan(
     data : Path
         A table that `open_table` reads.
     policy_file : Path or None
-        The policy; the one beside the data by default. It needs bounds; a strength left open is mu = 1.
+        The policy; the one beside the data by default. A strength left open is mu = 1; bounds left open are forecast as
+        if they were found privately, or, of a covariance release, declared later.
     default_name : str
         The dataset's name if the policy gives none.
     overrides : dict, optional
         Entries of the privacy section that replace the policy's, as for `load_policy`.
     spread : float
-        The assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5.
+        The assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives
+        none.
 
     Raises
     ------
@@ -116,10 +120,9 @@ def make_plan(
     table = open_table(data)
     beside = policy_path(data)
     policy = load_policy(policy_file or (beside if beside.is_file() else None), default_name, overrides or {})
-    kinds, _ = choose_columns(table, policy)
-    require_bounds(policy, kinds)
+    kinds, _ = choose_columns(table, policy, without_bounds=True)
     n_rows = _count_rows_of(data, policy)
-    notes, own = [], None
+    notes, own = _bounds_notes(policy, kinds), None
     if policy.privacy.snr_db is not None:
         notes.append("The policy's own strength, snr_db, would read the values: it is left out, and has no guarantee.")
     else:
@@ -129,7 +132,7 @@ def make_plan(
             notes.append(f"A release at the policy's own strength would be refused: {error}.")
     mechanism: str | None = policy.privacy.mechanism if policy.privacy.release == "covariance" else None
     if own is not None and mechanism is not None:
-        mechanism = set_mechanism(policy, kinds, lambda: n_rows).mechanism
+        mechanism = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows).mechanism
     rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
     if refused:
         mus = ", ".join(f"{mu:g}" for mu, _ in refused)
@@ -151,6 +154,7 @@ def make_plan(
         policy.privacy.release,
         mechanism,
         spread,
+        describe_spread(policy, kinds, spread),
         rows,
         fine,
         own,
@@ -158,32 +162,6 @@ def make_plan(
         notes,
         paper,
     )
-
-
-def count_rows(path: Path) -> int:
-    """Return a table's number of rows: from a Parquet or Arrow file's metadata, or the lines of a text file.
-
-    Raises
-    ------
-    SchemaError
-        The file cannot be read.
-    DataError
-        There are no rows.
-    """
-    suffix = path.suffix.lower()
-    try:
-        if suffix in (".csv", ".tsv"):
-            with path.open("rb") as file:
-                n_rows = sum(1 for line in file if line.strip()) - 1
-        else:
-            files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-            kind = "ipc" if suffix in (".arrow", ".feather", ".ipc") else "parquet"
-            n_rows = pads.dataset([str(file) for file in files], format=kind).count_rows()
-    except (pa.ArrowException, OSError) as error:
-        raise SchemaError(f"{path} cannot be read as a table: {error}") from error
-    if n_rows < 1:
-        raise DataError("the table has no rows to publish")
-    return int(n_rows)
 
 
 def _count_rows_of(data: Path, policy: Policy) -> int:
@@ -220,6 +198,18 @@ def _forecast_each(
                 raise
             refused.append((mu, str(error)))
     return rows, refused
+
+
+def _bounds_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
+    """Say what was taken for bounds that the policy leaves out."""
+    privacy = policy.privacy
+    missing = [name for name in kinds if policy.column(name).bounds is None]
+    if not missing or (privacy.l2_radius is not None and privacy.release == "rows"):
+        return []
+    if privacy.release == "covariance":
+        return [f"A covariance release needs declared bounds for {listed(missing)}; it is forecast as if they were."]
+    found = f"Bounds are found privately for {listed(missing)}, with {privacy.bounds_share:.0%} of rho"
+    return [f"{found}: declare them to spend it on data, and for second moments. sigma in data units is not known yet."]
 
 
 def _covariance_notes(mechanism: str, neighbours: str) -> list[str]:

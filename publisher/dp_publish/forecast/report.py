@@ -9,7 +9,9 @@ from typing import Any
 
 from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.forecast import DELTA, TARGETS, ForecastRow
+from dp_publish.forecast.detection import smallest_seen
 from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.refusal import why_hidden
 
 __all__ = ["describe_count", "describe_plan", "plan_document"]
 
@@ -33,8 +35,8 @@ def describe_plan(plan: Plan) -> str:
         "sigma / width: the noise's standard deviation over the width of a column's bounds; noise / signal: variances.",
         "Where columns differ, their median is shown.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimate that knows the noise.",
-        f"Assumed of the values: a standard deviation of {plan.spread:.3g} of the width (--spread), means in the",
-        "middle of the bounds, columns related in pairs. Narrower values, or more relations a column, need more rows.",
+        f"Assumed: {plan.assumed} (--spread, or spread in the policy), means",
+        "are off the middle of the bounds, columns related in pairs. Narrower values or more relations need more rows.",
         "",
         *_verdict(plan),
         *plan.notes,
@@ -121,21 +123,25 @@ def _verdict(plan: Plan) -> list[str]:
     if row.rows_needed[target] <= plan.n_rows:
         return [f"At mu = {row.mu:.4g}, rows would show partial correlations from {_seen(row.seen_in_rows)} on."]
     rows = "nothing" if row.seen_in_rows is None else f"partial correlations from {_seen(row.seen_in_rows)} on only"
+    why = why_hidden(plan.n_rows, len(plan.kinds), row, "rows")
     lines = [
-        f"At mu = {row.mu:.4g}, rows would show {rows}: {plan.unit}-level protection of these "
-        f"{len(plan.kinds)} columns",
-        f"needs more rows than there are, {describe_count(row.rows_needed[target])} to see {target:g} instead of "
-        f"{describe_count(plan.n_rows)}.",
+        f"At mu = {row.mu:.4g}, rows would show {rows}: {why}.",
+        f"It takes {describe_count(row.rows_needed[target])} rows to see {target:g}.",
     ]
     if row.seen_in_moments is None:
         needed = describe_count(row.rows_needed_for_moments[target])
-        lines.append(
-            f"A release of second moments only would still need {needed}: publish fewer columns, or less privacy."
-        )
+        lines.append(f"A release of second moments only would still need {needed}: {_remedy(plan)}.")
     else:
         seen = _seen(row.seen_in_moments)
         lines.append(f"A release of second moments only would show {seen} and above, at the same guarantee.")
     return lines
+
+
+def _remedy(plan: Plan) -> str:
+    p = len(plan.kinds)
+    if smallest_seen(plan.n_rows, p, plan.n_rows**-0.5) is None:
+        return "wait for more rows"
+    return "publish fewer columns, narrow their bounds, or protect them less"
 
 
 def _covariance_verdict(plan: Plan) -> list[str]:
@@ -159,7 +165,7 @@ def _covariance_verdict(plan: Plan) -> list[str]:
 
 def _paper_sentences(plan: Plan) -> list[str]:
     if not plan.paper:
-        return ["The paper's theorems do not speak of rows clipped to a ball."]
+        return ["The paper's theorems speak of columns with declared bounds only."]
     figures = " and ".join(
         f"mu = {value:.3g} by theorem {_THEOREMS[name]}" for name, value in sorted(plan.paper.items())
     )

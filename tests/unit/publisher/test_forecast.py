@@ -18,13 +18,14 @@ from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.accounting import epsilon_for_delta
 from dp_publish.calibration import account, calibrate, share_mu
 from dp_publish.covariance.second_moments import moments_of_batch
-from dp_publish.forecast import EVEN_SPREAD, GRID, ForecastRow, forecast
-from dp_publish.forecast.plan import count_rows
+from dp_publish.forecast import GRID, ForecastRow, forecast
+from dp_publish.forecast.row_count import count_rows
 from dp_publish.keystream import insecure_keystream
 from dp_publish.moments_calibration import draw_moments, mu_of_rows, set_mechanism
 from dp_publish.policy import ColumnPolicy, Policy, Privacy
 
 Run = Callable[..., object]
+EVEN_SPREAD = math.sqrt(1 / 12)  # of values spread evenly within their bounds
 PEOPLE = """
 [columns.height]
 bounds = [120, 220]
@@ -134,7 +135,9 @@ def test_moments_are_forecast_with_the_noise_of_a_release() -> None:
         setting = set_mechanism(policy, kinds, lambda: n_rows)
         drawn = draw_moments(setting, moments_of_batch(np.zeros((1, p)), setting.scaling), insecure_keystream(1))
         assert drawn.off_diagonal_variance is not None
-        noise = math.sqrt(drawn.off_diagonal_variance) / n_rows / (2 * spread) ** 2
+        scaled = (2 * spread) ** 2
+        means = 1 + (1 - scaled) / setting.scaling.constant**2
+        noise = math.sqrt(drawn.off_diagonal_variance * means) / n_rows / scaled
         assert row.error_in_moments == pytest.approx(math.hypot(noise, n_rows**-0.5), rel=1e-3)
         assert row.mu == pytest.approx(mu_of_rows(setting, 1), rel=1e-6)
     by_row, by_cell = forecast_one(500, p, mu=1.0), forecast_one(500, p, mu=1.0, unit="cell")
@@ -143,26 +146,27 @@ def test_moments_are_forecast_with_the_noise_of_a_release() -> None:
 
 
 def test_covariance_plan_shows_what_rows_would_not(tmp_path: Path, command: Run) -> None:
-    """For 178 rows of 13 columns at mu = 1, correlations have an error of 0.28 where those of noisy rows have 12."""
+    """For 178 rows of 13 columns at mu = 1, correlations have an error of 0.31 where those of noisy rows have 12."""
     names = [f"c{index}" for index in range(13)]
     pd.DataFrame(np.zeros((178, 13)), columns=names).to_parquet(tmp_path / "wine.parquet")
     bounds = "\n".join(f"[columns.{name}]\nbounds = [0, 1]" for name in names)
     (tmp_path / "wine.policy.toml").write_text(f'[privacy]\nmu = 1.0\nrelease = "covariance"\n{bounds}\n')
-    document = json.loads(command("dp-publish", "plan", "wine.parquet", "--json").stdout)
+    even = ("--spread", str(EVEN_SPREAD))
+    document = json.loads(command("dp-publish", "plan", "wine.parquet", *even, "--json").stdout)
     own = next(row for row in document["forecast"] if row["mu"] == pytest.approx(1.0))
-    text = command("dp-publish", "plan", "wine.parquet").stdout
+    text = command("dp-publish", "plan", "wine.parquet", *even).stdout
 
     assert document["release"] == "covariance"
-    assert own["error_in_moments"] == pytest.approx(0.28, abs=0.005)
+    assert own["error_in_moments"] == pytest.approx(0.31, abs=0.005)
     assert own["error_in_rows"] == pytest.approx(12, abs=0.5)
     assert own["rows_needed_for_moments"]["0.3"] < 1000 < 10**6 < own["rows_needed"]["0.3"]
-    assert "a correlation has a standard error of 0.28 in the covariance" in text
+    assert "a correlation has a standard error of 0.31 in the covariance" in text
     assert "and of 12 in a release of rows; chance alone makes it 0.075" in text
-    assert "takes 704 rows (there are 178)" in text
+    assert "takes 766 rows (there are 178)" in text
     weaker = command(
-        "dp-publish", "plan", "wine.parquet", "--mechanism", "laplace", "--neighbours", "add-remove"
+        "dp-publish", "plan", "wine.parquet", *even, "--mechanism", "laplace", "--neighbours", "add-remove"
     ).stdout
-    assert "a correlation has a standard error of 3.5" in weaker
+    assert "a correlation has a standard error of 3.8" in weaker
 
 
 @pytest.mark.parametrize(
@@ -225,7 +229,7 @@ def test_more_protection_never_shows_more() -> None:
 def test_a_hundred_million_rows_are_forecast_at_once() -> None:
     """The forecast takes no longer for more rows, and sees what few rows hide."""
     start = time.perf_counter()
-    row = forecast_one(100_000_000, 11, mu=1.0)
+    row = forecast_one(100_000_000, 11, mu=1.0, spread=EVEN_SPREAD)
 
     assert time.perf_counter() - start < 1
     assert row.seen_in_rows == pytest.approx(0.0495, rel=0.005)
@@ -282,11 +286,14 @@ def test_plan_spends_nothing_and_reads_no_value(tmp_path: Path, command: Run, ho
 def test_plan_says_where_rows_are_too_few_and_names_the_alternative(people: Path, command: Run) -> None:
     """At mu = 1 the plan for 400 rows says that they are too few, how many it takes, and what second moments show."""
     text = command("dp-publish", "plan", people).stdout
+    generous = command("dp-publish", "plan", people, "--spread", "0.2").stdout
 
-    assert "At mu = 1, rows would show nothing: row-level protection of these 3 columns" in text
-    assert "needs more rows than there are" in text
-    assert "A release of second moments only would show" in text
-    assert "standard deviation of 0.289 of the width (--spread)" in text
+    assert "At mu = 1, rows would show nothing: the noise has 153 times the variance of the values." in text
+    assert "It takes 2.88 million rows to see 0.3." in text
+    assert "A release of second moments only would still need" in text
+    assert "publish fewer columns, narrow their bounds, or protect them less" in text
+    assert "A release of second moments only would show" in generous
+    assert "standard deviations are 0.14 of the width (--spread, or spread in the policy)" in text
     assert "The paper's figure, not a guarantee" in text
     assert "(--release covariance)" in text
 
@@ -332,7 +339,7 @@ def test_plan_leaves_out_strengths_that_cannot_be_published(people: Path, comman
 @pytest.mark.parametrize(
     ("policy", "options", "sentence"),
     [
-        ("[columns.height]\nbounds = [120, 220]\n", (), "bounds are missing for "),
+        ("[columns.height]\nbounds = [120, 220]\n", ("--sigma", "3"), "bounds are missing for "),
         ("[privacy]\nmu = 1.0\nrho = 1.0\n" + PEOPLE, (), "exactly one strength"),
         (PEOPLE, ("--spread", "0.6"), "spread must be from 1e-06 to 0.5"),
         (PEOPLE, ("--policy", "none.toml"), "cannot be read"),
@@ -341,7 +348,7 @@ def test_plan_leaves_out_strengths_that_cannot_be_published(people: Path, comman
 def test_plan_refuses_what_it_cannot_forecast(
     policy: str, options: tuple[str, ...], sentence: str, people: Path, command: Run
 ) -> None:
-    """Missing bounds, two strengths, an impossible spread or no such policy end in one sentence and exit code 2."""
+    """Bounds that sigma needs, two strengths, an impossible spread or no policy: one sentence and exit code 2."""
     people.with_name("people.policy.toml").write_text(policy)
 
     finished = command("dp-publish", "plan", people, *options)
@@ -370,7 +377,7 @@ def test_plan_of_a_hundred_million_row_table_takes_seconds(tmp_path: Path, comma
     (tmp_path / "large.policy.toml").write_text("".join(f"[columns.{name}]\nbounds = [0, 1]\n" for name in names))
 
     start = time.perf_counter()
-    finished = command("dp-publish", "plan", folder)
+    finished = command("dp-publish", "plan", folder, "--spread", EVEN_SPREAD)
 
     assert time.perf_counter() - start < 5
     assert "large: 100,000,000 rows, 11 columns" in finished.stdout

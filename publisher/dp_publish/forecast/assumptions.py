@@ -1,0 +1,92 @@
+"""What a forecast assumes of the values: how far they spread within their bounds, and which bounds would be found.
+
+The assumed standard deviation of a column is a share of the width of its bounds: the policy's `spread` for the column,
+or else `DEFAULT_SPREAD`, which is what bounds without knowledge of the values leave on real tables (ADR 0011). Nothing
+else is needed of bounds that will be found privately: as noise is in proportion to the width, so is all of the
+forecast, and a width of 1 stands for whatever is found.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+
+from dp_bundle.columns import Column
+from dp_bundle.errors import ParameterError
+from dp_publish.calibration import cost_of, set_noise, share_mu
+from dp_publish.policy import Policy
+
+__all__ = [
+    "DEFAULT_SPREAD",
+    "assumed_spreads",
+    "calibrate_assumed",
+    "check_spread",
+    "describe_spread",
+    "fill_bounds",
+    "median_spread",
+]
+
+DEFAULT_SPREAD = 0.14
+_SPREADS = (1e-6, 0.5)  # no standard deviation exceeds half the width
+_UNIT_WIDTH = (-0.5, 0.5)
+
+
+def check_spread(spread: float) -> None:
+    """Refuse a spread that no column can have.
+
+    Raises
+    ------
+    ParameterError
+        It is out of range.
+    """
+    low, high = _SPREADS
+    if not low <= spread <= high:
+        raise ParameterError(
+            "spread", f"from {low:g} to {high:g}, as no standard deviation exceeds half the width", spread
+        )
+
+
+def assumed_spreads(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> dict[str, float]:
+    """Return every column's assumed spread: the policy's, or else this one."""
+    given = {name: policy.column(name).spread for name in names}
+    return {name: spread if own is None else own for name, own in given.items()}
+
+
+def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> float:
+    """Return the assumed spread of a typical column."""
+    return statistics.median(assumed_spreads(policy, names, spread).values())
+
+
+def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> str:
+    """Return a phrase that says which spread is assumed: "standard deviations are ..."."""
+    own = [policy.column(name).spread is not None for name in names]
+    if all(own):
+        return "standard deviations are what the policy's spread says"
+    general = f"{spread:.3g} of the width"
+    return f"standard deviations are {'what the policy says, or ' if any(own) else ''}{general}"
+
+
+def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:
+    """Return the policy with an interval of width 1 in place of bounds that it leaves out."""
+    entries = {name: policy.column(name) for name in names}
+    filled = {
+        name: entry.model_copy(update={"bounds": _UNIT_WIDTH}) for name, entry in entries.items() if not entry.bounds
+    }
+    return policy.model_copy(update={"columns": {**policy.columns, **filled}})
+
+
+def calibrate_assumed(policy: Policy, kinds: Mapping[str, str]) -> tuple[tuple[Column, ...], float]:
+    """Return the columns with the noise of a release of rows, and its mu; columns to be searched have a width of 1.
+
+    Integer noise depends on the width in steps, so that a column to be searched counts as continuous.
+
+    Raises
+    ------
+    PolicyError, PrivacyError
+        The strength, the bounds and the kinds do not go together.
+    """
+    shares = share_mu(policy, kinds)
+    searched = dict.fromkeys(shares.searched, _UNIT_WIDTH)
+    counted = {name: "continuous" if name in searched else kind for name, kind in kinds.items()}
+    columns = set_noise(policy, counted, shares, found=searched)
+    return columns, cost_of(policy, counted, shares).mu[policy.privacy.account]

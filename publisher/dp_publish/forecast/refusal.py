@@ -1,0 +1,161 @@
+"""Whether a release is worth its cost: what the command refuses before anything is spent, unless told otherwise.
+
+Two kinds of release help nobody. In one the noise hides all that a researcher would look for, and the budget is spent
+on nothing. In the other it is so weak that a column of whole numbers is published as it is. Both follow from what is
+public anyway: the number of rows, bounds, declared types and the strength. No value is read; a protected number of rows
+is not counted; and where noise follows from the values (`snr_db`), or no error can be forecast, nothing is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from scipy import special
+
+from dp_bundle.columns import Column
+from dp_bundle.errors import PolicyError
+from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
+from dp_publish.forecast import ForecastRow, forecast
+from dp_publish.forecast.assumptions import calibrate_assumed
+from dp_publish.forecast.detection import is_clear, smallest_seen
+from dp_publish.moments_calibration import set_mechanism
+from dp_publish.policy import Policy, Privacy, listed
+from dp_publish.table import ColumnType
+
+__all__ = ["refuse_pointless", "share_unchanged", "why_hidden"]
+
+_VERBATIM = 0.99  # share of values that come out as they went in
+_ENOUGH_SIGMA = {"integer": 0.31, "continuous": 0.2}  # at which fewer do, of whole numbers
+_ANYWAY = "or publish it all the same with --anyway"
+
+
+def refuse_pointless(
+    policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType], count_rows: Callable[[], int]
+) -> None:
+    """Refuse a release that shows nothing, or one that shows a column as it is.
+
+    Parameters
+    ----------
+    policy : Policy
+        What would be published, and how.
+    kinds : mapping of str to str
+        The columns, as `choose_columns` gives them.
+    types : mapping of str to ColumnType
+        Every column's declared type.
+    count_rows : callable
+        Returns the number of rows; called only where that is public.
+
+    Raises
+    ------
+    PolicyError
+        The release would help nobody; the sentence says why, and what would.
+    """
+    privacy = policy.privacy
+    if privacy.snr_db is not None:
+        return
+    if privacy.release == "rows":
+        _refuse_verbatim(policy, kinds, types)
+    if privacy.neighbours == "replace-one":
+        _refuse_hidden(policy, kinds, count_rows())
+
+
+def share_unchanged(column: Column) -> float:
+    """Return the share of whole numbers that the noise leaves as they are, after rounding where it is continuous.
+
+    That is 1 / sum_k exp(-k^2 / (2 sigma^2)) for discrete noise, and 2 Phi(1 / (2 sigma)) - 1 for continuous noise.
+    """
+    sigma = column.cell_noise.sigma
+    if column.kind == "continuous":
+        return float(special.erf(0.5 / (math.sqrt(2) * sigma)))
+    if sigma > 10:
+        return 0.0
+    steps = range(1, math.ceil(13 * sigma) + 1)
+    return 1 / (1 + 2 * math.fsum(math.exp(-0.5 * (k / sigma) ** 2) for k in steps))
+
+
+def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> str:
+    """Return what hides how columns are related, at one strength: too few rows even without noise, or the noise."""
+    if n_columns > 1 and smallest_seen(n_rows, n_columns, n_rows**-0.5) is None:
+        return f"{n_rows:,} rows are too few to show how {n_columns} columns are related, even without noise"
+    if release == "rows":
+        return f"the noise has {row.noise_to_signal:.3g} times the variance of the values"
+    return f"the noise gives a correlation a standard error of {row.error_in_moments:.2g}, not {n_rows**-0.5:.2g}"
+
+
+def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType]) -> None:
+    columns, mu = calibrate_assumed(policy, kinds)
+    whole = [
+        column for column in columns if column.bounds_obtained != "private-histogram" and _holds_integers(column, types)
+    ]
+    verbatim = [column for column in whole if share_unchanged(column) > _VERBATIM]
+    if not verbatim:
+        return
+    worst = max(verbatim, key=share_unchanged)
+    sigma, enough = worst.cell_noise.sigma, _ENOUGH_SIGMA[worst.kind]
+    weaker = min(column.cell_noise.sigma / _ENOUGH_SIGMA[column.kind] for column in verbatim)
+    rounded = " once they are rounded" if worst.kind == "continuous" else ""
+    raise PolicyError(
+        f"noise this weak would publish {listed([column.name for column in verbatim])} as it is: at sigma {sigma:.3g}, "
+        f"{100 * share_unchanged(worst):.4g} % of the values of {worst.name!r} come out as they went in{rounded}, and "
+        f"it takes a sigma of {enough:g} to change more than one in a hundred; choose mu = {_round_down(mu * weaker)} "
+        f"or less, drop the column, {_ANYWAY}"
+    )
+
+
+def _holds_integers(column: Column, types: Mapping[str, ColumnType]) -> bool:
+    return column.kind == "integer" or types[column.name] is ColumnType.INTEGER
+
+
+def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> None:
+    release = policy.privacy.release
+    if release == "covariance" and set_mechanism(policy, kinds, lambda: n_rows).mechanism in BY_EIGENVECTORS:
+        return
+    (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
+    if _shows_something(row, release, len(kinds)):
+        return
+    what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
+    raise PolicyError(
+        f"nothing could be seen of {what}, and the privacy budget would be spent on noise: at mu = {row.mu:.4g} per "
+        f"{policy.privacy.unit_name}, {why_hidden(n_rows, len(kinds), row, release)}; "
+        f"{_what_instead(policy, kinds, n_rows, row)}see `dp-publish plan DATA` for other strengths, {_ANYWAY}"
+    )
+
+
+def _shows_something(row: ForecastRow, release: str, n_columns: int) -> bool:
+    rows = release == "rows"
+    if n_columns == 1:  # has a mean and a variance to see
+        return is_clear(row.error_in_rows if rows else row.error_in_moments)
+    return (row.clearest_in_rows if rows else row.clearest_in_moments) is not None
+
+
+def _what_instead(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: ForecastRow) -> str:
+    """Return what would show something at the same guarantee, as the beginning of advice; empty if nothing would."""
+    declared = all(policy.column(name).bounds is not None for name in kinds)
+    first = "" if declared else "declare bounds (`dp-publish policy DATA` writes a policy to fill in), and "
+    if policy.privacy.release == "rows" and row.clearest_in_moments is not None:
+        shown = f"would show partial correlations from about {row.clearest_in_moments:.2g} on at the same guarantee"
+        return f"{first}publish second moments alone (--release covariance), which {shown}; "
+    most = _most_columns(policy, kinds, n_rows, row.mu)
+    return f"{first}publish second moments (--release covariance) of {most} columns at most; " if most else ""
+
+
+def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) -> int:
+    """Return how many of the columns second moments at the same guarantee would show something of, the first ones."""
+    privacy = policy.privacy
+    if privacy.release == "rows":
+        privacy = Privacy(release="covariance", mechanism="gaussian", unit=privacy.unit, mu=mu)
+    open_policy = policy.model_copy(update={"privacy": privacy.model_copy(update={"l2_radius": None})})
+    names = list(kinds)
+    shown, hidden = 1, len(names)
+    while hidden - shown > 1:
+        middle = (shown + hidden) // 2
+        fewer = dict.fromkeys(names[:middle], "continuous")
+        (row,) = forecast(n_rows, open_policy, fewer, [open_policy.privacy], with_epsilon=False)
+        shown, hidden = (middle, hidden) if row.clearest_in_moments is not None else (shown, middle)
+    return shown if shown > 1 else 0
+
+
+def _round_down(value: float) -> str:
+    size = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.floor(value / size) * size:.3g}"

@@ -1,0 +1,44 @@
+"""A table's number of rows, without a look at its values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_bundle.errors import DataError, SchemaError
+
+__all__ = ["count_rows"]
+
+
+def count_rows(path: Path) -> int:
+    """Return a table's number of rows: from a Parquet or Arrow file's metadata, or the lines of a text file.
+
+    Raises
+    ------
+    SchemaError
+        The file cannot be read.
+    DataError
+        There are no rows.
+    """
+    suffix = path.suffix.lower()
+    try:
+        if suffix in (".csv", ".tsv"):
+            with path.open("rb") as file:
+                n_rows = sum(1 for line in file if line.strip()) - 1
+        elif suffix in (".arrow", ".feather", ".ipc"):
+            n_rows = _count_arrow(path)
+        else:
+            files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+            n_rows = sum(pq.read_metadata(file).num_rows for file in files)
+    except (pa.ArrowException, OSError) as error:
+        raise SchemaError(f"{path} cannot be read as a table: {error}") from error
+    if n_rows < 1:
+        raise DataError("the table has no rows to publish")
+    return n_rows
+
+
+def _count_arrow(path: Path) -> int:
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        return sum(reader.get_batch(index).num_rows for index in range(reader.num_record_batches))
