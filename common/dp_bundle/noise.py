@@ -38,6 +38,7 @@ MAX_SIGMA = 1e9
 _LAPLACE_SCALES = (0.05, 2.0**50)  # in steps
 _TERMS = range(1, 13)  # at sigma <= 1 the thirteenth term is below 1e-33, and from sigma = 1 on the fourth dual one is
 _DUAL_FROM = 0.5  # where both series for a fourth cumulant converge, and neither cancels
+_DUAL_TO = 7.0  # from there on every term of a dual series is below 1e-400
 _BATCH = 1 << 20
 
 
@@ -80,6 +81,8 @@ def discrete_gaussian_variance(sigma: float) -> float:
         weights = [_exp_minus(Fraction(k * k, 2) / Fraction(sigma) ** 2) for k in _TERMS]
         moment = math.fsum(k * k * weight for k, weight in zip(_TERMS, weights, strict=True))
         return 2.0 * moment / (1.0 + 2.0 * math.fsum(weights))
+    if sigma > _DUAL_TO:
+        return sigma * sigma
     duals = [math.exp(-2.0 * (math.pi * sigma * n) ** 2) for n in _TERMS]
     moment = 2.0 * math.fsum(n * n * dual for n, dual in zip(_TERMS, duals, strict=True))
     return sigma * sigma * (1.0 - 4.0 * (math.pi * sigma) ** 2 * moment / (1.0 + 2.0 * math.fsum(duals)))
@@ -109,6 +112,8 @@ def rounded_gaussian_variance(sigma: float) -> float:
     sigma = check_sigma(sigma)
     if sigma < 1.0:
         return math.fsum((2 * k - 1) * _erfc_root(Fraction((2 * k - 1) ** 2, 8) / Fraction(sigma) ** 2) for k in _TERMS)
+    if sigma > _DUAL_TO:
+        return sigma * sigma + 1.0 / 12.0
     corrections = (
         (-1) ** n * (4.0 * sigma * sigma + (math.pi * n) ** -2) * math.exp(-2.0 * (math.pi * sigma * n) ** 2)
         for n in _TERMS
@@ -198,7 +203,7 @@ def rounded_gaussian_fourth_cumulant(sigma: float) -> float:
         tails = [_erfc_root(Fraction((2 * k - 1) ** 2, 8) / Fraction(sigma) ** 2) for k in _TERMS]
         fourth = math.fsum((k**4 - (k - 1) ** 4) * tail for k, tail in zip(_TERMS, tails, strict=True))
         return fourth - 3.0 * rounded_gaussian_variance(sigma) ** 2
-    if sigma > 7.0:  # the terms below are under 1e-400, and their factors could overflow
+    if sigma > _DUAL_TO:  # and the factors of the terms could overflow
         return -1.0 / 120.0
     a, second, fourth = sigma * sigma, 0.0, 0.0
     for n in _TERMS:

@@ -1,10 +1,10 @@
 """The data members: noisy values as Parquet that any tool reads.
 
 Values are written as values: float64 multiples of each column's granularity, or int64. A column whose noise spreads
-over few grid steps is dictionary-encoded, which comes near its entropy; one that spreads over many is split into byte
-streams and compressed. Row groups have the same number of rows whatever the source's batches were: those follow the
-raw file's layout, in a CSV even the lengths of raw values. Writing needs memory for one row group, reading for one
-batch.
+over few grid steps for a row group's rows is dictionary-encoded, which comes near its entropy; one that spreads over
+many is split into byte streams and compressed, which is faster, and smaller than a dictionary of nearly every value.
+Row groups have the same number of rows whatever the source's batches were: those follow the raw file's layout, in a CSV
+even the lengths of raw values. Writing needs memory for one row group, reading for one batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
 _MAX_GROUP_BYTES = 2**31  # what a reader accepts for one row group, uncompressed
 _MAX_PART_BYTES = 2**32
 _PAGE_BUFFER = 2**18  # bytes read ahead per column
-_MAX_DICTIONARY = 100_000
+_ROWS_PER_ENTRY = 16  # of a dictionary; with fewer, it takes more than it saves
 _TAIL_SIGMAS = 6.0
 
 
@@ -160,8 +160,10 @@ def _check_part(name: str, parquet: pq.ParquetFile, schema: pa.Schema) -> None:
 
 
 def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
-    dictionary = [column.name for column in columns if _spread_in_steps(column) <= _MAX_DICTIONARY]
-    others = [column for column in columns if column.name not in set(dictionary)]
+    most = batch_rows(len(columns)) / _ROWS_PER_ENTRY
+    dictionary = [column.name for column in columns if _spread_in_steps(column) <= most]
+    known = set(dictionary)
+    others = [column for column in columns if column.name not in known]
     codecs = dict.fromkeys(dictionary, "SNAPPY") | {column.name: "ZSTD" for column in others}
     return {
         "use_dictionary": dictionary or False,

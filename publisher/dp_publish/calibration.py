@@ -2,14 +2,15 @@
 
 A strength becomes a mu for the unit of privacy, a part of which goes into finding the bounds that the policy leaves out
 (`bounds_share` of mu^2), and the rest is shared out over the columns: a row's mu^2 in proportion to their weights, so
-that without weights width over sigma is equal; a cell's is each column's own. The guarantee is that of the Gaussian
-mechanism on the rows themselves: it rests on bounds and on sigma, and no number in it is computed from the data.
+that without weights width over sigma is equal; a cell's is each column's own. In a wide table sigmas are rounded up to
+a common `ladder`. The guarantee is that of the Gaussian mechanism on the rows themselves: it rests on bounds and on
+sigma, and no number in it is computed from the data.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy import optimize
@@ -20,6 +21,7 @@ from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import ORDER_PUBLIC, Guarantee
 from dp_bundle.noise import MIN_SIGMA
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
+from dp_publish.ladder import N_RUNGS, rung_above
 from dp_publish.policy import EntityUnit, Policy, listed
 from dp_publish.privacy_curve import Loss, epsilon_of_unit, privacy_curve
 from dp_publish.private_bounds import Bounds, histogram_mu, histogram_sigma
@@ -78,13 +80,19 @@ def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     return Shares(target, columns, searched, sigma)
 
 
-def cost_of(policy: Policy, kinds: Mapping[str, str], shares: Shares) -> Cost:
-    """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn."""
+def cost_of(policy: Policy, kinds: Mapping[str, str], shares: Shares, columns: Sequence[Column] | None = None) -> Cost:
+    """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn.
+
+    That is what the shares allow, or the little less that the `columns` take, where these are known already.
+    """
     privacy, continuous = policy.privacy, "integer" not in kinds.values()
     if not shares.columns:
         return Cost(privacy.account, {}, continuous)
-    cell = max(shares.columns.values())
-    row = cell if privacy.l2_radius is not None else math.hypot(*shares.columns.values())
+    mus = list(shares.columns.values())
+    if columns is not None:
+        mus = [min(mu, column.cell_mu) for mu, column in zip(mus, columns, strict=True)]
+    cell = max(mus)
+    row = cell if privacy.l2_radius is not None else math.hypot(*mus)
     spent = {"cell": (cell, 1), "row": (row, 1)}
     if isinstance(privacy.unit, EntityUnit):
         spent[privacy.account] = (math.sqrt(privacy.unit.max_rows) * row, privacy.unit.max_rows)
@@ -127,8 +135,9 @@ def set_noise(
     PolicyError, PrivacyError
         The strength, the bounds and the kinds do not go together.
     """
+    wide = len(kinds) > N_RUNGS
     return tuple(
-        _set_column(policy, name, kind, shares, (found or {}).get(name), (deviations or {}).get(name))
+        _set_column(policy, name, kind, shares, (found or {}).get(name), (deviations or {}).get(name), wide=wide)
         for name, kind in kinds.items()
     )
 
@@ -203,7 +212,14 @@ def _target_mu(policy: Policy, kinds: Mapping[str, str], searched: tuple[str, ..
 
 
 def _set_column(
-    policy: Policy, name: str, kind: str, shares: Shares, found: Bounds | None, deviation: float | None
+    policy: Policy,
+    name: str,
+    kind: str,
+    shares: Shares,
+    found: Bounds | None,
+    deviation: float | None,
+    *,
+    wide: bool,
 ) -> Column:
     entry, privacy = policy.column(name), policy.privacy
     bounds = entry.bounds if entry.bounds is not None else found
@@ -220,6 +236,8 @@ def _set_column(
         sigma = max(sigma, MIN_SIGMA) if kind == "integer" else sigma
     else:
         sigma = privacy.sigma or width / shares.columns[name] * _ROUND_UP
+    if wide and privacy.sigma is None:
+        sigma = rung_above(sigma)
     if kind == "integer" and sigma < MIN_SIGMA:
         raise PolicyError(
             f"integer column {name!r} would get noise of sigma {sigma:.3g}, which hardly ever moves a value: choose a "

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dp_bundle.manifest import EpsilonDelta
-from dp_publish.accounting import epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
+from dp_publish.accounting import delta_for_epsilon_zcdp, epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -73,19 +73,29 @@ def privacy_curve(
     common_mu : float
         The mu, for this unit, of what else was released about it: bounds found privately.
     """
-    epsilons = ((delta, epsilon_of_unit(unit, losses, delta, max_rows, common_mu)) for delta in _CURVE_DELTAS)
-    return tuple(EpsilonDelta(epsilon=epsilon * _ROUND_UP, delta=delta) for delta, epsilon in epsilons)
+    together = _losses_together(unit, losses, max_rows, common_mu)
+    curves = [[_compose_epsilon(group, delta) for delta in _CURVE_DELTAS] for group in together]  # composing each once
+    worst = zip(*curves, strict=True)
+    return tuple(
+        EpsilonDelta(epsilon=max(epsilons) * _ROUND_UP, delta=delta)
+        for delta, epsilons in zip(_CURVE_DELTAS, worst, strict=True)
+    )
 
 
 def epsilon_of_unit(
     unit: str, losses: Sequence[Loss], delta: float, max_rows: int = 1, common_mu: float = 0.0
 ) -> float:
     """Return an epsilon at which the release has `delta`: the worst cell's, or that of all columns of all rows."""
+    return max(_compose_epsilon(group, delta) for group in _losses_together(unit, losses, max_rows, common_mu))
+
+
+def _losses_together(unit: str, losses: Sequence[Loss], max_rows: int, common_mu: float) -> list[Counter[Loss]]:
+    """Return the losses that add up: those of all columns of all rows, or, one by one, those of a cell."""
     common = [Loss(common_mu, 1.0, discrete=False)] if common_mu else []
     if unit == "cell":
-        return max(_compose_epsilon(Counter([loss, *common]), delta) for loss in set(losses))
+        return [Counter([loss, *common]) for loss in set(losses)]
     numbers = {loss: number * max_rows for loss, number in Counter(losses).items()}
-    return _compose_epsilon(Counter(numbers) + Counter(common), delta)
+    return [Counter(numbers) + Counter(common)]
 
 
 def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:
@@ -95,18 +105,21 @@ def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:
     if not discrete:
         return epsilon_for_delta(mu, delta)
     total_mu = _compose_mu(losses)
-    zcdp = epsilon_for_delta_zcdp(rho_for_mu(total_mu), delta)
+    rho = rho_for_mu(total_mu)
     large = [(loss, number) for loss, number in discrete.items() if loss not in small]
     below = math.fsum(number / (8 * loss.sigma**2) for loss, number in large)
     above = math.fsum(number * (_TAIL_SIGMAS + loss.mu) ** 2 / (24 * loss.sigma**2) for loss, number in large)
     inner = (delta * (1 - 1e-9) - sum(discrete.values()) * _TAIL) * math.exp(-below)
     if inner <= 0 or total_mu > _LARGEST_COMPOSED:
-        return zcdp
+        return epsilon_for_delta_zcdp(rho, delta)
     if small:
         epsilon = float(_composition(frozenset(small.items()), mu, total_mu).get_epsilon_for_delta(inner))
     else:
         epsilon = epsilon_for_delta(mu, inner)
-    return min(zcdp, epsilon + above + below)
+    epsilon += above + below
+    if epsilon < math.inf and delta_for_epsilon_zcdp(rho, epsilon) > delta:  # cheaper to see than zcdp's own epsilon
+        return epsilon
+    return min(epsilon, epsilon_for_delta_zcdp(rho, delta))
 
 
 def _compose_mu(losses: Mapping[Loss, int]) -> float:

@@ -65,19 +65,20 @@ class RowsMaker:
         self._shares = share_mu(policy, kinds)
         by_snr = policy.privacy.snr_db is not None
         self._deviations = standard_deviations(table, kinds, policy) if by_snr else None
+        self._columns: tuple[Column, ...] | None = None
         if not self._shares.searched:
-            set_noise(policy, kinds, self._shares, deviations=self._deviations)
+            self._columns = set_noise(policy, kinds, self._shares, deviations=self._deviations)
 
     @property
     def cost(self) -> Cost:
         """What the release costs."""
-        return cost_of(self._policy, self._kinds, self._shares)
+        return cost_of(self._policy, self._kinds, self._shares, self._columns)
 
     def make(self, keystream: Keystream, new_file: NewFile, progress: Progress | None) -> Contents:
         """Find bounds, add noise and write it; see `Maker`."""
         found = _search_bounds(self._read, self._kinds, self._shares, keystream)
         self.told = bool(found)
-        columns = set_noise(self._policy, self._kinds, self._shares, found=found, deviations=self._deviations)
+        columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=found)
         guarantee, conditional_mu = account(self._policy, columns, self._shares, self._partition)
         batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
         parts = _write_parts(batches, columns, new_file, progress)

@@ -1,7 +1,7 @@
 """Exact samplers of integer Gaussian noise, from a cryptographic generator.
 
 Both distributions are sampled to a total variation distance below 2^-144 of their definitions, per value, given uniform
-bits; sigma is the exact rational number that its float64 stands for. Below sigma = 512 a value is read off a table of
+bits; sigma is the exact rational number that its float64 stands for. Below sigma = 256 a value is read off a table of
 159-bit cumulative probabilities (`probability_tables`, which proves the bound; `inversion`), from there on it is
 proposed by such a table and accepted exactly (`blocks`). No rounding error ever decides a value. The bits are those of
 AES-256 in counter mode (`keystream`).
@@ -38,7 +38,7 @@ __all__ = [
     "sample_rounded_gaussian",
 ]
 
-_MAX_TABULATED = 512.0
+_MAX_TABULATED = 256.0
 
 
 def sample_rounded_gaussian(

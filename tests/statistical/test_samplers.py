@@ -14,7 +14,7 @@ from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussia
 
 N_DRAWS = 10_000_000
 SIGMAS = [0.3, 1.0, 5.0, 300.0, 1e6]
-FURTHER_SIGMAS = [0.5, 30.0, 511.0, 512.0, 1000.0, 4096.0]
+FURTHER_SIGMAS = [0.5, 30.0, 255.0, 256.0, 511.0, 512.0, 1000.0, 4096.0]
 WRONG = [0.97, 1.03]
 MAX_BINS = 400
 

@@ -19,7 +19,11 @@ from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Cumulative, Guarantee, Release
 from dp_publish.calibration import account, cost_of, set_noise, share_mu
 from dp_publish.columns import choose_columns, standard_deviations
+from dp_publish.keystream import insecure_keystream
+from dp_publish.ladder import N_RUNGS, rung_above
 from dp_publish.policy import Policy
+from dp_publish.probability_tables import block_table, rounded_table
+from dp_publish.rows import RowReport, add_noise
 from dp_publish.spending import Cost
 from dp_publish.table import ColumnType, Table, open_table
 
@@ -322,3 +326,61 @@ def test_what_an_entity_makes_public_is_said() -> None:
     assert guarantee is not None
     assert (guarantee.unit, guarantee.entity, guarantee.max_rows) == ("entity", "who", 4)
     assert guarantee.public == ("the number and the order of the rows", "which rows belong together")
+
+
+WIDE = {f"c{index}": [0.0, 1.0 + index / 7] for index in range(300)}
+
+
+@pytest.mark.parametrize("unit", ["row", "cell"])
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_columns_of_a_wide_table_share_a_ladder_of_sigmas(unit: str, kind: str) -> None:
+    """Sigmas go up by at most 0.55 %, to few mantissas; the sum stays below the target, and is what is charged."""
+    bounds = {name: [low, math.ceil(2000 * high)] for name, (low, high) in WIDE.items()}
+    table = sealed(**dict.fromkeys(bounds, kind))
+    columns, _, guarantee, _ = calibrate(table, make(bounds, unit=unit, mu=1.0))
+    kinds = dict.fromkeys(bounds, kind)
+    policy = make(bounds, unit=unit, mu=1.0)
+    cost = cost_of(policy, kinds, share_mu(policy, kinds), columns)
+    share = 1.0 if unit == "cell" else 1 / math.sqrt(300)
+    with mpmath.workdps(40):
+        assert all(share / 1.0055 < reached <= share for reached in widths(columns))
+    assert guarantee is not None
+    stated = math.sqrt(2 * guarantee.rho)
+    assert 0.994 < stated < 1.0
+    assert cost.mu[unit] == pytest.approx(stated, rel=1e-11)
+    assert len({math.frexp(column.cell_noise.sigma)[0] for column in columns}) <= N_RUNGS
+
+
+def test_few_columns_keep_the_strength_asked_for() -> None:
+    """As many columns as the ladder has rungs keep their own sigmas, and the mu asked for."""
+    few = dict(list(WIDE.items())[:N_RUNGS])
+    guarantee = calibrate(sealed(**dict.fromkeys(few, "continuous")), make(few, mu=1.0))[2]
+    assert guarantee is not None
+    assert guarantee.mu == pytest.approx(1.0, rel=1e-11)
+
+
+def test_a_given_sigma_is_kept_in_a_wide_table() -> None:
+    """A sigma in data units is every column's, however many there are."""
+    columns = calibrate(sealed(**dict.fromkeys(WIDE, "continuous")), make(WIDE, sigma=3.3))[0]
+    assert {column.cell_noise.sigma for column in columns} == {3.3}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(2.0**-400, 2.0**400))
+def test_the_next_rung_is_never_below(sigma: float) -> None:
+    """A rung is at least sigma and less than 0.55 % above it; a rung stays where it is."""
+    rung = rung_above(sigma)
+    assert sigma <= rung < 1.0055 * sigma
+    assert rung_above(rung) == rung
+
+
+@pytest.mark.parametrize("unit", ["row", "cell"])
+def test_a_wide_release_makes_each_table_once(unit: str) -> None:
+    """Noise for 300 different sigmas, in two batches, tabulates no more probabilities than there are rungs."""
+    rows = pa.table({name: np.zeros(30) for name in WIDE}).to_batches()[0]
+    columns = calibrate(sealed(**dict.fromkeys(WIDE, "continuous")), make(WIDE, unit=unit, mu=1.0))[0]
+    before = [table.cache_info().misses for table in (rounded_table, block_table)]
+    for _ in range(2):
+        add_noise(rows, columns, insecure_keystream(1), RowReport())
+    after = [table.cache_info().misses for table in (rounded_table, block_table)]
+    assert sum(after) - sum(before) <= N_RUNGS

@@ -59,7 +59,7 @@ def _thresholds(table: Table) -> list[int]:
     return [(head << 128) | (mid << 64) | low for head, mid, low in parts]
 
 
-@pytest.mark.parametrize("sigma", [1.0, 30.0, 300.0])
+@pytest.mark.parametrize("sigma", [1.0, 30.0, 200.0])
 @pytest.mark.parametrize(
     ("sample", "make_table"), [(sample_rounded_gaussian, rounded_table), (sample_discrete_gaussian, discrete_table)]
 )
@@ -99,7 +99,7 @@ def test_many_ties_draw_as_many_words() -> None:
     assert values.tolist() == [3] * 100
 
 
-@pytest.mark.parametrize("sigma", [0.05, 0.3, 1.0, 30.0, 300.0, 511.9])
+@pytest.mark.parametrize("sigma", [0.05, 0.3, 1.0, 30.0, 255.9])
 @pytest.mark.parametrize(
     ("sample", "make_table"), [(sample_rounded_gaussian, rounded_table), (sample_discrete_gaussian, discrete_table)]
 )
@@ -127,7 +127,7 @@ def _invert(given: list[NDArray[Any]], table: Table) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma", [512.0, 1000.7, 1e9])
+@pytest.mark.parametrize("sigma", [256.0, 512.0, 1000.7, 1e9])
 @pytest.mark.parametrize("discrete", [True, False])
 def test_large_scales_accept_exactly_what_they_should(discrete: bool, sigma: float) -> None:
     """The compiled acceptance of 20,000 proposals agrees, one by one, with 80-digit exponentials."""
