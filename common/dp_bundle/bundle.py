@@ -9,15 +9,16 @@
 5. the statement is a release of a known format version that does not contradict itself;
 6. the other members are the statement's subjects: all of them, no others, in their order;
 7. every member's SHA-256 is the signed one;
-8. no newer release of the dataset, or of its partition, by this signer has been seen.
+8. no other release with its number, and no newer one of the dataset, or of its partition, by this signer has been seen.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +31,7 @@ from dp_bundle.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.errors import BundleFormatError, DigestMismatchError
 from dp_bundle.manifest import COVARIANCE_NAME, Release, Statement, Subject
 from dp_bundle.signing import Envelope, PublicKey, sign_envelope, verify_envelope
-from dp_bundle.trust import TrustedKey, TrustStore
+from dp_bundle.trust import Sighting, TrustedKey, TrustStore
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +44,7 @@ __all__ = [
     "TrustPolicy",
     "UnsafeTrustAnyone",
     "open_bundle",
+    "open_bundles",
     "verify_manifest",
     "write_bundle",
 ]
@@ -57,11 +59,10 @@ class TrustPolicy(Protocol):
     def require(self, key: PublicKey) -> TrustedKey:
         """Return the trusted key, or raise UntrustedKeyError."""
 
-    def require_newest(self, key: PublicKey, dataset: str, release: int) -> None:
-        """Raise OlderReleaseError if a newer release has been seen."""
-
-    def remember(self, key: PublicKey, dataset: str, release: int) -> None:
-        """Note a verified release as seen."""
+    def admit(
+        self, key: PublicKey, sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
+    ) -> tuple[str, ...]:
+        """Note a verified release as seen and return what to say of it; or raise an error of `TrustStore.admit`."""
 
 
 class UnsafeTrustAnyone:
@@ -71,11 +72,16 @@ class UnsafeTrustAnyone:
         """Return the key as if it were trusted, without a name."""
         return TrustedKey(key, "")
 
-    def require_newest(self, key: PublicKey, dataset: str, release: int) -> None:
-        """Accept any release."""
-
-    def remember(self, key: PublicKey, dataset: str, release: int) -> None:
-        """Note nothing."""
+    def admit(
+        self,
+        key: PublicKey,  # noqa: ARG002
+        sighting: Sighting,  # noqa: ARG002
+        *,
+        allow_older: bool = False,  # noqa: ARG002
+        beside_newer: bool = False,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        """Accept any release, and note nothing."""
+        return ()
 
 
 class Bundle:
@@ -93,6 +99,8 @@ class Bundle:
         The digest of its manifest member, by which a later release refers to it.
     members : dict of str to Member
         All members, in order.
+    notes : tuple of str
+        What a reader should know of newer releases.
     """
 
     def __init__(
@@ -103,6 +111,7 @@ class Bundle:
         self.signer = signer
         self.manifest_sha256 = digest
         self.members = {member.name: member for member in members}
+        self.notes: tuple[str, ...] = ()
         self._descriptor = descriptor
 
     def open(self, name: str) -> BinaryIO:
@@ -182,20 +191,57 @@ def open_bundle(path: str | Path, trust: TrustPolicy | None = None, *, allow_old
     BundleError
         The file, its signer or its content is not to be trusted; nothing of it was parsed as data or written to disk.
     """
-    path = Path(path)
-    trust = trust if trust is not None else TrustStore()
+    (bundle,) = open_bundles([path], trust, allow_older=allow_older)
+    return bundle
+
+
+def open_bundles(
+    paths: Sequence[str | Path], trust: TrustPolicy | None = None, *, allow_older: bool = False
+) -> list[Bundle]:
+    """Verify several bundles, each as `open_bundle` does; given beside a newer release, an older one is no surprise.
+
+    Returns
+    -------
+    list of Bundle
+        Open, in the order of the paths.
+
+    Raises
+    ------
+    BundleError
+        One of the files, its signer or its content is not to be trusted.
+    """
+    policy = trust if trust is not None else TrustStore()
+    with contextlib.ExitStack() as opened:
+        bundles = [opened.enter_context(_open(Path(path), policy)) for path in paths]
+        newest: set[tuple[PublicKey, str]] = set()
+        for bundle in sorted(bundles, key=lambda each: -each.release.lineage.number):
+            origin = (bundle.signer.key, bundle.release.series)
+            sighting, beside = _sighting(bundle), origin in newest
+            bundle.notes = policy.admit(bundle.signer.key, sighting, allow_older=allow_older, beside_newer=beside)
+            newest.add(origin)
+        opened.pop_all()
+    return bundles
+
+
+def _open(path: Path, trust: TrustPolicy) -> Bundle:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise BundleFormatError(f"{path} cannot be opened: {error.strerror}") from error
     try:
-        return _verify(path, descriptor, trust, allow_older=allow_older)
+        return _verify(path, descriptor, trust)
     except OSError as error:
         os.close(descriptor)
         raise BundleFormatError(f"{path} cannot be read: {error.strerror}") from error
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _sighting(bundle: Bundle) -> Sighting:
+    release = bundle.release
+    number = release.lineage.number
+    return Sighting(release.dataset.name, release.series, number, release.kind, bundle.manifest_sha256)
 
 
 def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, TrustedKey]:
@@ -247,7 +293,7 @@ def _data_names(release: Release, n_parts: int) -> list[str]:
     return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
 
 
-def _verify(path: Path, descriptor: int, trust: TrustPolicy, *, allow_older: bool) -> Bundle:
+def _verify(path: Path, descriptor: int, trust: TrustPolicy) -> Bundle:
     members = scan_archive(descriptor)
     if not members or members[0].name != MANIFEST_NAME or members[0].size > _MAX_MANIFEST_SIZE:
         raise BundleFormatError(f"{path} is not a bundle: it does not begin with a manifest of sensible size")
@@ -258,11 +304,7 @@ def _verify(path: Path, descriptor: int, trust: TrustPolicy, *, allow_older: boo
     for member, subject in zip(members[1:], statement.subject, strict=True):
         if _digest(MemberReader(descriptor, member).chunks()) != subject.digest["sha256"]:
             raise DigestMismatchError(member.name)
-    release = statement.predicate
-    if not allow_older:
-        trust.require_newest(signer.key, release.series, release.lineage.number)
-    trust.remember(signer.key, release.series, release.lineage.number)
-    return Bundle(path, descriptor, release, signer, hashlib.sha256(content).hexdigest(), members)
+    return Bundle(path, descriptor, statement.predicate, signer, hashlib.sha256(content).hexdigest(), members)
 
 
 def _digest(chunks: Iterator[bytes]) -> str:

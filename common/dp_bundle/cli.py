@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
-from dp_bundle.console import answer, json_option, quiet_option, run, version_option
+from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
 from dp_bundle.keys import (
     DEFAULT_KEY,
@@ -65,6 +65,8 @@ def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet
         text = f"{what}, signed by {quote_name(bundle.signer.name)} ({fingerprint}); every byte is as it was signed"
         if any_signer:
             text = f"{what}: every byte is as {fingerprint} signed it; whether to trust that signer was not asked"
+        for note in bundle.notes:
+            tell(f"note: {note}", quiet=quiet)
         document = {"verified": True, "signer_checked": not any_signer, **_facts(bundle)}
         answer(text, document, as_json=as_json, quiet=quiet)
 

@@ -20,6 +20,7 @@ wrong and what to do.
         BadSignatureError                the signature does not belong to the manifest
         UntrustedKeyError                signed by a key that the reader does not trust
         OlderReleaseError                a newer release of the same dataset has been seen already
+        EquivocationError                another release of the same number has been seen already
       EstimationError                    the numbers do not allow an answer
         NoSolutionError                  the penalised problem is unbounded at this alpha
         NotConvergedError                a solver stopped before its tolerance
@@ -215,6 +216,21 @@ class OlderReleaseError(BundleError):
         super().__init__(
             f"this is release {release} of {dataset!r}, and release {newest} has been seen here: fetch the newer one, "
             "or pass --allow-older (from Python allow_older=True)"
+        )
+
+
+class EquivocationError(BundleError):
+    """Another release of the same dataset and number by the same signer has been seen already."""
+
+    def __init__(self, dataset: str, release: int, seen: str, received: str) -> None:
+        self.dataset = dataset
+        self.release = release
+        self.seen = seen
+        self.received = received
+        super().__init__(
+            f"there are two releases {release} of {dataset!r} by this signer: the one seen here before has the "
+            f"manifest {seen[:12]}..., this one {received[:12]}...; ask the publisher which one counts before using "
+            "either"
         )
 
 

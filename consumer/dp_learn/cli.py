@@ -9,11 +9,10 @@ from typing import Any
 
 import click
 
-from dp_bundle import Bundle, open_bundle
+from dp_bundle import Bundle, open_bundles
 from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name
-from dp_bundle.trust import TrustStore
 from dp_learn.fitting import Rule
 from dp_learn.learn import learn_graph
 from dp_learn.repair import RepairMethod
@@ -125,9 +124,9 @@ def cli(
     if folder.exists() and not is_result(folder):
         raise ParameterError("--out", "a new folder, or an earlier result of dp-learn", str(folder))
     with contextlib.ExitStack() as stack:
-        bundles = [stack.enter_context(open_bundle(file, allow_older=True)) for file in files]
-        if not allow_older:
-            _require_newest(bundles)
+        bundles = [stack.enter_context(bundle) for bundle in open_bundles(files, allow_older=allow_older)]
+        for note in (note for bundle in bundles for note in bundle.notes):
+            tell(f"note: {note}", quiet=quiet)
         if estimator != "graphical-lasso":
             _refuse_unused(estimator)
             text, summary = _estimate_otherwise(bundles, estimator, penalty, target, folder, refit=settings["refit"])
@@ -163,16 +162,6 @@ def _estimate_otherwise(
         found.graph, found.tables, found.summary, f"{quote_name(bundles[0].release.dataset.name)}, {estimator}", folder
     )
     return describe_alternative(found, estimator, bundles, folder), found.summary
-
-
-def _require_newest(bundles: Sequence[Bundle]) -> None:
-    """Refuse a release older than one already seen, unless that one, or a newer, is given beside it."""
-    newest: dict[tuple[str, str], Bundle] = {}
-    for bundle in bundles:
-        origin = (bundle.signer.key.fingerprint, bundle.release.series)
-        newest[origin] = max(bundle, newest.get(origin, bundle), key=lambda each: each.release.lineage.number)
-    for bundle in newest.values():
-        TrustStore().require_newest(bundle.signer.key, bundle.release.series, bundle.release.lineage.number)
 
 
 def _parse_alpha(text: str) -> float | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from dp_bundle.bundle import UnsafeTrustAnyone
-from dp_bundle.errors import BundleError, DpGraphError, OlderReleaseError, UntrustedKeyError
+from dp_bundle.errors import BundleError, DpGraphError, EquivocationError, OlderReleaseError, UntrustedKeyError
 from dp_bundle.signing import PublicKey
-from dp_bundle.trust import TrustedKey, TrustStore
+from dp_bundle.trust import Sighting, TrustedKey, TrustStore
 
 ONE, TWO = PublicKey(bytes(32)), PublicKey(bytes(range(32)))
 
@@ -75,34 +77,116 @@ def test_entry_under_another_keys_name_is_refused(store: TrustStore) -> None:
         store.require(TWO)
 
 
+def sighting(
+    number: int, *, dataset: str = "wine", kind: str = "rows", digest: str = "", partition: str = ""
+) -> Sighting:
+    """Return a release with a digest that goes with its number and kind unless another is given."""
+    series = f"{dataset} / {partition}" if partition else dataset
+    return Sighting(dataset, series, number, kind, digest or f"{kind} {number}".encode().hex().ljust(64, "0"))
+
+
 def test_older_releases_are_refused_per_signer_and_dataset(store: TrustStore) -> None:
     """The newest number counts, for its own dataset and signer alone, and it never sinks."""
-    store.require_newest(ONE, "wine", 1)
-    store.remember(ONE, "wine", 3)
-    store.remember(ONE, "wine", 2)
+    assert store.admit(ONE, sighting(3)) == ()
+    assert store.admit(ONE, sighting(1), allow_older=True) == ()
 
-    store.require_newest(ONE, "wine", 3)
-    store.require_newest(ONE, "beer", 1)
-    store.require_newest(TWO, "wine", 1)
+    assert store.admit(ONE, sighting(3)) == ()
+    assert store.admit(ONE, sighting(1, dataset="beer")) == ()
+    assert store.admit(TWO, sighting(1)) == ()
     with pytest.raises(OlderReleaseError, match="release 3") as caught:
-        TrustStore().require_newest(ONE, "wine", 2)
+        TrustStore().admit(ONE, sighting(2))
     assert (caught.value.dataset, caught.value.release, caught.value.newest) == ("wine", 2, 3)
+    assert store.admit(ONE, sighting(2), beside_newer=True) == ()
+    with pytest.raises(OlderReleaseError):
+        TrustStore().admit(ONE, sighting(2))
+
+
+def test_release_that_was_read_before_passes_with_a_note(store: TrustStore) -> None:
+    """Who has read release 4 may read it again after release 5, and is told of that one."""
+    for number in (4, 5):
+        assert store.admit(ONE, sighting(number)) == ()
+    (note,) = TrustStore().admit(ONE, sighting(4))
+    assert note == "this is release 4 of wine, which was read here before; release 5 (rows) has been seen since"
+    assert store.admit(ONE, sighting(5)) == ()
+    assert store.admit(ONE, sighting(4), allow_older=True) == ()
+    with pytest.raises(OlderReleaseError):
+        store.admit(ONE, sighting(3))
+
+
+def test_another_kind_of_release_is_not_replaced(store: TrustStore) -> None:
+    """Second moments do not make the rows before them old, though a newer release of rows does."""
+    store.admit(ONE, sighting(5, kind="covariance"))
+    (note,) = store.admit(ONE, sighting(4))
+    assert note == "this is release 4 of wine, whose kind is rows; release 5 (covariance) has been seen since"
+    with pytest.raises(OlderReleaseError):
+        store.admit(ONE, sighting(3))
+    with pytest.raises(OlderReleaseError):
+        store.admit(ONE, sighting(2, kind="covariance"))
+
+
+@pytest.mark.parametrize("allow_older", [False, True])
+def test_two_releases_of_one_number_are_an_equivocation(allow_older: bool, store: TrustStore) -> None:
+    """Another manifest under a number that has been seen is refused, in another partition or kind, too."""
+    store.admit(ONE, sighting(4))
+    store.admit(ONE, sighting(3), beside_newer=True)
+    others = [
+        sighting(3, digest="b" * 64),
+        sighting(3, digest="b" * 64, partition="2026-10"),
+        sighting(3, digest="b" * 64, kind="covariance"),
+    ]
+    for other in others:
+        with pytest.raises(EquivocationError, match="two releases 3 of 'wine'") as caught:
+            TrustStore().admit(ONE, other, allow_older=allow_older)
+        assert (caught.value.exit_code, caught.value.received) == (3, "b" * 64)
+    assert store.admit(TWO, others[0]) == ()
+
+
+def test_memory_of_earlier_versions_is_read(store: TrustStore) -> None:
+    """A file that holds numbers alone still tells what is old, of whatever kind, and is extended."""
+    store.add(ONE, "one")
+    (store.folder / "seen.json").write_text(json.dumps({f"{ONE.fingerprint} wine": 3}))
+    for kind in ("rows", "covariance"):
+        with pytest.raises(OlderReleaseError):
+            store.admit(ONE, sighting(2, kind=kind))
+    store.admit(ONE, sighting(3))
+    store.admit(ONE, sighting(4, kind="covariance"))
+    with pytest.raises(EquivocationError):
+        store.admit(ONE, sighting(3, digest="b" * 64))
+    assert len(store.admit(ONE, sighting(3))) == 1
+
+
+def test_processes_that_remember_at_once_lose_nothing(store: TrustStore) -> None:
+    """Whatever many readers see at the same time is all remembered."""
+    script = (
+        "import sys\n"
+        "from dp_bundle.signing import PublicKey\n"
+        "from dp_bundle.trust import Sighting, TrustStore\n"
+        "name = sys.argv[1]\n"
+        "for number in range(1, 30):\n"
+        "    TrustStore().admit(PublicKey(bytes(32)), Sighting(name, name, number, 'rows', 'a'))\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script, name]) for name in ("a", "b", "c")]
+    assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
+    for name in ("a", "b", "c"):
+        with pytest.raises(OlderReleaseError, match="release 29"):
+            store.admit(ONE, sighting(0, dataset=name))
 
 
 def test_seen_is_no_trusted_key(store: TrustStore) -> None:
     """The list of seen releases is not read as a key."""
-    store.remember(ONE, "wine", 3)
+    store.admit(ONE, sighting(3))
     assert store.keys() == []
-    assert list(json.loads((store.folder / "seen.json").read_bytes()).values()) == [3]
+    (entry,) = json.loads((store.folder / "seen.json").read_bytes()).values()
+    assert entry["newest"] == {"rows": 3}
 
 
-@pytest.mark.parametrize("content", ["[", "[]", '{"a": "b"}', '{"a": null}'])
+@pytest.mark.parametrize("content", ["[", "[]", '{"a": "b"}', '{"a": null}', '{"a": {}}', '{"a": {"newest": 1}}'])
 def test_damaged_memory_is_a_bundle_error(content: str, store: TrustStore) -> None:
     """A damaged list of seen releases refuses, because it cannot tell what is old."""
-    store.remember(ONE, "wine", 3)
+    store.admit(ONE, sighting(3))
     (store.folder / "seen.json").write_text(content)
     with pytest.raises(BundleError, match="unreadable"):
-        store.require_newest(ONE, "wine", 9)
+        store.admit(ONE, sighting(9))
 
 
 def test_store_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> None:
@@ -112,14 +196,12 @@ def test_store_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> Non
     with pytest.raises(DpGraphError, match="cannot be written"):
         store.add(ONE, "one")
     with pytest.raises(BundleError):
-        store.remember(ONE, "wine", 1)
+        store.admit(ONE, sighting(1))
 
 
 def test_trusting_anyone_notes_nothing(home: Path) -> None:
     """The policy that only shows files accepts every key, gives it no name, and leaves no trace."""
     anyone = UnsafeTrustAnyone()
-    anyone.require_newest(ONE, "wine", 1)
-    anyone.remember(ONE, "wine", 1)
-
+    assert anyone.admit(ONE, sighting(1)) == ()
     assert anyone.require(ONE) == TrustedKey(ONE, "")
     assert not home.exists()

@@ -20,7 +20,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import parts
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
 from dp_bundle.errors import (
     BudgetExceededError,
     DataError,
@@ -158,7 +158,7 @@ def test_layout_of_the_source_does_not_show(
     layouts = set()
     for name, source in sources.items():
         receipt = publish(source, policy, out=tmp_path / f"{name}.tar", key=key, ledger=Ledger(tmp_path / name / "l"))
-        with open_bundle(receipt.path) as opened:
+        with open_bundle(receipt.path, UnsafeTrustAnyone()) as opened:
             file = pq.ParquetFile(opened.open("data/part-00000.parquet"))
             groups = tuple(file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups))
             layouts.add((groups, file.schema_arrow.to_string(), file.metadata.metadata is None))
