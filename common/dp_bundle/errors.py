@@ -8,6 +8,8 @@ wrong and what to do.
         PolicyError                      the policy file as a whole, or what it leaves open
       DataError                          the table cannot be used as it is
         SchemaError                      its columns or types
+          HeaderError                    a first line that may be a row instead of names
+          CellError                      a cell of a text file that cannot be read
         MissingValuesError               cells without a value
       PrivacyError                       a bound, sensitivity or guarantee that cannot be honoured
         BudgetExceededError              the dataset's privacy budget does not allow this release
@@ -77,6 +79,29 @@ class DataError(DpGraphError):
 
 class SchemaError(DataError):
     """Columns or types that the policy and the table disagree on."""
+
+
+class HeaderError(SchemaError):
+    """A text file whose first line may be a person's record, which would be published as column names."""
+
+    exit_code = 2
+
+    def __init__(self, path: object, said: str) -> None:
+        super().__init__(
+            f"the first line of {path} may be a row instead of column names, as {said}: pass --header none or --header "
+            'first to say which (header = "none" or "first" under [table] in the policy)'
+        )
+
+
+class CellError(SchemaError):
+    """A cell that cannot be read; the message tells where it is and what ails it, and never its content."""
+
+    def __init__(self, columns: list[str], line: int, said: str) -> None:
+        self.columns = columns
+        self.line = line
+        shown = ", ".join(repr(name) for name in columns[:8]) + (" and others" if len(columns) > 8 else "")
+        place = f"column {shown}: the value" if len(columns) == 1 else f"columns {shown}: each value"
+        super().__init__(f"line {line}, {place} {said}")
 
 
 class MissingValuesError(DataError):

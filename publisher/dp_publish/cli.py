@@ -17,15 +17,18 @@ from dp_bundle.keys import DEFAULT_KEY, new_key_pair, private_key_path, public_k
 from dp_bundle.signing import load_private_key
 from dp_publish.calibration import calibrate
 from dp_publish.columns import choose_columns, require_bounds
+from dp_publish.dialect import make_dialect, unpacked_name
 from dp_publish.forecast import DEFAULT_SPREAD
 from dp_publish.forecast.refusal import refuse_pointless
 from dp_publish.forecast.row_count import count_rows
 from dp_publish.ledger import Ledger
 from dp_publish.moments_calibration import set_mechanism
-from dp_publish.options import PublishByDefault, release_options, strength_options
+from dp_publish.options import PublishByDefault, dialect_options, header_option, release_options, strength_options
 from dp_publish.policy_file import load_policy, policy_path, policy_template
 from dp_publish.release import publish
+from dp_publish.sections import resolve
 from dp_publish.statements import describe_ledger, describe_receipt, ledger_document, receipt_document
+from dp_publish.survey import point_out_names, survey
 from dp_publish.table import open_table
 
 DATA = click.Path(path_type=Path)
@@ -46,6 +49,7 @@ def cli() -> None:
 @cli.command("publish")
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
+@header_option
 @release_options
 @strength_options
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key's name, or a key file.")
@@ -65,7 +69,7 @@ def publish_command(
     quiet: bool,
     **privacy: Any,
 ) -> None:
-    """Publish DATA: a .parquet, .arrow, .feather or .csv file, or a folder of Parquet files.
+    """Publish DATA: a .parquet, .arrow, .feather, .csv, .tsv or .csv.gz file, or a folder of Parquet files.
 
     Without a policy, one row is protected at mu = 1, and bounds are found privately. A release that would show
     nothing, by the forecast of dp-publish plan, or that would show a column of whole numbers as it is, is refused.
@@ -77,36 +81,42 @@ def publish_command(
     """
     own = policy_path(data)
     policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
-    table = open_table(data)
-    kinds, _ = choose_columns(table, policy)  # refuses what cannot be published before a key is made for it
+    table = open_table(data, policy.table)
+    resolved = resolve(table, policy)
+    kinds, _ = choose_columns(table, resolved)  # refuses what cannot be published before a key is made for it
     if policy.privacy.release == "covariance":
-        set_mechanism(policy, kinds, lambda: 1)  # likewise
+        set_mechanism(resolved, kinds, lambda: 1)  # likewise
+    for note in [] if quiet else survey(table, kinds):
+        tell(note)
     if not anyway:
-        refuse_pointless(policy, kinds, table.types, lambda: count_rows(data))
+        refuse_pointless(resolved, kinds, table.types, lambda: count_rows(data, policy.table))
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     show = _show_progress if sys.stderr.isatty() and not quiet else None
     receipt = publish(data, policy, out=target, key=signing_key, partition=partition, progress=show)
     if show:
         tell("")
-    answer(describe_receipt(receipt, policy), receipt_document(receipt), as_json=as_json, quiet=quiet)
+    answer(describe_receipt(receipt, resolved), receipt_document(receipt), as_json=as_json, quiet=quiet)
 
 
 @cli.command("policy")
 @click.argument("data", type=DATA)
+@dialect_options
 @click.option("--out", type=DATA, help="Where the policy goes; beside DATA by default.")
 @quiet_option
-def policy_command(data: Path, out: Path | None, quiet: bool) -> None:
+def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> None:
     """Write a commented policy for DATA from its column names and types alone; no value is looked at.
 
     \b
     Example:
       dp-publish policy wine.parquet
     """
-    types = open_table(data).types
+    dialect = make_dialect(given)
+    table = open_table(data, dialect)
+    text = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
     target = out or policy_path(data)
     try:
-        write_whole(target, policy_template(data.name, _plain_name(data), types).encode(), replace=False)
+        write_whole(target, text.encode(), replace=False)
     except FileExistsError as error:
         raise DpGraphError(f"there is a policy at {target} already: edit it, or give another --out") from error
     except OSError as error:
@@ -117,6 +127,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool) -> None:
 @cli.command("plan")
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
+@header_option
 @release_options
 @strength_options
 @click.option(
@@ -150,6 +161,8 @@ def plan_command(
     from dp_publish.forecast.report import describe_plan, plan_document
 
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
+    for note in point_out_names(plan.kinds):
+        tell(note, quiet=quiet)
     if picture is not None:
         from dp_publish.forecast.picture import draw_plan
 
@@ -161,6 +174,7 @@ def plan_command(
 @cli.command("audit")
 @click.argument("data", type=DATA)
 @click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
+@header_option
 @release_options
 @strength_options
 @click.option("--canaries", type=int, help="Made-up rows of each kind; enough for a tight bound by default.")
@@ -196,11 +210,12 @@ def audit_command(
     policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
     if policy.privacy.snr_db is not None:
         raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
-    table = open_table(data)
+    table = open_table(data, policy.table)
+    policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy)
     require_bounds(policy, kinds)
     if policy.privacy.release == "covariance":
-        setting = set_mechanism(policy, kinds, lambda: count_rows(data))
+        setting = set_mechanism(policy, kinds, lambda: count_rows(data, policy.table))
         tell(f"attacking thousands of releases by {setting.mechanism}, which may take minutes", quiet=quiet)
         report = audit_moments(setting, n_canaries=canaries, confidence=confidence)
     else:
@@ -239,7 +254,8 @@ def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
 
 
 def _plain_name(data: Path) -> str:
-    return (data.stem if data.suffix else data.name) or data.resolve().name
+    name = Path(unpacked_name(data))
+    return (name.stem if name.suffix else name.name) or data.resolve().name
 
 
 def _show_progress(rows: int) -> None:

@@ -16,7 +16,7 @@ from dp_bundle.quoting import require_one_line
 from dp_publish.policy import EntityUnit, Policy, listed
 from dp_publish.table import ColumnType, Table
 
-__all__ = ["choose_columns", "require_bounds", "standard_deviations"]
+__all__ = ["choose_columns", "require_bounds", "require_rows", "standard_deviations"]
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
 
@@ -24,7 +24,7 @@ _MAX_NAME = 1_000  # characters; what a manifest takes
 def choose_columns(
     table: Table, policy: Policy, withheld: Collection[str] = (), *, without_bounds: bool = False
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the columns to publish, each with its kind, and the names of those left out.
+    """Return the columns to publish, each with its kind, and the names of those left out; `policy` is resolved.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def choose_columns(
         elif covariance:
             kinds[name] = "continuous"  # second moments of numbers, whatever their kind
         elif entry.kind is not None:
-            kinds[name] = entry.kind
+            kinds[name] = whole if entry.kind == "boolean" else entry.kind
         else:
             kinds[name] = whole if declared is ColumnType.INTEGER else "continuous"
     _require_publishable(policy, kinds, left_out, without_bounds=without_bounds)
@@ -88,6 +88,21 @@ def require_bounds(policy: Policy, kinds: dict[str, str]) -> None:
             "privately: write a policy with `dp-publish policy DATA`, fill in the bounds from public knowledge (or set "
             "drop = true), and try again"
         )
+
+
+def require_rows(table: Table, policy: Policy, kinds: dict[str, str]) -> None:
+    """Refuse a table without rows before anything is booked, unless their number is private.
+
+    Raises
+    ------
+    DataError
+        There is no row.
+    """
+    if policy.privacy.neighbours == "add-remove":
+        return
+    first = dict(list(kinds.items())[:1])
+    if not any(batch.num_rows for batch in table.read(first, 1)):
+        raise DataError("the table has no rows to publish")
 
 
 def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str], *, without_bounds: bool) -> None:

@@ -9,7 +9,7 @@ import click
 
 from dp_publish.policy import Privacy
 
-__all__ = ["PublishByDefault", "release_options", "strength_options"]
+__all__ = ["PublishByDefault", "dialect_options", "header_option", "release_options", "strength_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,6 +23,28 @@ class PublishByDefault(click.Group):
         if args and args[0] not in self.commands and args[0] not in own:
             args = ["publish", *args]
         return super().parse_args(ctx, args)
+
+
+def header_option(command: F) -> F:
+    """Add what overrides the policy's word on the first line of a text file."""
+    return click.option(
+        "--header",
+        type=click.Choice(["first", "none"]),
+        help="Of a text file: whether its first line names the columns, or there is no such line.",
+    )(command)
+
+
+def dialect_options(command: F) -> F:
+    """Add what says how a text file is written."""
+    options = [
+        header_option,
+        click.option("--delimiter", help="Of a text file: what separates its cells, such as ';' or tab."),
+        click.option("--decimal", type=click.Choice([".", ","]), help="Of a text file: the decimal mark."),
+        click.option("--encoding", help="Of a text file: utf-8, cp1252, utf-16 or another."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def release_options(command: F) -> F:

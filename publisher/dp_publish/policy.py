@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dp_bundle.manifest import Dataset
 from dp_bundle.model import Text
+from dp_publish.dialect import Dialect
 
 __all__ = [
     "STRENGTHS",
@@ -138,6 +139,7 @@ class ColumnPolicy(_Model):
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
     `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`.
     `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
+    A column of `kind` "boolean" is an integer between 0 and 1.
     """
 
     bounds: tuple[Finite, Finite] | None = None
@@ -145,7 +147,7 @@ class ColumnPolicy(_Model):
     center: Finite = 0.0
     scale: Positive = 1.0
     spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = None
-    kind: Literal["continuous", "integer"] | None = None
+    kind: Literal["continuous", "integer", "boolean"] | None = None
     unit: Text = ""
     description: Text = ""
     missing: Literal["refuse", "midpoint", "drop"] = "refuse"
@@ -158,17 +160,23 @@ class ColumnPolicy(_Model):
         low, high = self.bounds
         if not low < high or not math.isfinite(high - low):
             raise ValueError(f"bounds must be [low, high] with low < high and a finite width, not [{low:g}, {high:g}]")
-        if self.kind == "integer" and not (low.is_integer() and high.is_integer() and max(-low, high) <= _MAX_INTEGER):
+        whole = low.is_integer() and high.is_integer() and max(-low, high) <= _MAX_INTEGER
+        if self.kind in ("integer", "boolean") and not whole:
             raise ValueError(f"bounds of an integer column must be integers up to 2^53, not [{low:g}, {high:g}]")
         return self
 
 
 class Policy(_Model):
-    """Everything the publisher decided about one dataset."""
+    """Everything the publisher decided about one dataset.
+
+    A name in `columns` with a `*` or a `?` may be a pattern, as `sections.resolve` has it. `table` says how a text file
+    is written.
+    """
 
     dataset: Dataset
     privacy: Privacy
     columns: dict[str, ColumnPolicy] = {}
+    table: Dialect = Dialect()
     assumed: bool = False  # whether the strength is the default one
 
     @model_validator(mode="after")
@@ -184,7 +192,7 @@ class Policy(_Model):
         return self
 
     def column(self, name: str) -> ColumnPolicy:
-        """Return what holds for a column, by default for one that is not named."""
+        """Return what a column's own section says, by default for one that has none; see `sections.resolve`."""
         return self.columns.get(name, _DEFAULT_COLUMN)
 
 

@@ -27,7 +27,7 @@ from dp_bundle.errors import BundleError, DataError, DpGraphError, ParameterErro
 from dp_bundle.files import settle, whole_file
 from dp_bundle.manifest import Release
 from dp_bundle.parts import batch_rows
-from dp_publish.columns import choose_columns
+from dp_publish.columns import choose_columns, require_rows
 from dp_publish.contents import Contents, Maker, Read
 from dp_publish.covariance_release import CovarianceMaker
 from dp_publish.entities import EntityCap
@@ -36,6 +36,7 @@ from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import EntityUnit, Policy, Privacy
 from dp_publish.rows import RowReport
 from dp_publish.rows_release import RowsMaker
+from dp_publish.sections import resolve
 from dp_publish.table import Source, Table, open_table
 
 __all__ = ["Receipt", "publish"]
@@ -105,9 +106,11 @@ def publish(
     """
     out, ledger = Path(out), ledger if ledger is not None else Ledger()
     _require_free(out)
-    table, privacy = open_table(data), policy.privacy
+    table, privacy = open_table(data, policy.table), policy.privacy
     withheld = ledger.entities(policy.dataset.name)
+    policy = resolve(table, policy, withheld)
     kinds, left_out = choose_columns(table, policy, withheld)
+    require_rows(table, policy, kinds)
     read, report = _reader(table, privacy, len(kinds))
     maker: Maker
     if privacy.release == "covariance":

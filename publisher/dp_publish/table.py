@@ -2,7 +2,7 @@
 
 A `Table` knows its columns' declared types without looking at a value, and yields batches of bounded size as often as
 asked. Its order of rows is that of the files. CSV has no types: its columns are `UNKNOWN` until the policy names a
-kind, because guessing a type means reading values.
+kind, because a type guessed from values could differ between neighbouring tables, and would tell them apart.
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ from __future__ import annotations
 import contextlib
 import csv
 import enum
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+import shlex
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from dp_bundle.errors import SchemaError
+from dp_publish.dialect import Dialect, Layout
+from dp_publish.text_file import TYPES, TextFile, is_text_file
 
 __all__ = ["ColumnType", "Source", "Table", "open_table"]
 
@@ -29,6 +32,15 @@ if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
 
 Source: TypeAlias = Union[str, Path, pa.Table, "pd.DataFrame"]
+_TO_CSV, _TO_PARQUET = ("to_csv({}, index=False)", ".csv"), ("to_parquet({})", ".parquet")
+_READERS = {  # of pandas, for tables that it reads and we do not
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), ("read_excel({})", *_TO_CSV)),
+    ".json": ("read_json({})", *_TO_PARQUET),
+    **dict.fromkeys((".jsonl", ".ndjson"), ("read_json({}, lines=True)", *_TO_PARQUET)),
+    ".dta": ("read_stata({})", *_TO_PARQUET),
+    ".sav": ("read_spss({})", *_TO_PARQUET),
+    ".sas7bdat": ("read_sas({})", *_TO_PARQUET),
+}
 _CSV_BLOCK = 2**24
 _PAGE_BUFFER = 2**18  # read a column chunk page by page: row groups may be far larger than a batch
 
@@ -53,24 +65,35 @@ class Table:
     read : callable
         `read(kinds, rows)` yields record batches of at most `rows` rows with the columns of `kinds` (name to
         "continuous", "integer" or "text") in their order, as float64, int64 or strings, nulls kept.
+    booleans : frozenset of str
+        The integer columns whose declared type allows 0 and 1 alone.
+    layout : Layout or None
+        How a text file is written, as found; None for other tables.
     """
 
     types: dict[str, ColumnType]
     read: Callable[[dict[str, str], int], Iterator[pa.RecordBatch]]
+    booleans: frozenset[str] = frozenset()
+    layout: Layout | None = None
 
 
-def open_table(source: Source) -> Table:
+def open_table(source: Source, dialect: Dialect | None = None) -> Table:
     """Open a table for reading.
 
     Parameters
     ----------
     source : str, Path, pyarrow.Table or pandas.DataFrame
-        A `.parquet`, `.arrow`, `.feather` or `.csv` file, a folder of Parquet files, or a table in memory.
+        A `.parquet`, `.arrow`, `.feather`, `.csv` or `.tsv` file, the last two perhaps packed (`.gz`, `.bz2`), a folder
+        of Parquet files, or a table in memory.
+    dialect : Dialect, optional
+        How a text file is written; by default what its first line tells.
 
     Raises
     ------
     SchemaError
         There is no such file, it is not a table of a known kind, or two columns share a name.
+    HeaderError
+        The first line of a text file may be a row, and `dialect` does not say.
     """
     if not isinstance(source, str | Path | pa.Table):
         source = _from_pandas(source)
@@ -80,12 +103,16 @@ def open_table(source: Source) -> Table:
     if not path.exists():
         raise SchemaError(f"{path} cannot be read as a table: there is no such file or folder")
     try:
-        return _open_path(path)
-    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+        return _open_path(path, dialect or Dialect())
+    except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
         raise SchemaError(f"{path} cannot be read as a table: {_first_line(error)}") from error
 
 
-def _open_path(path: Path) -> Table:
+def _open_path(path: Path, dialect: Dialect) -> Table:
+    if path.is_file() and is_text_file(path):
+        return _open_text(path, dialect)
+    if dialect != Dialect():
+        raise SchemaError(f"{path} is no text file, so that [table] in the policy and --header have no meaning for it")
     if path.is_dir():
         files = sorted(path.glob("*.parquet"))
         if not files:
@@ -96,11 +123,21 @@ def _open_path(path: Path) -> Table:
         return _open_parquet([path])
     if suffix in (".arrow", ".feather", ".ipc"):
         return _open_arrow(path)
-    if suffix in (".csv", ".tsv"):
-        return _open_csv(path, "\t" if suffix == ".tsv" else ",")
-    raise SchemaError(
-        f"{path} is not a table dp-publish reads: give .parquet, .arrow, .feather, .csv, or a folder of Parquet"
-    )
+    raise SchemaError(_other_format(path, suffix))
+
+
+def _other_format(path: Path, suffix: str) -> str:
+    """Return what is said of a file that is no table to us, with the line that converts it if there is one."""
+    if suffix not in _READERS:
+        return (
+            f"{path} is not a table dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, or a "
+            "folder of Parquet"
+        )
+    reader, writer, target = _READERS[suffix]
+    read = reader.format(json.dumps(str(path), ensure_ascii=False))
+    write = writer.format(json.dumps(str(path.with_suffix(target)), ensure_ascii=False))
+    line = shlex.join(["python", "-c", f"import pandas; pandas.{read}.{write}"])
+    return f"{path} is not a table dp-publish reads: convert it with {line}"
 
 
 def _open_parquet(files: list[Path]) -> Table:
@@ -129,27 +166,11 @@ def _open_arrow(path: Path) -> Table:
     return _typed_table(schema, batches)
 
 
-def _open_csv(path: Path, delimiter: str) -> Table:
-    parse = pacsv.ParseOptions(delimiter=delimiter)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header = next(csv.reader(file, delimiter=delimiter), [])
-    if not header:
-        raise SchemaError(f"{path} is empty: a CSV file needs a first line with the columns' names")
-    _require_distinct(header)
-
-    def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        schema = _target_schema(kinds)
-        convert = pacsv.ConvertOptions(
-            column_types={field.name: field.type for field in schema},
-            include_columns=list(kinds),
-            strings_can_be_null=True,
-        )
-        options = pacsv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False)
-        with _schema_errors(header), pacsv.open_csv(path, options, parse, convert) as reader:
-            for batch in reader:
-                yield from _split(batch, rows)
-
-    return Table(dict.fromkeys(header, ColumnType.UNKNOWN), read)
+def _open_text(path: Path, dialect: Dialect) -> Table:
+    file = TextFile.find(path, dialect, _CSV_BLOCK)
+    names = file.layout.names
+    _require_distinct(list(names))
+    return Table(dict.fromkeys(names, ColumnType.UNKNOWN), file.read, layout=file.layout)
 
 
 def _batches_of_table(table: pa.Table) -> Callable[[list[str], int], Iterator[pa.RecordBatch]]:
@@ -167,7 +188,8 @@ def _typed_table(schema: pa.Schema, batches: Callable[[list[str], int], Iterable
                     [_convert(batch.column(field.name), field) for field in target], schema=target
                 )
 
-    return Table({field.name: _type_of(field.type) for field in schema}, read)
+    booleans = frozenset(field.name for field in schema if pa.types.is_boolean(_value_type(field.type)))
+    return Table({field.name: _type_of(field.type) for field in schema}, read, booleans)
 
 
 def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
@@ -194,13 +216,15 @@ def _require_whole(values: pa.Array, name: str) -> None:
 
 
 def _target_schema(kinds: dict[str, str]) -> pa.Schema:
-    types = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}
-    return pa.schema([pa.field(name, types[kind]) for name, kind in kinds.items()])
+    return pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _type_of(kind: pa.DataType) -> ColumnType:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
+    kind = _value_type(kind)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return ColumnType.INTEGER
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -232,17 +256,12 @@ def _require_distinct(names: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def _schema_errors(header: Sequence[str] = ()) -> Iterator[None]:
-    """Turn Arrow's conversion errors into ours, which never quote a value of the private table."""
+def _schema_errors() -> Iterator[None]:
+    """Turn Arrow's errors into ours, which never quote a value of the private table."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        found = re.match(r"In CSV column #(\d+):", str(error))
-        if found and int(found[1]) < len(header):
-            raise _not_of_its_kind(header[int(found[1])]) from error
-        raise SchemaError(
-            "the table cannot be read to its end: it is damaged, or has lines with more or fewer cells than columns"
-        ) from error
+    except (pa.ArrowException, OSError) as error:
+        raise SchemaError("the table cannot be read to its end: it is damaged") from error
 
 
 def _not_of_its_kind(name: str) -> SchemaError:

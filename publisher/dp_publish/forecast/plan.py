@@ -1,7 +1,7 @@
 """What `dp-publish plan` works out: a forecast for one table and its policy.
 
 Only names, declared types and the number of rows are read: from the metadata of Parquet and Arrow files, and by
-counting lines in a text file.
+counting those of a text file.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dp_publish.forecast.row_count import count_rows
 from dp_publish.moments_calibration import set_mechanism
 from dp_publish.policy import Policy, Privacy, listed
 from dp_publish.policy_file import load_policy, policy_path
+from dp_publish.sections import resolve
 from dp_publish.table import open_table
 
 __all__ = ["Plan", "make_plan"]
@@ -117,9 +118,10 @@ def make_plan(
     SchemaError, PolicyError, ParameterError
         The table, the policy or `spread` does not allow a forecast.
     """
-    table = open_table(data)
     beside = policy_path(data)
     policy = load_policy(policy_file or (beside if beside.is_file() else None), default_name, overrides or {})
+    table = open_table(data, policy.table)
+    policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy, without_bounds=True)
     n_rows = _count_rows_of(data, policy)
     notes, own = _bounds_notes(policy, kinds), None
@@ -167,7 +169,7 @@ def make_plan(
 def _count_rows_of(data: Path, policy: Policy) -> int:
     """Return the number of rows; one where there are none, if that is protected."""
     try:
-        return count_rows(data)
+        return count_rows(data, policy.table)
     except DataError:
         if policy.privacy.neighbours == "add-remove":
             return 1

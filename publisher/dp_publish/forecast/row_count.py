@@ -8,12 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.errors import DataError, SchemaError
+from dp_publish.dialect import Dialect
+from dp_publish.text_file import TextFile, is_text_file
 
 __all__ = ["count_rows"]
 
 
-def count_rows(path: Path) -> int:
-    """Return a table's number of rows: from a Parquet or Arrow file's metadata, or the lines of a text file.
+def count_rows(path: Path, dialect: Dialect | None = None) -> int:
+    """Return a table's number of rows: from a Parquet or Arrow file's metadata, or by counting those of a text file.
 
     Raises
     ------
@@ -24,9 +26,8 @@ def count_rows(path: Path) -> int:
     """
     suffix = path.suffix.lower()
     try:
-        if suffix in (".csv", ".tsv"):
-            with path.open("rb") as file:
-                n_rows = sum(1 for line in file if line.strip()) - 1
+        if is_text_file(path):
+            n_rows = TextFile.find(path, dialect or Dialect()).count_rows()
         elif suffix in (".arrow", ".feather", ".ipc"):
             n_rows = _count_arrow(path)
         else:

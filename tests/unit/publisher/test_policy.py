@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_bundle.errors import PolicyError, SchemaError
+from dp_publish.columns import choose_columns, require_bounds
+from dp_publish.dialect import Dialect
 from dp_publish.policy import ColumnPolicy, EntityUnit, Policy
 from dp_publish.policy_file import load_policy, policy_path, policy_template
-from dp_publish.table import ColumnType, open_table
+from dp_publish.sections import resolve
+from dp_publish.table import ColumnType, Table, open_table
 
 COVARIANCE = '[privacy]\nrelease = "covariance"\n'
 SOUND = """
@@ -159,6 +162,8 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         (f'[privacy]\nmu = 1\n[columns.a]\nunit = "{"x" * 10_001}"', "unit"),
         ("[privacy]\nmu = 1\n[columns.a]\ndrop = 7", "drop"),
         ("[privacy]\nmu = 1\ncolumns.a = 3\n", "columns"),
+        ("table = 3\n[privacy]\nmu = 1", "table"),
+        ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0.5, 1]\nkind = "boolean"', "integers"),
     ],
 )
 def test_each_mistake_is_a_policy_error_with_one_sentence(wrong: str, sentence: str, tmp_path: Path) -> None:
@@ -234,8 +239,10 @@ def test_entities_weights_ball_and_budget_are_read(tmp_path: Path) -> None:
 def test_policy_is_expected_beside_the_data(tmp_path: Path) -> None:
     """A file's last suffix is replaced, and a folder's dots are kept."""
     (tmp_path / "a.b.parquet").write_bytes(b"")
+    (tmp_path / "a.csv.gz").write_bytes(b"")
     (tmp_path / "folder.d").mkdir()
     assert policy_path(tmp_path / "a.b.parquet") == tmp_path / "a.b.policy.toml"
+    assert policy_path(tmp_path / "a.csv.gz") == tmp_path / "a.policy.toml"
     assert policy_path(tmp_path / "folder.d") == tmp_path / "folder.d.policy.toml"
 
 
@@ -255,6 +262,42 @@ def test_template_needs_only_bounds(tmp_path: Path) -> None:
     assert [entry.drop for entry in policy.columns.values()] == [False, False, True, False]
     assert policy.columns["a"].bounds == (0.0, 10.0)
     assert all(entry.bounds is None for entry in load(tmp_path, policy_template("d", "d", types)).columns.values())
+
+
+def test_template_of_a_wide_table_is_short_and_covers_every_column(tmp_path: Path) -> None:
+    """Two thousand columns need patterns instead of 16,000 lines; filled in, every column has bounds."""
+    names = [*(f"sensor_{index}" for index in range(1000)), *(f"V{index}" for index in range(980)), "patient_id"]
+    names += ["age", *(f"{letter}{letter}" for letter in "abcdefghijklmnop"), "flag", "name of it"]
+    types = dict.fromkeys(names, ColumnType.CONTINUOUS) | {"name of it": ColumnType.OTHER, "flag": ColumnType.INTEGER}
+    text = policy_template("data.parquet", "wide", types, booleans=["flag"])
+    assert len(text.splitlines()) < 80
+    table = Table(types, lambda _kinds, _rows: iter(()), frozenset(["flag"]))
+    policy = load(tmp_path, fill_in(text))
+    assert list(policy.columns) == ["*", "sensor_*", "V*", "patient_id"]
+    kinds, left_out = choose_columns(table, resolve(table, policy))
+    assert left_out == ("patient_id", "name of it")
+    require_bounds(resolve(table, policy), kinds)
+    assert len(kinds) == 1998
+
+
+def test_template_leaves_out_identifiers_and_knows_truth_values(tmp_path: Path) -> None:
+    """A column whose name says identifier is dropped unless the publisher objects; truth values need no bounds."""
+    types = {"customer_id": ColumnType.INTEGER, "b": ColumnType.INTEGER, "x": ColumnType.UNKNOWN}
+    policy = load(tmp_path, policy_template("d", "d", types, booleans=["b"]))
+    assert policy.column("customer_id") == ColumnPolicy(drop=True)
+    assert policy.column("b").kind == "boolean"
+
+
+@pytest.mark.parametrize("header", [None, "none"])
+def test_template_of_a_text_file_says_how_it_is_written(header: str | None, tmp_path: Path) -> None:
+    """What was found is in the policy, which then decides; a header is looked for anew unless it was given."""
+    (tmp_path / "a.csv").write_bytes("größe;b\n1;2\n".encode("cp1252"))
+    dialect = Dialect.model_validate({"header": header})
+    layout = open_table(tmp_path / "a.csv", dialect).layout
+    found = load(tmp_path, policy_template("a.csv", "a", {}, layout, header)).table
+    assert found == Dialect.model_validate({"delimiter": ";", "encoding": "cp1252", "header": header})
+    assert load(tmp_path, '[table]\nheader = "none"', header="first").table.header == "first"
+    assert load(tmp_path, "", header=header, mu=1.0).table.header == header
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=4, unique=True))

@@ -1,0 +1,108 @@
+"""One cell of a text file: a number, a truth value, nothing, or a fault.
+
+`read_cell` is the rule. It looks at no other cell, so that what a cell means does not depend on the rest of a private
+table; the fast reader in `text_file` gives the same values and falls back on it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Collection
+
+__all__ = ["MISSING", "Fault", "describe_as_record", "is_thousands", "plain_number", "read_cell"]
+
+_MISSING = ("", "na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".")
+_TRUTH = {"true": 1, "yes": 1, "false": 0, "no": 0}
+_FLOAT = r"[+-]?(?:\d+(?:{0}\d*)?|{0}\d+)(?:[eE][+-]?\d+)?|[+-]?inf(?:inity)?"
+_PLAIN = {
+    ("integer", "."): re.compile(r"\s*-?\d{1,18}\s*", re.ASCII),
+    ("integer", ","): re.compile(r"\s*-?\d{1,18}\s*", re.ASCII),
+    ("continuous", "."): re.compile(rf"\s*(?:{_FLOAT.format('[.]')})\s*", re.ASCII | re.IGNORECASE),
+    ("continuous", ","): re.compile(rf"\s*(?:{_FLOAT.format('[,]')})\s*", re.ASCII | re.IGNORECASE),
+}
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([,.' \u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d*)?", re.ASCII)
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T].*)?|\d{1,2}:\d{2}(?::\d{2}.*)?", re.ASCII)
+_LIKE_A_NUMBER = re.compile(r"[+-]?[\d.,'\s]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*%?|[+-]?inf(?:inity)?|0x[\da-f]+", re.I)
+
+MISSING = tuple(dict.fromkeys(form for word in _MISSING for form in (word, word.upper(), word.title(), "NaN", "-NaN")))
+
+
+class Fault(enum.Enum):
+    """Why a cell cannot be read, and what to do; the words follow those that name the cell."""
+
+    DATE = "is a date or a time, which is not published: set drop = true for it in the policy"
+    DECIMAL = "has a decimal comma, unlike other numbers: set decimal under [table] in the policy, or correct it"
+    ENCODING = "is not in the file's encoding: set encoding under [table] in the policy"
+    FRACTION = 'is a fraction in an integer column: give it kind = "continuous" in the policy, or round it first'
+    LARGE = 'is beyond the largest integer: give it kind = "continuous" in the policy'
+    POINT = "has a decimal point where the file has decimal commas: set decimal under [table] in the policy"
+    TEXT = "is no number: correct it, list it in missing_values under [table] in the policy, or set drop = true there"
+    THOUSANDS = "has thousands separators: write numbers without them, or set decimal under [table] in the policy"
+
+
+def read_cell(word: str, kind: str, decimal: str, missing: Collection[str] = ()) -> float | Fault | None:
+    """Return what a cell of a numeric column holds; None if nothing.
+
+    Parameters
+    ----------
+    word : str
+        The cell, without its quotes.
+    kind : {"continuous", "integer"}
+        What the column holds.
+    decimal : {".", ","}
+        The decimal mark.
+    missing : collection of str
+        Words that mean a missing value, besides the usual ones.
+    """
+    bare = word.strip()
+    if bare.lower() in _MISSING or word in missing or bare in missing:
+        return None
+    if (truth := _TRUTH.get(bare.lower())) is not None:
+        return truth
+    if not _PLAIN["continuous", decimal].fullmatch(bare):
+        return _fault_of(bare, decimal)
+    if kind == "continuous":
+        return float(bare.replace(",", "."))
+    if _INTEGER.fullmatch(bare):
+        return int(bare) if -(2**63) <= int(bare) < 2**63 else Fault.LARGE
+    number = float(bare.replace(",", "."))
+    if abs(number) > 2**53:
+        return Fault.LARGE
+    return int(number) if number.is_integer() else Fault.FRACTION
+
+
+def plain_number(word: str, kind: str, decimal: str) -> bool:
+    """Tell whether any reader would take a cell for the same number."""
+    return _PLAIN[kind, decimal].fullmatch(word) is not None
+
+
+def is_thousands(word: str) -> bool:
+    """Tell whether a cell could be an integer with separated thousands."""
+    return _THOUSANDS.fullmatch(word.strip()) is not None
+
+
+def describe_as_record(name: str) -> str | None:
+    """Return what a cell of the first line is, if it looks like a person's rather than a column's name."""
+    bare = name.strip()
+    if not bare:
+        return "is empty"
+    if bare.lower() in _MISSING:
+        return "stands for a missing value"
+    if bare.lower() in _TRUTH:
+        return "is a truth value"
+    if _DATE.fullmatch(bare):
+        return "is a date or a time"
+    return "is a number" if _LIKE_A_NUMBER.fullmatch(bare) else None
+
+
+def _fault_of(bare: str, decimal: str) -> Fault:
+    if _DATE.fullmatch(bare):
+        return Fault.DATE
+    other = "," if decimal == "." else "."
+    if is_thousands(bare):
+        return Fault.THOUSANDS
+    if plain_number(bare, "continuous", other):
+        return Fault.DECIMAL if decimal == "." else Fault.POINT
+    return Fault.TEXT

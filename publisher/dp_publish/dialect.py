@@ -1,0 +1,189 @@
+"""How a text file is written: what separates its cells, its decimal mark, its encoding, its header.
+
+What the policy leaves open is found from the first line, which holds the columns' names: public knowledge. The decimal
+mark alone is looked up in the rows (see `text_file`).
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from dp_bundle.errors import HeaderError, ParameterError, SchemaError
+from dp_publish.cells import describe_as_record
+
+__all__ = ["PACKED", "Dialect", "Layout", "find_layout", "make_dialect", "open_bytes", "open_lines", "unpacked_name"]
+
+_START = 2**20  # bytes; where the first line is expected to end
+PACKED = {".gz": "gzip", ".bz2": "bz2"}
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_SPOKEN = {"\t": "tab", ";": "';'", "|": "'|'", ",": "','"}
+
+
+class Dialect(BaseModel):
+    """The section `[table]` of a policy; what is None is found from the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    delimiter: str | None = None
+    decimal: Literal[".", ","] | None = None
+    encoding: str | None = None
+    header: Literal["first", "none"] | None = None
+    missing_values: tuple[str, ...] = ()
+
+    @field_validator("delimiter")
+    @classmethod
+    def _check_delimiter(cls, mark: str | None) -> str | None:
+        if mark is not None and (len(mark) != 1 or not mark.isascii() or mark.isalnum() or mark in '"\r\n\0+-.'):
+            raise ValueError("a character that no number has, such as , or ; or | or a tab")
+        return mark
+
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, name: str | None) -> str | None:
+        try:
+            "a".encode(name or "utf-8")
+        except (LookupError, ValueError) as error:
+            raise ValueError("an encoding's name, such as utf-8, cp1252 or utf-16") from error
+        return name
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A text file's dialect as found, and its columns' names; `decimal` is None until rows are read."""
+
+    names: tuple[str, ...]
+    delimiter: str
+    encoding: str
+    has_header: bool
+    decimal: str | None
+    missing_values: tuple[str, ...]
+
+
+def make_dialect(given: dict[str, str | None]) -> Dialect:
+    """Return a dialect from a command's options, where a tab has its name.
+
+    Raises
+    ------
+    ParameterError
+        One of them is not allowed.
+    """
+    options = {name: "\t" if word in ("tab", "\\t") else word for name, word in given.items()}
+    try:
+        return Dialect.model_validate(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        raise ParameterError(f"--{name}", first["msg"].removeprefix("Value error, "), given[name]) from error
+
+
+def find_layout(path: Path, dialect: Dialect) -> Layout:
+    """Return a text file's layout, from its first line and what the policy says.
+
+    Raises
+    ------
+    HeaderError
+        The first line does not look like names, and the policy does not say what it is.
+    SchemaError
+        The file is empty, or its first line can be taken apart in two ways.
+    """
+    with open_bytes(path) as file:
+        start = file.read(_START)
+    encoding = dialect.encoding or _encoding_of(start)
+    with open_lines(path, encoding, "replace") as lines:  # of the rows, which are read ahead, nothing is asked here
+        line = next((line for line in lines if line.strip()), "")
+    delimiter = dialect.delimiter or _delimiter_of(path, line)
+    with open_lines(path, encoding, "replace") as lines:
+        record = next((record for record in csv.reader(lines, delimiter=delimiter) if record), [])
+    if not record:
+        raise SchemaError(f"{path} is empty: a text file needs a first line with the columns' names")
+    if any("\ufffd" in name for name in record):
+        raise SchemaError(f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy")
+    if dialect.header is None:
+        _require_names(path, record)
+    has_header = dialect.header != "none"
+    names = record if has_header else [f"column_{number}" for number in range(1, len(record) + 1)]
+    return Layout(tuple(names), delimiter, encoding, has_header, dialect.decimal, dialect.missing_values)
+
+
+@contextmanager
+def open_lines(path: Path, encoding: str, errors: str) -> Iterator[IO[str]]:
+    """Open a text file, unpacked, for the csv module."""
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as lines:
+        yield lines
+
+
+def unpacked_name(path: Path) -> str:
+    """Return a file's name without the suffix that says how it is packed."""
+    return path.name.removesuffix(path.suffix) if path.suffix.lower() in PACKED else path.name
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file, unpacked."""
+    packed = PACKED.get(path.suffix.lower())
+    if packed == "gzip":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    return bz2.open(path, "rb") if packed else path.open("rb")
+
+
+def _encoding_of(start: bytes) -> str:
+    """Return the encoding that a byte order mark, zero bytes or the first line's letters tell."""
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if start[:1] == b"\0" or start[1:2] == b"\0":
+        return "utf-16-be" if start[:1] == b"\0" else "utf-16-le"
+    first = (start.lstrip(b"\r\n").splitlines() or [b""])[0]
+    try:
+        first.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8-sig"
+
+
+def _delimiter_of(path: Path, line: str) -> str:
+    """Return what separates the cells of the first line: a comma only where nothing else does, as names may hold one.
+
+    Raises
+    ------
+    SchemaError
+        Two marks that are not commas are in it.
+    """
+    if unpacked_name(path).lower().endswith(".tsv"):
+        return "\t"
+    bare = _QUOTED.sub("", line)
+    found = [mark for mark in "\t;|" if mark in bare]
+    if len(found) > 1:
+        marks = " and ".join(_SPOKEN[mark] for mark in found)
+        raise SchemaError(f"the first line of {path} has {marks}: set delimiter under [table] in the policy")
+    return found[0] if found else ","
+
+
+def _require_names(path: Path, record: list[str]) -> None:
+    """Refuse a first line that may be a person's record; a first name alone may be empty, as pandas writes its index.
+
+    Raises
+    ------
+    HeaderError
+        A cell is no name, or two are the same.
+    """
+    odd = [describe_as_record(name) for name in record]
+    if not record[0] and not any(odd[1:]):
+        odd[0] = None
+    for number, said in enumerate(odd, start=1):
+        if said is not None:
+            raise HeaderError(path, f"cell {number} of it {said}")
+    if len(set(record)) < len(record):
+        raise HeaderError(path, "two columns of it have one name")

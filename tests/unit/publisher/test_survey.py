@@ -1,0 +1,75 @@
+"""What is pointed out before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dp_publish.survey import named_like_an_identifier, point_out_names, survey
+from dp_publish.table import ColumnType, Table, open_table
+
+RNG = np.random.default_rng(4)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["id", "ID", "patient_id", "PATIENT_ID", "customer.id", "order id", "customerId", "customerID", "uuid"],
+)
+def test_names_of_identifiers_are_known(name: str) -> None:
+    """Spellings of identifiers in use are recognised."""
+    assert named_like_an_identifier(name)
+    assert named_like_an_identifier("user_uuid")
+    assert named_like_an_identifier("Unnamed: 0")
+
+
+@pytest.mark.parametrize("name", ["acid", "grid", "humid", "PAID", "COVID", "idle", "identity", "id_card", "x", ""])
+def test_other_names_are_not(name: str) -> None:
+    """Words that merely end or begin with the letters are left alone."""
+    assert not named_like_an_identifier(name)
+    assert point_out_names([name]) == []
+
+
+def test_identifiers_and_constants_are_pointed_out_once_each() -> None:
+    """Distinct whole numbers, names of identifiers and columns that hardly vary get one sentence each, and a remedy."""
+    n_rows = 500
+    frame = pd.DataFrame(
+        {
+            "patient_id": RNG.permutation(n_rows) // 3,
+            "serial": RNG.permutation(n_rows),
+            "written": RNG.permutation(n_rows).astype(float),
+            "constant": 1,
+            "rare": np.arange(n_rows) == 7,
+            "count": RNG.poisson(5, n_rows),
+            "score": RNG.normal(size=n_rows),
+            "gaps": np.where(np.arange(n_rows) % 3 == 0, 2.0, np.nan),
+        }
+    )
+    kinds = {name: "integer" if frame[name].dtype.kind in "ib" else "continuous" for name in frame}
+    notes = survey(open_table(frame), kinds)
+    assert len(notes) == 3
+    assert "by name: 'patient_id'. Set drop = true" in notes[0]
+    assert "all different in the first 500 rows: 'serial', 'written'. Set drop = true" in notes[1]
+    assert "hardly varying in the first 500 rows: 'constant', 'rare', 'gaps'." in notes[2]
+    assert all("\n" not in note for note in notes)
+
+
+def test_few_rows_tell_nothing_by_their_values() -> None:
+    """Ten different numbers are no sign of an identifier; a table without rows has nothing to tell."""
+    frame = pd.DataFrame({"a": range(10), "b": 1})
+    assert survey(open_table(frame), dict.fromkeys(frame, "integer")) == []
+    assert survey(open_table(frame.iloc[:0]), dict.fromkeys(frame, "integer")) == []
+
+
+def test_only_the_first_rows_are_read() -> None:
+    """One batch is all that is asked of a table of any length, so that the look costs little."""
+
+    def read(_kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": np.arange(rows)})
+        raise AssertionError("more was read")
+
+    (note,) = survey(Table({"a": ColumnType.INTEGER}, read), {"a": "integer"})
+    assert "all different in the first" in note
