@@ -1,14 +1,15 @@
-"""dp-bundle: inspect and verify bundles, keep keys, decide whom to trust."""
+"""dp-bundle: inspect and verify bundles, keep keys, decide whom to trust.
+
+A command imports what opens a bundle when it runs, so that help comes at once.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
-from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
 from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
 from dp_bundle.keys import (
@@ -19,17 +20,8 @@ from dp_bundle.keys import (
     private_key_path,
     public_key_path,
 )
-from dp_bundle.manifest import Release, Statement
-from dp_bundle.quoting import quote, quote_name
+from dp_bundle.quoting import quote_name
 from dp_bundle.signing import PublicKey
-from dp_bundle.statements import (
-    describe_bounds,
-    describe_guarantee,
-    describe_moments,
-    describe_noise,
-    describe_size,
-    describe_total,
-)
 from dp_bundle.trust import TrustStore
 
 BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -59,6 +51,9 @@ def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet
     Example:
       dp-bundle verify wine.bundle.tar
     """
+    from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
+    from dp_bundle.inspection import bundle_facts
+
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         release, fingerprint = bundle.release, bundle.signer.key.fingerprint
         what = f"{file}: release {release.lineage.number} of {quote_name(release.dataset.name)}"
@@ -67,7 +62,7 @@ def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet
             text = f"{what}: every byte is as {fingerprint} signed it; whether to trust that signer was not asked"
         for note in bundle.notes:
             tell(f"note: {note}", quiet=quiet)
-        document = {"verified": True, "signer_checked": not any_signer, **_facts(bundle)}
+        document = {"verified": True, "signer_checked": not any_signer, **bundle_facts(bundle)}
         answer(text, document, as_json=as_json, quiet=quiet)
 
 
@@ -81,12 +76,19 @@ def inspect(file: Path, as_json: bool) -> None:
     Example:
       dp-bundle inspect wine.bundle.tar
     """
+    from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
+    from dp_bundle.inspection import bundle_facts, describe_bundle
+
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
         entries = TrustStore().keys()
         trusted = {entry.key: entry.name for entry in entries}
         name = trusted.get(bundle.signer.key)
-        document = {"trusted": name is not None, **_facts(bundle), "release": bundle.release.model_dump(mode="json")}
-        answer(_describe(bundle, name), document, as_json=as_json)
+        document = {
+            "trusted": name is not None,
+            **bundle_facts(bundle),
+            "release": bundle.release.model_dump(mode="json"),
+        }
+        answer(describe_bundle(bundle, name), document, as_json=as_json)
 
 
 @cli.command()
@@ -101,7 +103,9 @@ def export(file: Path, out: Path | None, any_signer: bool, quiet: bool) -> None:
     Example:
       dp-bundle export wine.bundle.tar --out wine.csv
     """
-    from dp_bundle.export import export_csv  # pyarrow takes a while to import
+    from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
+    from dp_bundle.export import export_csv
+    from dp_bundle.statements import describe_size
 
     target = out or Path(f"{file.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=True) as bundle:
@@ -179,6 +183,8 @@ def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet:
 @cli.command()
 def schema() -> None:
     """Print the JSON Schema of the signed manifest, for portals."""
+    from dp_bundle.manifest import Statement
+
     click.echo(json.dumps(Statement.model_json_schema(by_alias=True), indent=1))
 
 
@@ -189,68 +195,6 @@ def _read_key(key: str) -> PublicKey:
     if not path.is_file() or path.stat().st_size > 10_000:
         raise ParameterError("KEY", "a publisher's .pub file, or a fingerprint that begins with ed25519:", key)
     return PublicKey.from_pem(path.read_bytes())
-
-
-def _facts(bundle: Bundle) -> dict[str, Any]:
-    release = bundle.release
-    return {
-        "dataset": release.dataset.name,
-        "release_number": release.lineage.number,
-        "signer": bundle.signer.key.fingerprint,
-        "signer_name": bundle.signer.name,
-        "manifest_sha256": bundle.manifest_sha256,
-        "members": [member.name for member in bundle.members.values()],
-    }
-
-
-def _describe(bundle: Bundle, name: str | None) -> str:
-    """Return what the bundle is, line by line: whose it is and what it promises before anything its signer wrote."""
-    release = bundle.release
-    known = f"trusted here as {quote_name(name)}" if name is not None else "NOT trusted here"
-    guarantee = describe_guarantee(release)
-    noise = describe_moments(release.second_moments) if release.second_moments is not None else []
-    facts = [
-        ("signer", f"{bundle.signer.key.fingerprint} ({known})"),
-        ("dataset", f"{quote_name(release.dataset.name)}, release {release.lineage.number}, {release.lineage.created}"),
-        ("size", describe_size(release)),
-        *_under("guarantee", guarantee),
-        ("so far", describe_total(release)),
-        *_under("noise", noise),
-        *_signers_words(release),
-    ]
-    lines = [f"{bundle.path}: every byte is as it was signed; what follows is what its signer says"]
-    lines += [f"  {label:<11} {text}" for label, text in facts]
-    return "\n".join([*lines, "  columns", *_describe_columns(release)])
-
-
-def _under(label: str, sentences: list[str]) -> list[tuple[str, str]]:
-    """Return sentences as facts, of which only the first has the label."""
-    return [(label if index == 0 else "", sentence) for index, sentence in enumerate(sentences)]
-
-
-def _signers_words(release: Release) -> list[tuple[str, str]]:
-    """Return what the signer calls the dataset, each text as a quotation."""
-    texts = {
-        "title": release.dataset.title,
-        "description": release.dataset.description,
-        "creator": release.dataset.creator,
-        "licence": release.dataset.license,
-        "contact": release.dataset.contact,
-        "url": release.dataset.url,
-        "citation": release.dataset.citation,
-    }
-    return [(label, quote(text)) for label, text in texts.items() if text]
-
-
-def _describe_columns(release: Release) -> list[str]:
-    names = [quote_name(column.name) for column in release.columns]
-    width = max(len(name) for name in names)
-    lines = []
-    for name, column in zip(names, release.columns, strict=True):
-        unit = quote_name(column.unit) if column.unit else ""
-        noise = "" if column.noise is None else f": {describe_noise(column)}"
-        lines.append(f"    {name:<{width}}  {describe_bounds(column)} {unit}".rstrip() + noise)
-    return lines
 
 
 def main() -> None:

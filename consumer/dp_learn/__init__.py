@@ -1,16 +1,11 @@
 """The researcher's side: verified bundles in, a sparse graph out."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dp_learn.debias import debias_covariance
-from dp_learn.feasibility import smallest_solvable_alpha
-from dp_learn.inference import EdgeInference
-from dp_learn.learn import Learned, learn_graph
-from dp_learn.moments import Moments, estimate_moments
-from dp_learn.solution import Solution, Status
-from dp_learn.solvers import graphical_lasso
+from dp_bundle.lazy import import_on_demand as _import_on_demand
 
 if TYPE_CHECKING:
+    from dp_learn.debias import debias_covariance
     from dp_learn.estimators import (
         DebiasedCLIME,
         DebiasedGraphicalLasso,
@@ -22,6 +17,12 @@ if TYPE_CHECKING:
         DebiasedSCIO,
         DebiasedThresholdedCovariance,
     )
+    from dp_learn.feasibility import smallest_solvable_alpha
+    from dp_learn.inference import EdgeInference
+    from dp_learn.learn import Learned, learn_graph
+    from dp_learn.moments import Moments, estimate_moments
+    from dp_learn.solution import Solution, Status
+    from dp_learn.solvers import graphical_lasso
 
 __all__ = [
     "DebiasedCLIME",
@@ -45,12 +46,19 @@ __all__ = [
     "smallest_solvable_alpha",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import the estimators when they are asked for: scikit-learn takes a second that the command has no use for."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from dp_learn import estimators
-
-    globals()[name] = found = getattr(estimators, name)
-    return found
+__getattr__ = _import_on_demand(
+    __name__,
+    {
+        **dict.fromkeys([name for name in __all__ if name.startswith("Debiased")], "dp_learn.estimators"),
+        "EdgeInference": "dp_learn.inference",
+        "Learned": "dp_learn.learn",
+        "Moments": "dp_learn.moments",
+        "Solution": "dp_learn.solution",
+        "Status": "dp_learn.solution",
+        "debias_covariance": "dp_learn.debias",
+        "estimate_moments": "dp_learn.moments",
+        "graphical_lasso": "dp_learn.solvers",
+        "learn_graph": "dp_learn.learn",
+        "smallest_solvable_alpha": "dp_learn.feasibility",
+    },
+)

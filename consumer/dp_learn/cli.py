@@ -1,25 +1,24 @@
-"""dp-learn: from a verified bundle to a sparse graph."""
+"""dp-learn: from a verified bundle to a sparse graph.
+
+The command imports what it runs when it runs, so that help, and a wrong option, are answered at once.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle import Bundle, open_bundles
 from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name
-from dp_learn.fitting import Rule
-from dp_learn.learn import learn_graph
-from dp_learn.repair import RepairMethod
-from dp_learn.results import is_result, write_results
-from dp_learn.solvers import SOLVERS
-from dp_learn.statements import describe_alternative, describe_learned, title_of
-from dp_learn.summary import summarize
+from dp_learn.choices import SOLVER_NAMES, RepairMethod, Rule
+
+if TYPE_CHECKING:
+    from dp_bundle import Bundle
 
 _SPARSE = ("neighborhood", "scio", "clime")  # beside the graphical lasso
 _ECHOED = ("weights", "scale", "refit", "penalize_diagonal")
@@ -73,7 +72,7 @@ _ECHOED = ("weights", "scale", "refit", "penalize_diagonal")
     help="Report weights fitted on the chosen graph without the penalty, or the penalised estimate, which is shrunk.",
 )
 @click.option(
-    "--solver", type=click.Choice(["auto", *SOLVERS]), default="auto", show_default=True, help="How to solve."
+    "--solver", type=click.Choice(["auto", *SOLVER_NAMES]), default="auto", show_default=True, help="How to solve."
 )
 @click.option(
     "--scale",
@@ -114,6 +113,12 @@ def cli(
       dp-learn wine.bundle.tar --alpha 0.1 --out wine.graph
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
+    from dp_bundle import open_bundles
+    from dp_learn.learn import learn_graph
+    from dp_learn.results import is_result, write_results
+    from dp_learn.statements import describe_learned, title_of
+    from dp_learn.summary import summarize
+
     if target is not None and estimator == "graphical-lasso":
         raise click.UsageError("--target goes with --estimator regression or lda")
     if fdr is not None and not settings["refit"]:
@@ -155,7 +160,9 @@ def _estimate_otherwise(
     bundles: Sequence[Bundle], estimator: str, alpha: float | None, target: str | None, folder: Path, *, refit: bool
 ) -> tuple[str, dict[str, Any]]:
     """Estimate by another estimator, write its tables, and return what a person and a machine are told."""
-    from dp_learn.alternatives import learn_alternative  # scikit-learn takes a second to import
+    from dp_learn.alternatives import learn_alternative
+    from dp_learn.results import write_results
+    from dp_learn.statements import describe_alternative
 
     found = learn_alternative(bundles, estimator, alpha=alpha, target=target, refit=refit)
     write_results(

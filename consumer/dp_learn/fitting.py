@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import NotConvergedError, ParameterError
+from dp_learn.choices import Rule
 from dp_learn.evidence import Evidence, keep_columns
 from dp_learn.graph_fit import GraphFit, fit_on_graph, solve_on_graph
 from dp_learn.linalg import FloatArray
@@ -37,15 +37,6 @@ __all__ = ["N_SUBSAMPLES", "REFIT_MAX_ITER", "Fit", "Rule", "Settings", "fit_edg
 
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
-
-
-class Rule(StrEnum):
-    """The rules that choose alpha."""
-
-    CV = "cv"
-    MSE = "mse"
-    EBIC = "ebic"
-    STARS = "stars"
 
 
 @dataclass(frozen=True)

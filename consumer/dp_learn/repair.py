@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import ParameterError
 from dp_learn.checks import check_covariance, check_free_diagonal
+from dp_learn.choices import RepairMethod
 from dp_learn.linalg import FloatArray, eigendecomposition, smallest_eigenvalue
 from dp_learn.max_norm import nearest_psd_max_norm
 
 __all__ = ["Repair", "RepairMethod", "repair_covariance"]
-
-
-class RepairMethod(StrEnum):
-    """The ways to make a covariance positive semidefinite."""
-
-    NONE = "none"
-    MAXNORM = "maxnorm"
-    CLIP = "clip"
-    SHRINK = "shrink"
 
 
 @dataclass(frozen=True, eq=False)

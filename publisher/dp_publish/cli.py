@@ -1,35 +1,29 @@
-"""dp-publish: from a private table to a signed bundle of noisy data."""
+"""dp-publish: from a private table to a signed bundle of noisy data.
+
+A command imports what it runs when it runs, so that help comes at once, and no command loads the libraries of another.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.keys import DEFAULT_KEY, new_key_pair, private_key_path, public_key_path
 from dp_bundle.signing import load_private_key
-from dp_publish.calibration import calibrate
-from dp_publish.columns import choose_columns, require_bounds
-from dp_publish.dialect import make_dialect, unpacked_name
-from dp_publish.forecast import DEFAULT_SPREAD
-from dp_publish.forecast.refusal import refuse_pointless
-from dp_publish.forecast.row_count import count_rows
-from dp_publish.ledger import Ledger
-from dp_publish.moments_calibration import set_mechanism
+from dp_publish.choices import DEFAULT_SPREAD
 from dp_publish.options import PublishByDefault, dialect_options, header_option, release_options, strength_options
-from dp_publish.policy_file import load_policy, policy_path, policy_template
-from dp_publish.release import publish
-from dp_publish.sections import resolve
-from dp_publish.statements import describe_ledger, describe_receipt, ledger_document, receipt_document
-from dp_publish.survey import point_out_names, survey
-from dp_publish.table import open_table
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from dp_publish.policy import Policy
 
 DATA = click.Path(path_type=Path)
 
@@ -79,8 +73,17 @@ def publish_command(
       dp-publish wine.parquet --unit cell --mu 1
       dp-publish wine.parquet --release covariance
     """
-    own = policy_path(data)
-    policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
+    from dp_publish.columns import choose_columns
+    from dp_publish.forecast.refusal import refuse_pointless
+    from dp_publish.forecast.row_count import count_rows
+    from dp_publish.moments_calibration import set_mechanism
+    from dp_publish.release import publish
+    from dp_publish.sections import resolve
+    from dp_publish.statements import describe_receipt, receipt_document
+    from dp_publish.survey import survey
+    from dp_publish.table import open_table
+
+    policy = _load_policy(data, policy_file, privacy)
     table = open_table(data, policy.table)
     resolved = resolve(table, policy)
     kinds, _ = choose_columns(table, resolved)  # refuses what cannot be published before a key is made for it
@@ -111,6 +114,10 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     Example:
       dp-publish policy wine.parquet
     """
+    from dp_publish.dialect import make_dialect
+    from dp_publish.policy_file import policy_path, policy_template
+    from dp_publish.table import open_table
+
     dialect = make_dialect(given)
     table = open_table(data, dialect)
     text = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
@@ -157,8 +164,9 @@ def plan_command(
     Example:
       dp-publish plan wine.parquet --picture wine.plan.png
     """
-    from dp_publish.forecast.plan import make_plan  # what it imports takes memory that publishing has use for
+    from dp_publish.forecast.plan import make_plan
     from dp_publish.forecast.report import describe_plan, plan_document
+    from dp_publish.survey import point_out_names
 
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
     for note in point_out_names(plan.kinds):
@@ -198,16 +206,15 @@ def audit_command(
     Example:
       dp-publish audit wine.parquet
     """
-    from dp_publish.audit import (  # its statistics take memory
-        audit,
-        audit_document,
-        audit_moments,
-        describe_audit,
-        describe_findings,
-    )
+    from dp_publish.audit import audit, audit_document, audit_moments, describe_audit, describe_findings
+    from dp_publish.calibration import calibrate
+    from dp_publish.columns import choose_columns, require_bounds
+    from dp_publish.forecast.row_count import count_rows
+    from dp_publish.moments_calibration import set_mechanism
+    from dp_publish.sections import resolve
+    from dp_publish.table import open_table
 
-    own = policy_path(data)
-    policy = load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
+    policy = _load_policy(data, policy_file, privacy)
     if policy.privacy.snr_db is not None:
         raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
     table = open_table(data, policy.table)
@@ -240,8 +247,19 @@ def ledger_command(dataset: str | None, as_json: bool) -> None:
     Example:
       dp-publish ledger wine
     """
+    from dp_publish.ledger import Ledger
+    from dp_publish.statements import describe_ledger, ledger_document
+
     ledger = Ledger()
     answer(describe_ledger(ledger, dataset), ledger_document(ledger, dataset), as_json=as_json)
+
+
+def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
+    """Return the policy of that file, or else the data's own if there is one, with the options in place of its own."""
+    from dp_publish.policy_file import load_policy, policy_path
+
+    own = policy_path(data)
+    return load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
@@ -254,6 +272,8 @@ def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
 
 
 def _plain_name(data: Path) -> str:
+    from dp_publish.dialect import unpacked_name
+
     name = Path(unpacked_name(data))
     return (name.stem if name.suffix else name.name) or data.resolve().name
 

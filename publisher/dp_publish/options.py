@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from dp_publish.policy import Privacy
+from dp_publish.choices import Mechanism, Neighbours, ReleaseKind
 
 __all__ = ["PublishByDefault", "dialect_options", "header_option", "release_options", "strength_options"]
 
@@ -50,26 +50,22 @@ def dialect_options(command: F) -> F:
 def release_options(command: F) -> F:
     """Add what overrides the policy's kind of release."""
     options = [
-        click.option("--release", type=click.Choice(_choices("release")), help="Rows, or their second moments only."),
+        click.option("--release", type=click.Choice(get_args(ReleaseKind)), help="Rows, or their second moments only."),
         click.option(
             "--mechanism",
-            type=click.Choice(_choices("mechanism")),
+            type=click.Choice(get_args(Mechanism)),
             metavar="NAME",
             help="Of a covariance release: auto, gaussian, laplace, wishart, eigenvectors, sulq or kapralov-talwar.",
         ),
         click.option(
             "--neighbours",
-            type=click.Choice(_choices("neighbours")),
+            type=click.Choice(get_args(Neighbours)),
             help="In a covariance release, whether rows change, or come and go, so that their number is private.",
         ),
     ]
     for option in reversed(options):
         command = option(command)
     return command
-
-
-def _choices(name: str) -> list[str]:
-    return list(get_args(Privacy.model_fields[name].annotation))
 
 
 def strength_options(command: F) -> F:

@@ -7,12 +7,13 @@ unknown entry is an error, because a misspelt bound would be a missing one.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dp_bundle.manifest import Dataset
 from dp_bundle.model import Text
+from dp_publish.choices import STRENGTHS, Mechanism, Neighbours, ReleaseKind
 from dp_publish.dialect import Dialect
 
 __all__ = [
@@ -25,19 +26,7 @@ __all__ = [
     "listed",
 ]
 
-STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
 _BY_EPSILON_DELTA = ("wishart", "sulq")
-Mechanism: TypeAlias = Literal[
-    "auto",
-    "gaussian",
-    "laplace",
-    "wishart",
-    "eigenvectors",
-    "sulq",
-    "kapralov-talwar",
-    "wishart-pure",  # this and the next have no guarantee, and are named to be refused for what they are
-    "output-perturbation",
-]
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
 
@@ -73,9 +62,9 @@ class Privacy(_Model):
     rows are clipped to a ball instead of to bounds, in units of the columns' scales.
     """
 
-    release: Literal["rows", "covariance"] = "rows"
+    release: ReleaseKind = "rows"
     mechanism: Mechanism = "auto"
-    neighbours: Literal["replace-one", "add-remove"] = "replace-one"
+    neighbours: Neighbours = "replace-one"
     unit: Literal["cell", "row"] | EntityUnit = "row"
     mu: Positive | None = None
     epsilon: Positive | None = None

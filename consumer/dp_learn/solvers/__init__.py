@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bundle.errors import NoSolutionError, ParameterError
+from dp_learn.choices import SOLVER_NAMES
 from dp_learn.feasibility import feasible_covariance, smallest_solvable_alpha
 from dp_learn.linalg import FloatArray, is_positive_definite
 from dp_learn.problem import Problem, make_problem
@@ -27,7 +28,7 @@ from dp_learn.solvers.standard_form import Answer, Solver, StandardForm, Start, 
 
 __all__ = ["SOLVERS", "graphical_lasso", "solve"]
 
-SOLVERS: dict[str, Solver] = {"cd": solve_block_descent, "admm": solve_admm, "newton": solve_newton}
+SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm, solve_newton), strict=True))
 
 AUTO = "auto"
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution

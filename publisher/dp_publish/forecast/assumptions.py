@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dp_bundle.columns import Column
 from dp_bundle.errors import ParameterError
 from dp_publish.calibration import cost_of, set_noise, share_mu
+from dp_publish.choices import DEFAULT_SPREAD
 from dp_publish.policy import Policy
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "median_spread",
 ]
 
-DEFAULT_SPREAD = 0.14
 _SPREADS = (1e-6, 0.5)  # no standard deviation exceeds half the width
 _UNIT_WIDTH = (-0.5, 0.5)
 

@@ -1,0 +1,24 @@
+"""What options and policies may say, in a module that costs nothing to import: help is to come at once."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+__all__ = ["DEFAULT_SPREAD", "STRENGTHS", "Mechanism", "Neighbours", "ReleaseKind"]
+
+STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
+DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of its bounds: see `forecast.assumptions`
+
+ReleaseKind: TypeAlias = Literal["rows", "covariance"]
+Neighbours: TypeAlias = Literal["replace-one", "add-remove"]
+Mechanism: TypeAlias = Literal[
+    "auto",
+    "gaussian",
+    "laplace",
+    "wishart",
+    "eigenvectors",
+    "sulq",
+    "kapralov-talwar",
+    "wishart-pure",  # this and the next have no guarantee, and are named to be refused for what they are
+    "output-perturbation",
+]
