@@ -206,11 +206,9 @@ def audit_command(
     Example:
       dp-publish audit wine.parquet
     """
-    from dp_publish.audit import audit, audit_document, audit_moments, describe_audit, describe_findings
-    from dp_publish.calibration import calibrate
+    from dp_publish.audit import audit_covariance, audit_document, audit_rows, describe_audit, describe_findings
     from dp_publish.columns import choose_columns, require_bounds
     from dp_publish.forecast.row_count import count_rows
-    from dp_publish.moments_calibration import set_mechanism
     from dp_publish.sections import resolve
     from dp_publish.table import open_table
 
@@ -222,16 +220,20 @@ def audit_command(
     kinds, _ = choose_columns(table, policy)
     require_bounds(policy, kinds)
     if policy.privacy.release == "covariance":
-        setting = set_mechanism(policy, kinds, lambda: count_rows(data, policy.table))
-        tell(f"attacking thousands of releases by {setting.mechanism}, which may take minutes", quiet=quiet)
-        report = audit_moments(setting, n_canaries=canaries, confidence=confidence)
-    else:
-        report = audit(
-            calibrate(policy, kinds),
-            "cell" if policy.privacy.unit == "cell" else "row",  # of an entity, one row
+
+        def announce(mechanism: str) -> None:
+            tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
+
+        report = audit_covariance(
+            policy,
+            kinds,
+            lambda: count_rows(data, policy.table),
             n_canaries=canaries,
             confidence=confidence,
+            tell=announce,
         )
+    else:
+        report = audit_rows(policy, kinds, n_canaries=canaries, confidence=confidence)
     answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
         raise PrivacyError(describe_findings(report))

@@ -31,7 +31,7 @@ from dp_publish.columns import choose_columns, require_rows
 from dp_publish.contents import Contents, Maker, Read
 from dp_publish.covariance_release import CovarianceMaker
 from dp_publish.entities import EntityCap
-from dp_publish.keystream import SecureKeystream
+from dp_publish.keystream import Keystream, SecureKeystream
 from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import EntityUnit, Policy, Privacy
 from dp_publish.rows import RowReport
@@ -71,6 +71,7 @@ def publish(
     ledger: Ledger | None = None,
     partition: str | None = None,
     progress: Callable[[int], None] | None = None,
+    keystream: Keystream | None = None,
 ) -> Receipt:
     """Add calibrated noise to a table and write it as one signed bundle.
 
@@ -90,6 +91,9 @@ def publish(
         The part of the dataset's rows that this is, disjoint from every other partition's.
     progress : callable, optional
         Called with the number of rows done after each batch.
+    keystream : Keystream, optional
+        Where random bits come from: a new `SecureKeystream`, and nothing else, for real data. An audit of made-up rows
+        gives one that can be repeated.
 
     Returns
     -------
@@ -120,7 +124,7 @@ def publish(
     reservation = ledger.reserve(
         policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu, columns=kinds
     )
-    make = partial(_make_bundle, policy, reservation, maker, key, out, progress)
+    make = partial(_make_bundle, policy, reservation, maker, key, out, progress, keystream)
     with _in_our_words(out):
         release, digest = _release(ledger, reservation, maker, out, make)
     withheld_here = tuple(name for name in left_out if name in withheld)
@@ -161,11 +165,12 @@ def _make_bundle(
     key: Ed25519PrivateKey,
     out: Path,
     progress: Callable[[int], None] | None,
+    keystream: Keystream | None,
     file: BinaryIO,
 ) -> tuple[Release, str]:
     """Draw the noise and write the signed bundle; return what its manifest says, and the manifest's digest."""
     with contextlib.ExitStack() as unnamed:
-        contents = maker.make(SecureKeystream(), partial(_unnamed_file, unnamed, out.parent), progress)
+        contents = maker.make(keystream or SecureKeystream(), partial(_unnamed_file, unnamed, out.parent), progress)
         release = _describe(policy, reservation, contents)
         return release, write_bundle(file, release, contents.parts, key)
 

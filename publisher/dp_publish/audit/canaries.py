@@ -27,15 +27,48 @@ from dp_publish.accounting import unit_mu
 from dp_publish.keystream import Keystream
 from dp_publish.rows import RowReport
 
-__all__ = ["OUTSIDE", "Canaries", "Mechanism", "Rig", "Unit", "at_bounds", "close", "inside", "outside"]
+__all__ = [
+    "OUTSIDE",
+    "Canaries",
+    "Draft",
+    "Mechanism",
+    "Rig",
+    "Unit",
+    "at_bounds",
+    "close",
+    "far_values",
+    "inside",
+    "limits_of",
+    "outside",
+    "values_inside",
+]
 
 Mechanism: TypeAlias = Callable[[pa.RecordBatch, Sequence[Column], Keystream, RowReport], pa.RecordBatch]
 Unit: TypeAlias = Literal["cell", "row"]
 _Floats: TypeAlias = NDArray[np.float64]
-_Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
+Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
 
 OUTSIDE = ("half a width outside", "far outside", "infinitely far outside")
+_INSIDE = 0.98  # of a ball's radius, so that rounding takes nothing out of it
 _LARGE_MU, _BEST_MU = 6.0, 3.0  # above the one, canaries are also put close: as far apart as gives the other
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Canaries of one kind before the mechanism: a column of raw values each, with the coins that chose them.
+
+    `low` and `high`, of shape (n_columns,) or (n_rows, n_columns), are what noise should be added to, in steps of each
+    column's grid.
+    """
+
+    low: _Floats
+    high: _Floats
+    coins: NDArray[np.bool_]
+    values: Sequence[Values]
+
+    def after(self, noisy: _Floats) -> Canaries:
+        """Return the canaries as they came out, in steps."""
+        return Canaries(self.low, self.high, self.coins, noisy)
 
 
 @dataclass(frozen=True)
@@ -70,7 +103,11 @@ class Rig:
     new_keystream: Callable[[], Keystream]
     wrong_types: dict[str, str] = field(default_factory=dict)
 
-    def noisy_steps(self, values: Sequence[_Values]) -> _Floats:
+    def run(self, draft: Draft) -> Canaries:
+        """Run the mechanism over canaries, with random bits of their own."""
+        return draft.after(self.noisy_steps(draft.values))
+
+    def noisy_steps(self, values: Sequence[Values]) -> _Floats:
         """Run the mechanism over whole columns, in batches as a release does, with random bits of their own.
 
         Raises
@@ -100,83 +137,96 @@ class Rig:
         return np.nan_to_num(steps, nan=math.inf, posinf=math.inf, neginf=-math.inf)
 
 
-def at_bounds(rig: Rig, unit: Unit, n: int, rng: np.random.Generator) -> Canaries:
-    """Return canaries at one of their two bounds."""
-    coins = _toss(unit, n, len(rig.columns), rng)
+def at_bounds(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Generator, rows: int = 1) -> Draft:
+    """Return canaries at one of their two bounds; `rows` in turn share their coins, as those of an entity do."""
+    coins = np.repeat(_toss(unit, -(-n // rows), len(columns), rng), rows, axis=0)[:n]
     values = []
-    for j, column in enumerate(rig.columns):
-        low, high = _bounds(column)
+    for j, column in enumerate(columns):
+        low, high = limits_of(column, len(columns))
         values.append(_typed(column, np.where(coins[:, j], high, low)))
-    return Canaries(*_step_bounds(rig.columns), coins, rig.noisy_steps(values))
+    return Draft(*_step_bounds(columns), coins, values)
 
 
-def close(rig: Rig, unit: Unit, n: int, rng: np.random.Generator) -> Canaries | None:
+def close(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Generator, rows: int = 1) -> Draft | None:
     """Return canaries at the upper bound or a little below it, or None where mu is not too large for the bounds."""
-    low, high = _step_bounds(rig.columns)
-    mus = (high - low) / [column.cell_noise.sigma / column.cell_noise.granularity for column in rig.columns]
-    mu = mus if unit == "cell" else np.full(len(mus), unit_mu(unit, mus.tolist()))
+    low, high = _step_bounds(columns)
+    mus = (high - low) / [column.cell_noise.sigma / column.cell_noise.granularity for column in columns]
+    mu = mus if unit == "cell" else np.full(len(mus), math.sqrt(rows) * unit_mu(unit, mus.tolist()))
     if mu.max() <= _LARGE_MU:
         return None
     near = high - np.maximum(1, np.rint(np.minimum(1, _BEST_MU / mu) * (high - low)))
-    coins = _toss(unit, n, len(rig.columns), rng)
+    coins = np.repeat(_toss(unit, -(-n // rows), len(columns), rng), rows, axis=0)[:n]
     steps = np.where(coins, high, near)
-    values = [_typed(column, steps[:, j] * column.cell_noise.granularity) for j, column in enumerate(rig.columns)]
-    return Canaries(near, high, coins, rig.noisy_steps(values))
+    values = [_typed(column, steps[:, j] * column.cell_noise.granularity) for j, column in enumerate(columns)]
+    return Draft(near, high, coins, values)
 
 
-def outside(rig: Rig, unit: Unit, n: int, rng: np.random.Generator) -> Canaries:
+def outside(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Generator) -> Draft:
     """Return canaries outside their bounds; rows go through the distances in `OUTSIDE` in turn."""
-    coins = _toss(unit, n, len(rig.columns), rng)
+    coins = _toss(unit, n, len(columns), rng)
     turn = np.arange(n) % len(OUTSIDE)
-    values = []
-    for j, column in enumerate(rig.columns):
-        low, high = _bounds(column)
-        half = 0.5 * high - 0.5 * low
-        if column.kind == "integer":
-            below = np.array([low - max(1, half // 1), -(2**60), np.iinfo(np.int64).min], dtype=object)
-            above = np.array([high + max(1, half // 1), 2**60, np.iinfo(np.int64).max], dtype=object)
-            below, above = below.astype(np.int64), above.astype(np.int64)
-        else:
-            below = np.array([max(low - half, -sys.float_info.max), -sys.float_info.max, -math.inf])
-            above = np.array([min(high + half, sys.float_info.max), sys.float_info.max, math.inf])
+    values: list[Values] = []
+    for j, column in enumerate(columns):
+        below, above = far_values(column, len(columns))
         values.append(np.where(coins[:, j], above[turn], below[turn]))
-    return Canaries(*_step_bounds(rig.columns), coins, rig.noisy_steps(values))
+    return Draft(*_step_bounds(columns, share=1.0), coins, values)
 
 
-def inside(rig: Rig, n: int, rng: np.random.Generator) -> Canaries:
+def far_values(column: Column, n_columns: int) -> tuple[Values, Values]:
+    """Return values below and above a column's bounds, at the distances in `OUTSIDE`."""
+    low, high = limits_of(column, n_columns, share=1.0)
+    half = 0.5 * high - 0.5 * low
+    if column.kind == "integer":
+        below = np.array([low - max(1, half // 1), -(2**60), np.iinfo(np.int64).min], dtype=object)
+        above = np.array([high + max(1, half // 1), 2**60, np.iinfo(np.int64).max], dtype=object)
+        return below.astype(np.int64), above.astype(np.int64)
+    most = sys.float_info.max
+    return np.array([max(low - half, -most), -most, -math.inf]), np.array([min(high + half, most), most, math.inf])
+
+
+def inside(columns: Sequence[Column], n: int, rng: np.random.Generator) -> Draft:
     """Return canaries anywhere between their bounds, with all the low bits that a raw value has."""
-    values: list[_Values] = []
-    for column in rig.columns:
-        low, high = _bounds(column)
+    values = values_inside(columns, n, rng)
+    low_steps, high_steps = _step_bounds(columns)
+    granularities = [column.cell_noise.granularity for column in columns]
+    steps = np.clip(np.rint(np.column_stack(values) / granularities), low_steps, high_steps)
+    return Draft(steps, steps, np.zeros(steps.shape, dtype=bool), values)
+
+
+def values_inside(columns: Sequence[Column], n: int, rng: np.random.Generator) -> list[Values]:
+    """Return raw values anywhere between their bounds."""
+    values: list[Values] = []
+    for column in columns:
+        low, high = limits_of(column, len(columns))
         if column.kind == "integer":
             values.append(rng.integers(int(low), int(high), n, endpoint=True))
         else:
             share = rng.random(n)
             values.append(np.clip(low * (1 - share) + high * share, low, high))
-    low_steps, high_steps = _step_bounds(rig.columns)
-    granularities = [column.cell_noise.granularity for column in rig.columns]
-    steps = np.clip(np.rint(np.column_stack(values) / granularities), low_steps, high_steps)
-    return Canaries(steps, steps, np.zeros(steps.shape, dtype=bool), rig.noisy_steps(values))
+    return values
 
 
-def _bounds(column: Column) -> tuple[float, float]:
-    if column.bounds is None:
-        raise PrivacyError(
-            f"column {column.name!r} has no bounds of its own, and only these can be audited, not a ball"
-        )
-    return column.bounds
+def limits_of(column: Column, n_columns: int, share: float = _INSIDE) -> tuple[float, float]:
+    """Return the column's bounds, or, of a ball, a box whose corners are in it, at a share of its radius."""
+    if column.bounds is not None:
+        return column.bounds
+    if column.ball is None:
+        raise PrivacyError(f"column {column.name!r} has no bounds, so that nothing is stated that could be audited")
+    center, step = column.ball.center, column.cell_noise.granularity
+    half = share * column.ball.radius * column.ball.scale / math.sqrt(n_columns)
+    return math.ceil((center - half) / step) * step, math.floor((center + half) / step) * step
 
 
-def _step_bounds(columns: Sequence[Column]) -> tuple[_Floats, _Floats]:
+def _step_bounds(columns: Sequence[Column], share: float = _INSIDE) -> tuple[_Floats, _Floats]:
     """Return the outermost grid points inside the bounds."""
-    limits = [(_bounds(column), column.cell_noise.granularity) for column in columns]
+    limits = [(limits_of(column, len(columns), share), column.cell_noise.granularity) for column in columns]
     return (
         np.array([math.ceil(bounds[0] / step) for bounds, step in limits], dtype=np.float64),
         np.array([math.floor(bounds[1] / step) for bounds, step in limits], dtype=np.float64),
     )
 
 
-def _typed(column: Column, values: _Floats) -> _Values:
+def _typed(column: Column, values: _Floats) -> Values:
     return values.astype(np.int64) if column.kind == "integer" else values
 
 

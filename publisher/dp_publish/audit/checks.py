@@ -1,4 +1,4 @@
-"""The five checks of an audit, each at a stated chance of a false alarm.
+"""The five checks of noise, each at a stated chance of a false alarm.
 
 Every function takes canaries that went through the mechanism and returns a `Check`: passed with what was seen, or
 failed with what is wrong and where. A fault is reported under the check that it belongs to: the bounds check compares
@@ -7,7 +7,8 @@ canaries outside the bounds with those at them, not with the stated noise, which
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +39,9 @@ __all__ = [
     "check_independence",
     "check_noise",
     "check_signs",
+    "empty_cells",
     "make_check",
+    "not_in_the_middle",
     "require_runs",
 ]
 
@@ -64,14 +67,22 @@ def require_runs(n: int) -> None:
 
 
 def check_attack(
-    columns: Sequence[Column], unit: Unit, attacked: Sequence[Canaries], alpha: float, rng: np.random.Generator
+    columns: Sequence[Column],
+    unit: Unit,
+    attacked: Sequence[Canaries],
+    alpha: float,
+    rng: np.random.Generator,
+    claim: float = math.inf,
 ) -> tuple[float, Check]:
-    """Return the largest lower bound on mu of any unit, and the check that none exceeds what is stated for it."""
+    """Return the largest lower bound on mu of any unit, and the check that none exceeds what is stated for it.
+
+    What is stated is what bounds and noise come to, or, where that is less, the claim: what the policy asked for.
+    """
     units = [[index] for index in range(len(columns))] if unit == "cell" else [list(range(len(columns)))]
     best, faults, detail = 0.0, [], "the coins were not guessed well enough to prove anything at this strength"
     for indices in units:
         cells = [columns[index] for index in indices]
-        stated = unit_mu(unit, [column.cell_mu for column in cells])
+        stated = min(claim, unit_mu(unit, [column.cell_mu for column in cells]))
         widest = Attack(cells, attacked[0].high[indices] - attacked[0].low[indices])
         for canaries in attacked:
             low, high = canaries.low[indices], canaries.high[indices]
@@ -90,9 +101,19 @@ def check_attack(
     return best, make_check("attack", faults, detail)
 
 
-def check_bounds(rig: Rig, widest: Canaries, beyond: Canaries, alpha: float) -> Check:
-    """Check that canaries outside the bounds come out like those at them, and empty cells as the policy says."""
-    columns, share, faults = rig.columns, alpha / (4 * len(rig.columns)), []
+def check_bounds(
+    columns: Sequence[Column],
+    widest: Canaries,
+    beyond: Canaries,
+    alpha: float,
+    empty: Callable[[Column, NDArray[np.float64], float], str],
+) -> Check:
+    """Check that canaries outside the bounds come out like those at them, and empty cells as the policy says.
+
+    `empty` returns what is wrong with the treatment of a column's empty cells, or nothing; it is given the column, its
+    usual noise, and a chance of a false alarm.
+    """
+    share, faults = alpha / (4 * len(columns)), []
     at_bounds, outside = widest.residuals, beyond.residuals
     for index, column in enumerate(columns):
         for high in (False, True):
@@ -103,19 +124,24 @@ def check_bounds(rig: Rig, widest: Canaries, beyond: Canaries, alpha: float) -> 
                     faults.append(
                         f"values of column {column.name!r} {where} its bounds come out as if they were not clipped"
                     )
-        faults += [fault] if (fault := _empty_cells(rig, column, at_bounds[:, index], share)) else []
+        faults += [fault] if (fault := empty(column, at_bounds[:, index], share)) else []
     return make_check("bounds", faults, "values outside come out as if at the bounds, empty cells as the policy says")
 
 
 def check_attack_from_outside(
-    columns: Sequence[Column], unit: Unit, beyond: Canaries, alpha: float, rng: np.random.Generator
+    columns: Sequence[Column],
+    unit: Unit,
+    beyond: Canaries,
+    alpha: float,
+    rng: np.random.Generator,
+    claim: float = math.inf,
 ) -> Check | None:
     """Attack canaries outside the bounds: the columns of a row together may show what each alone hides."""
-    _, attack = check_attack(columns, unit, [beyond], alpha, rng)
+    _, attack = check_attack(columns, unit, [beyond], alpha, rng, claim)
     return None if attack.passed else make_check("bounds", [f"with values outside the bounds, {attack.detail}"], "")
 
 
-def _empty_cells(rig: Rig, column: Column, usual: NDArray[np.float64], alpha: float) -> str:
+def empty_cells(rig: Rig, column: Column, usual: NDArray[np.float64], alpha: float) -> str:
     """Return what is wrong with the treatment of one column's empty cells, or nothing."""
     integer = column.kind == "integer"
     values = pa.array([None, None if integer else float("nan")] * _EMPTY_CELLS, pa.int64() if integer else pa.float64())
@@ -127,24 +153,37 @@ def _empty_cells(rig: Rig, column: Column, usual: NDArray[np.float64], alpha: fl
         return "" if not len(steps) else f"column {column.name!r} does not drop its empty cells"
     if column.missing == "refuse" or column.bounds is None:
         return f"column {column.name!r} does not refuse its empty cells"
-    middle = (0.5 * column.bounds[0] + 0.5 * column.bounds[1]) / column.cell_noise.granularity
-    excess = sample_excess(np.rint(steps[:, 0]) - np.rint(middle), usual, alpha)
+    return not_in_the_middle(column, steps[:, 0], usual, alpha)
+
+
+def not_in_the_middle(column: Column, steps: NDArray[np.float64], usual: NDArray[np.float64], alpha: float) -> str:
+    """Return what is wrong with cells that were empty, and should have come to the middle of the bounds."""
+    limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
+    middle = sum(0.5 * limit for limit in limits or ()) / column.cell_noise.granularity
+    excess = sample_excess(np.rint(steps) - np.rint(middle), usual, alpha)
     return "" if excess <= 1 else f"column {column.name!r} does not bring empty cells to the middle of its bounds"
 
 
-def check_grid(rig: Rig, within: Sequence[Canaries], alpha: float, *, low_bits: bool) -> Check:
+def check_grid(
+    columns: Sequence[Column],
+    within: Sequence[Canaries],
+    alpha: float,
+    *,
+    low_bits: bool,
+    wrong_types: Mapping[str, str] | None = None,
+) -> Check:
     """Check that what comes out is on the grid and, where asked, that its low bits do not depend on the raw ones."""
-    faults = [f"column {name!r} comes out as {kind}" for name, kind in rig.wrong_types.items()]
+    faults = [f"column {name!r} comes out as {kind}" for name, kind in (wrong_types or {}).items()]
     expected = np.concatenate([canaries.expected for canaries in within])
     noisy = np.concatenate([canaries.noisy for canaries in within])
-    for index, column in enumerate(rig.columns):
+    for index, column in enumerate(columns):
         off = np.count_nonzero(noisy[:, index] != np.rint(noisy[:, index]))
         if off:
             faults.append(
                 f"{off / len(noisy):.1%} of column {column.name!r} is off its grid, as floating-point noise is"
             )
         elif low_bits and low_bits_p_value(expected[:, index], noisy[:, index], column.cell_noise) < alpha / len(
-            rig.columns
+            columns
         ):
             faults.append(f"the low bits of column {column.name!r} depend on the raw value's")
     return make_check(

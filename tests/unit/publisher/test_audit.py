@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-import dp_publish.audit
 from dp_bundle.columns import Column, Noise
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_publish import rows_release
 from dp_publish.audit import audit
 from dp_publish.audit.attack import Attack
 from dp_publish.audit.evidence import (
@@ -200,7 +200,7 @@ def test_wrong_arguments_are_refused() -> None:
 
 
 def test_command_reports_and_spends_nothing(people: Path, command: Run) -> None:
-    """The command shows the stated mu, the bound and five checks, as text and as JSON, and leaves the ledger empty."""
+    """The command shows the stated mu, the bound and seven checks, as text and as JSON, and leaves the ledger empty."""
     shown = command("dp-publish", "audit", people, "--canaries", 20_000, "--unit", "cell", "--mu", 2)
     assert shown.returncode == 0, shown.stderr
     assert "stated mu     2\n" in shown.stdout
@@ -209,7 +209,8 @@ def test_command_reports_and_spends_nothing(people: Path, command: Run) -> None:
     assert document["passed"]
     assert document["stated_mu"] == pytest.approx(1)
     assert 0.5 < document["mu_lower"] < 1
-    assert [check["name"] for check in document["checks"]] == ["attack", "bounds", "grid", "noise", "independence"]
+    names = ["attack", "bounds", "grid", "noise", "independence", "replay", "books"]
+    assert [check["name"] for check in document["checks"]] == names
     assert Ledger().entries(None) == []
 
 
@@ -232,7 +233,7 @@ def test_command_says_in_one_sentence_what_it_found(
         noisy = add_noise(batch, columns, keystream, report)
         return noisy.set_column(0, noisy.schema.field(0), pa.array(noisy.column(0).to_numpy() + 1e-3))
 
-    monkeypatch.setattr(dp_publish.audit, "audit", lambda *args, **kwargs: audit(*args, **kwargs, mechanism=off_grid))
+    monkeypatch.setattr(rows_release, "add_noise", off_grid)
     finished = command("dp-publish", "audit", people, "--canaries", 3000)
 
     assert finished.returncode == 1

@@ -1,0 +1,102 @@
+"""What a release of made-up rows states and costs, against what its bounds and noise come to, computed afresh."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dp_bundle.claims import mu_implied_by_epsilon
+from dp_bundle.columns import Column
+from dp_publish.accounting import delta_for_epsilon, mu_for_epsilon_delta, mu_for_rho, rho_for_mu
+from dp_publish.audit.checks import Check, make_check
+from dp_publish.audit.press import Published
+from dp_publish.policy import EntityUnit, Policy, Privacy
+from dp_publish.privacy_curve import Loss, epsilon_of_unit
+
+__all__ = ["check_books", "check_books_of_moments", "claimed_mu"]
+
+_SLACK = 1 + 1e-9
+
+
+def claimed_mu(policy: Policy, columns: Sequence[Column]) -> float:
+    """Return the mu that the policy asks for; with integer columns at (epsilon, delta), the one that serves them."""
+    privacy = policy.privacy
+    if privacy.mu is not None:
+        return privacy.mu
+    if privacy.rho is not None:
+        return mu_for_rho(privacy.rho)
+    continuous = all(column.kind == "continuous" for column in columns)
+    if privacy.epsilon is not None and privacy.delta is not None and continuous:
+        return mu_for_epsilon_delta(privacy.epsilon, privacy.delta)
+    return _mus(privacy, columns)[privacy.account]
+
+
+def check_books(policy: Policy, columns: Sequence[Column], published: Published) -> Check:
+    """Check the guarantee and the ledger's entry of a release of rows; `columns` are those that calibration made."""
+    privacy, release = policy.privacy, published.release
+    mus = _mus(privacy, release.columns)
+    mu, asked = mus[privacy.account], claimed_mu(policy, columns)
+    faults = []
+    if mu > asked * _SLACK:
+        faults.append(f"bounds and noise come to mu = {mu:.6g}, above the {asked:.6g} of the policy")
+    if privacy.epsilon is not None and privacy.delta is not None:
+        faults += _above_curve(privacy, release.columns, mu)
+    if release.guarantee is None or release.guarantee.rho * _SLACK < rho_for_mu(mu):
+        faults.append(f"the manifest states less than the mu = {mu:.6g} that bounds and noise come to")
+    for account, least in mus.items():
+        booked = published.cost.mu.get(account, 0.0)
+        if booked * _SLACK < least:
+            faults.append(f"the ledger books mu = {booked:.6g} for {account}, less than the {least:.6g} it costs")
+    return make_check("books", faults, f"bounds and noise come to mu = {mu:.4g}, stated and booked as no less")
+
+
+def check_books_of_moments(policy: Policy, published: Published) -> Check:
+    """Check the guarantee and the ledger's entry of a covariance release."""
+    privacy, guarantee, faults = policy.privacy, published.release.guarantee, []
+    asked = privacy.mu or (mu_for_rho(privacy.rho) if privacy.rho is not None else math.inf)
+    least = asked
+    if privacy.epsilon is not None:
+        pure = privacy.delta is None
+        asked = (
+            mu_implied_by_epsilon(privacy.epsilon)
+            if pure
+            else mu_for_epsilon_delta(privacy.epsilon, privacy.delta or 0)
+        )
+        least = asked if pure else 0.0
+    stated = math.inf if guarantee is None or guarantee.mu is None else guarantee.mu
+    mechanism = published.release.second_moments.mechanism if published.release.second_moments else ""
+    if mechanism not in ("wishart", "sulq") and stated > asked * (1 + 1e-6):
+        faults.append(f"the manifest states mu = {stated:.6g}, above the {asked:.6g} of the policy")
+    epsilon = None if guarantee is None else guarantee.epsilon
+    if epsilon is not None and privacy.epsilon is not None and epsilon > privacy.epsilon * _SLACK:
+        faults.append(f"the manifest states epsilon = {epsilon:g}, above that of the policy")
+    booked = published.cost.mu.get(privacy.account, 0.0)
+    promised = min(stated, least) if mechanism == "gaussian" else 0.0
+    if booked * _SLACK < promised:
+        faults.append(f"the ledger books mu = {booked:.6g}, less than the {promised:.6g} that it costs")
+    excepted = privacy.delta or 0.0 if mechanism == "wishart" else 0.0
+    if published.cost.excepted_delta * _SLACK < excepted:
+        faults.append(f"the ledger books no exception, where the mechanism has one of {excepted:g}")
+    return make_check("books", faults, "stated and booked as the policy asked for")
+
+
+def _mus(privacy: Privacy, columns: Sequence[Column]) -> dict[str, float]:
+    """Return what bounds and noise come to for every unit that they protect."""
+    cells = [column.width / column.cell_noise.sigma for column in columns]
+    row = max(cells) if privacy.l2_radius is not None else math.hypot(*cells)
+    mus = {"cell": max(cells), "row": row}
+    if isinstance(privacy.unit, EntityUnit):
+        mus[privacy.account] = math.sqrt(privacy.unit.max_rows) * row
+    return mus
+
+
+def _above_curve(privacy: Privacy, columns: Sequence[Column], mu: float) -> list[str]:
+    """Return what is wrong with the (epsilon, delta) that bounds and noise come to, or nothing."""
+    epsilon, delta = privacy.epsilon or 0.0, privacy.delta or 0.0
+    if all(column.kind == "continuous" for column in columns):
+        above = delta_for_epsilon(mu, epsilon) > delta * (1 + 1e-6)
+    else:
+        rows = privacy.unit.max_rows if isinstance(privacy.unit, EntityUnit) else 1
+        losses = [Loss(column.width, column.cell_noise.sigma, column.kind == "integer") for column in columns]
+        above = epsilon_of_unit(privacy.unit_name, losses, delta, rows) > epsilon * (1 + 1e-6)
+    return [f"bounds and noise do not give epsilon = {epsilon:g} at delta = {delta:g}"] if above else []

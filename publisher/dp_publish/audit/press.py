@@ -1,0 +1,90 @@
+"""Made-up tables published like real ones, with a ledger and a key of their own, and opened like a reader does."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+
+from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
+from dp_bundle.manifest import Release
+from dp_publish.dialect import Dialect
+from dp_publish.keystream import Keystream
+from dp_publish.ledger import Ledger
+from dp_publish.policy import Policy
+from dp_publish.release import publish
+from dp_publish.spending import Cost
+
+__all__ = ["Published", "made_up_policy", "publish_made_up"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a reader finds in a bundle of made-up rows, and what the ledger says that it cost.
+
+    Attributes
+    ----------
+    release : Release
+        The manifest.
+    values : ndarray of float64
+        The noisy rows, or the noisy matrix of a covariance release.
+    cost : Cost
+        What was booked.
+    seen : dict of str to Any
+        Everything else: the manifest as a document but for the time, the names of the members, the size of every row
+        group, and the README.
+    """
+
+    release: Release
+    values: NDArray[np.float64] = field(repr=False)
+    cost: Cost
+    seen: dict[str, Any] = field(repr=False)
+
+
+def made_up_policy(policy: Policy, kinds: dict[str, str]) -> Policy:
+    """Return a policy for a made-up table of these columns alone; what is spent on it counts towards no budget."""
+    privacy = policy.privacy.model_copy(update={"budget_mu": None})
+    columns = {name: entry for name, entry in policy.columns.items() if name in kinds}
+    return policy.model_copy(update={"privacy": privacy, "columns": columns, "table": Dialect()})
+
+
+def publish_made_up(table: pa.Table, policy: Policy, keystream: Keystream | None = None) -> Published:
+    """Publish a made-up table where nobody keeps the books, and open the bundle."""
+    with tempfile.TemporaryDirectory(prefix="dpgraph-audit-") as name:
+        folder = Path(name)
+        ledger = Ledger(folder / "ledger.sqlite")
+        key = Ed25519PrivateKey.generate()
+        receipt = publish(table, policy, out=folder / "made-up.tar", key=key, ledger=ledger, keystream=keystream)
+        cost = ledger.entries()[0].cost
+        with open_bundle(receipt.path, UnsafeTrustAnyone()) as bundle:
+            covariance = bundle.release.kind == "covariance"
+            values = bundle.second_moments() if covariance else _rows(bundle)
+            return Published(bundle.release, values, cost, _seen(bundle))
+
+
+def _rows(bundle: Bundle) -> NDArray[np.float64]:
+    batches = [np.column_stack([column.to_numpy() for column in batch.columns]) for batch in bundle.batches()]
+    return np.concatenate(batches).astype(np.float64)
+
+
+def _seen(bundle: Bundle) -> dict[str, Any]:
+    document = json.loads(bundle.release.model_dump_json())
+    created = document["lineage"].pop("created")
+    with bundle.open("README.md") as file:
+        readme = file.read().decode().replace(created, "")
+    layout = []
+    for name in bundle.members:
+        if name.startswith("data/"):
+            with bundle.open(name) as file:
+                metadata = pq.ParquetFile(io.BytesIO(file.read())).metadata
+            layout += [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    return {"members": list(bundle.members), "row groups": layout, "README.md": readme, **document}

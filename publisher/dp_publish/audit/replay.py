@@ -1,0 +1,270 @@
+"""Neighbouring tables published with the same random bits.
+
+As the noise is then the same, two releases differ by exactly what their tables' sums or values differ by, and so:
+
+- tables that are one after clipping and filling give the same release: rows outside their bounds and rows at them,
+  empty cells and the middle of the bounds, rows that are dropped and rows that are not there;
+- tables that differ in one unit ask for the same random bits, their releases differ in no more than the unit's own
+  values, by no more than the policy's strength allows, and everything else that a reader sees is equal;
+- where rows may come and go, so does a table thirty times as long, but for the number of rows that its matrix tells.
+
+This needs no statistics, and finds what thousands of releases would not. Releases by eigenvectors draw as many random
+bits as their directions need, and state an estimate of their errors made from the release: there the bits, and what
+follows from the matrix, are left out of the comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from dp_bundle.columns import Column
+from dp_bundle.errors import DpGraphError, MissingValuesError
+from dp_publish.audit.canaries import far_values, limits_of, values_inside
+from dp_publish.audit.checks import Check, make_check
+from dp_publish.audit.made_up import chunked, crowd_rows
+from dp_publish.audit.press import Published, publish_made_up
+from dp_publish.keystream import insecure_keystream
+from dp_publish.policy import EntityUnit, Policy
+
+__all__ = ["Loss", "Table", "check_replay", "compare"]
+
+Loss = Callable[[Published, NDArray[np.float64]], float]  # of what two releases differ by, in the policy's strength
+Table = list[NDArray[Any]]  # a column each, of Python objects; None where a cell is empty
+
+_ROWS = 40
+_CHANGED, _OUTSIDE, _EMPTY = 5, (8, 14), (20, 23)  # rows of the table
+_CUTS = (7, 17, 31)  # where one batch ends and the next begins
+_MOST_COLUMNS = 8  # that are changed alone
+_SEED = 20
+
+
+class _Tap:
+    """Random bits that can be repeated, and how many were asked for each time."""
+
+    def __init__(self) -> None:
+        self.requests: list[int] = []
+        self._stream = insecure_keystream(_SEED)
+
+    def fill(self, buffer: NDArray[Any]) -> None:
+        """Overwrite a C-contiguous array of integers with random bits."""
+        self.requests.append(buffer.nbytes)
+        self._stream.fill(buffer)
+
+
+class _Replayer:
+    """Publishes tables with the same random bits, and collects what should be equal and is not."""
+
+    def __init__(self, policy: Policy, columns: Sequence[Column], hidden: Sequence[str], same_bits: bool) -> None:
+        self.faults: list[str] = []
+        self._policy, self._columns = policy, columns
+        self._hidden, self._same_bits = hidden, same_bits
+
+    def same(self, one: Table, other: Table, what: str, owners: list[str] | None = None) -> None:
+        """Compare releases that should be equal."""
+        pair = self._pair(one, other, what, owners, owners)
+        if pair and not np.array_equal(pair[0].values, pair[1].values):
+            self.faults.append(f"{what} do not come out alike with the same random bits")
+
+    def neighbours(
+        self, one: Table, other: Table, loss: Loss, allowed: float, owners: Sequence[list[str] | None] = (None, None)
+    ) -> None:
+        """Compare releases of which the values of one unit may differ."""
+        what = "neighbouring tables"
+        pair = self._pair(one, other, what, *owners)
+        if pair is None or pair[0].values.shape != pair[1].values.shape:
+            return
+        found = loss(pair[0], pair[1].values - pair[0].values)
+        if not found <= allowed * (1 + 1e-6):
+            self.faults.append(
+                f"with the same random bits {what} come out {found:.4g} apart, above the {allowed:.4g} of the policy"
+            )
+
+    def refused(self, table: Table, name: str) -> None:
+        """Check that an empty cell is refused."""
+        try:
+            self._publish(table, None)
+        except MissingValuesError:
+            return
+        except (DpGraphError, ValidationError) as error:
+            self.faults.append(f"made-up rows cannot be published: {error}")
+            return
+        self.faults.append(f"column {name!r} does not refuse its empty cells")
+
+    def _pair(
+        self, one: Table, other: Table, what: str, owners: list[str] | None, others: list[str] | None
+    ) -> tuple[Published, Published] | None:
+        try:
+            (first, bits), (second, more_bits) = self._publish(one, owners), self._publish(other, others)
+        except (DpGraphError, ValidationError) as error:
+            self.faults.append(f"made-up rows cannot be published: {error}")
+            return None
+        self.faults += [f"the releases of {what} differ in their {key}" for key in compare(first, second, self._hidden)]
+        if self._same_bits and bits != more_bits:
+            self.faults.append(f"the releases of {what} draw their noise in another way")
+        return first, second
+
+    def _publish(self, table: Table, owners: list[str] | None) -> tuple[Published, list[int]]:
+        unit, tap = self._policy.privacy.unit, _Tap()
+        if isinstance(unit, EntityUnit) and owners is None:
+            owners = [f"row {index}" for index in range(len(table[0]))]
+        arrays = [_as_arrow(column, values) for column, values in zip(self._columns, table, strict=True)]
+        named = (unit.entity, pa.array(owners)) if isinstance(unit, EntityUnit) and owners else None
+        without = len(arrays[0]) < _ROWS  # the rows that are empty elsewhere, in the third batch
+        cuts = [cut - (_EMPTY[1] - _EMPTY[0]) * (without and cut > _EMPTY[0]) for cut in _CUTS]
+        return publish_made_up(chunked(self._columns, arrays, named, cuts), self._policy, tap), tap.requests
+
+
+def compare(one: Published, other: Published, hidden: Sequence[str] = ()) -> list[str]:
+    """Return the names of what a reader sees, but for the values, that differs between two releases."""
+    names = [name for name in one.seen if name not in hidden]
+    return [
+        name.replace("_", " ")
+        for name in names
+        if _without(one.seen[name], hidden) != _without(other.seen[name], hidden)
+    ]
+
+
+def check_replay(
+    policy: Policy,
+    columns: Sequence[Column],
+    allowed: float,
+    loss: Loss | None = None,
+    *,
+    hidden: Sequence[str] = (),
+    same_bits: bool = True,
+) -> Check:
+    """Replay releases of neighbouring tables, and of tables that should come out alike.
+
+    Parameters
+    ----------
+    policy : Policy
+        For made-up rows.
+    columns : sequence of Column
+        As they are published.
+    allowed : float
+        How far apart neighbours may come out.
+    loss : callable, optional
+        Returns how far apart two releases are; by default that of rows, their distance in standard deviations.
+    hidden : sequence of str
+        What may differ: parts of the manifest that follow from the noisy values.
+    same_bits : bool
+        Whether the mechanism draws its noise whatever the values are.
+    """
+    replayer = _Replayer(policy, columns, hidden, same_bits)
+    rng = np.random.default_rng(_SEED)
+    base: Table = [np.array(values.tolist(), dtype=object) for values in values_inside(columns, _ROWS, rng)]
+    _replay_equals(replayer, columns, base)
+    add_remove = policy.privacy.neighbours == "add-remove"
+    crowd = crowd_rows(policy)
+    if isinstance(policy.privacy.unit, EntityUnit):
+        _replay_entities(replayer, columns, base, loss or _loss_of_rows, allowed, crowd or 1, add_remove=add_remove)
+    else:
+        _replay_rows(replayer, policy, columns, base, loss or _loss_of_rows, allowed, add_remove=add_remove)
+    if add_remove:
+        replayer.neighbours(base, [np.tile(values, 30) for values in base], lambda *_: 0.0, 1.0)
+    faults = list(dict.fromkeys(replayer.faults))
+    return make_check("replay", faults, "with the same random bits neighbours differ by no more than the policy allows")
+
+
+def _replay_equals(replayer: _Replayer, columns: Sequence[Column], base: Table) -> None:
+    """Compare tables that are one after clipping and filling."""
+    at, far = _copy(base), _copy(base)
+    for j, column in enumerate(columns):
+        low, high = limits_of(column, len(columns))
+        below, above = (values.tolist() for values in far_values(column, len(columns)))
+        for turn, row in enumerate(range(*_OUTSIDE)):
+            at[j][row] = (low, high)[turn % 2]
+            far[j][row] = (below, above)[turn % 2][turn // 2]
+        if column.kind == "integer":
+            at[j] = np.array([round(value) for value in at[j]], dtype=object)
+    if columns[0].ball is None:
+        replayer.same(at, far, "rows outside their bounds and rows at them")
+
+    rows = slice(*_EMPTY)
+    for j, column in enumerate(columns[:_MOST_COLUMNS]):
+        gaps, filled = _copy(base), _copy(base)
+        gaps[j][rows] = None
+        low, high = limits_of(column, len(columns))
+        if column.missing == "refuse":
+            replayer.refused(gaps, column.name)
+        elif column.missing == "drop":
+            replayer.same(gaps, [np.delete(values, rows) for values in base], "rows to be dropped and rows not there")
+        else:
+            middle = 0.5 * low + 0.5 * high if column.ball is None else column.ball.center
+            filled[j][rows] = round(middle) if column.kind == "integer" else middle
+            replayer.same(gaps, filled, "empty cells and the middle of the bounds")
+
+
+def _replay_rows(
+    replayer: _Replayer,
+    policy: Policy,
+    columns: Sequence[Column],
+    base: Table,
+    loss: Loss,
+    allowed: float,
+    *,
+    add_remove: bool,
+) -> None:
+    """Change one cell, or one row, from one end of its bounds to far beyond the other; or add it."""
+    one, other = _copy(base), _copy(base)
+    for j, column in enumerate(columns):
+        one[j][_CHANGED] = _end(column, columns)
+        other[j][_CHANGED] = far_values(column, len(columns))[1].tolist()[j % 3]
+    if policy.privacy.unit == "cell" and columns[0].noise is not None:
+        for j in range(min(len(columns), _MOST_COLUMNS)):
+            changed = [other[index] if index == j else values for index, values in enumerate(one)]
+            replayer.neighbours(one, changed, loss, allowed)
+    elif add_remove:
+        replayer.neighbours([np.delete(values, _CHANGED) for values in other], other, loss, allowed)
+    else:
+        replayer.neighbours(one, other, loss, allowed)
+
+
+def _replay_entities(
+    replayer: _Replayer,
+    columns: Sequence[Column],
+    base: Table,
+    loss: Loss,
+    allowed: float,
+    crowd: int,
+    *,
+    add_remove: bool,
+) -> None:
+    """Change all rows of an entity that has more than it may have, over several batches; or add them."""
+    own = [f"row {index}" for index in range(_ROWS)]
+    owners = [*own, *(["crowd"] * crowd)]
+    ends = []
+    for beyond in (False, True):
+        values = [far_values(c, len(columns))[1].tolist()[0] if beyond else _end(c, columns) for c in columns]
+        ends.append([np.concatenate([column, [value] * crowd]) for column, value in zip(base, values, strict=True)])
+    if add_remove:
+        replayer.neighbours(base, ends[1], loss, allowed, (own, owners))
+    else:
+        replayer.neighbours(ends[0], ends[1], loss, allowed, (owners, owners))
+
+
+def _loss_of_rows(published: Published, moved: NDArray[np.float64]) -> float:
+    return float(np.linalg.norm(moved / [column.cell_noise.sigma for column in published.release.columns]))
+
+
+def _end(column: Column, columns: Sequence[Column]) -> float | int:
+    low, _ = limits_of(column, len(columns))
+    return int(low) if column.kind == "integer" else low
+
+
+def _copy(table: Table) -> Table:
+    return [values.copy() for values in table]
+
+
+def _as_arrow(column: Column, values: NDArray[Any]) -> pa.Array:
+    return pa.array(values.tolist(), pa.int64() if column.kind == "integer" else pa.float64())
+
+
+def _without(found: Any, hidden: Sequence[str]) -> Any:
+    return {key: value for key, value in found.items() if key not in hidden} if isinstance(found, dict) else found
