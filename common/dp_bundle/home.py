@@ -11,7 +11,7 @@ __all__ = ["home_folder"]
 def home_folder() -> Path:
     """Return the state folder: `$DPGRAPH_HOME`, else `dpgraph` under `$XDG_CONFIG_HOME` or `~/.config`.
 
-    It holds `keys/`, `trusted/` and `ledger.sqlite`; it may not exist yet.
+    It holds `keys/` (with a copy of the ledger's log), `trusted/` and `ledger.sqlite`; it may not exist yet.
     """
     chosen = os.environ.get("DPGRAPH_HOME")
     if chosen:

@@ -119,12 +119,15 @@ class Lineage(Model):
     """Where this release stands among those of its dataset; `previous` is the SHA-256 of the last one's manifest.
 
     `partition` names the part of the rows that it is about, if the publisher splits them into disjoint parts.
+    `ledger_head` is the hash of the last line of the publisher's ledger, by which a ledger can be told to hold what it
+    held then; it tells nothing else.
     """
 
     number: Annotated[int, Field(ge=1)]
     created: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
     previous: Digest | None
     partition: Name | None = None
+    ledger_head: Digest | None = None
 
 
 class Release(Model):

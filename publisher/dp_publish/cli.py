@@ -18,7 +18,14 @@ from dp_bundle.files import write_whole
 from dp_bundle.keys import DEFAULT_KEY, new_key_pair, private_key_path, public_key_path
 from dp_bundle.signing import load_private_key
 from dp_publish.choices import DEFAULT_SPREAD
-from dp_publish.options import PublishByDefault, dialect_options, header_option, release_options, strength_options
+from dp_publish.options import (
+    PublishByDefault,
+    ShowByDefault,
+    dialect_options,
+    header_option,
+    release_options,
+    strength_options,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -239,21 +246,72 @@ def audit_command(
         raise PrivacyError(describe_findings(report))
 
 
-@cli.command("ledger")
-@click.argument("dataset", required=False)
-@json_option
-def ledger_command(dataset: str | None, as_json: bool) -> None:
-    """Show what has been spent on which dataset, or on DATASET alone.
+@cli.group("ledger", cls=ShowByDefault)
+def ledger_group() -> None:
+    """Show what has been spent on which dataset, or on DATASET alone; back the ledger up, and restore it.
 
     \b
     Example:
+      dp-publish ledger
       dp-publish ledger wine
+      dp-publish ledger backup /media/safe/ledger-2026-11.sqlite
+      dp-publish ledger restore published/
     """
+
+
+@ledger_group.command("show")
+@click.argument("dataset", required=False)
+@json_option
+def ledger_show(dataset: str | None, as_json: bool) -> None:
+    """Show what has been spent on which dataset, or on DATASET alone; `show` may be left out."""
     from dp_publish.ledger import Ledger
-    from dp_publish.statements import describe_ledger, ledger_document
+    from dp_publish.ledger_statements import describe_ledger, ledger_document
 
     ledger = Ledger()
     answer(describe_ledger(ledger, dataset), ledger_document(ledger, dataset), as_json=as_json)
+
+
+@ledger_group.command("backup")
+@click.argument("file", type=DATA)
+@quiet_option
+def ledger_backup(file: Path, quiet: bool) -> None:
+    """Copy the ledger to FILE, which is not there yet.
+
+    Putting such a copy back makes the ledger forget what came later: run `ledger restore` afterwards.
+    """
+    from dp_publish.ledger import Ledger
+
+    try:
+        Ledger().backup(file)
+    except FileExistsError as error:
+        raise DpGraphError(f"there is a file at {file} already: name another one") from error
+    except OSError as error:
+        raise DpGraphError(f"the backup {file} cannot be written: {error.strerror}") from error
+    answer(f"wrote {file}", None, as_json=False, quiet=quiet)
+
+
+@ledger_group.command("restore")
+@click.argument("places", metavar="[BUNDLE_OR_FOLDER]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@json_option
+@quiet_option
+def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
+    """Put back what the ledger lacks, after it was lost, damaged, altered or replaced by a backup.
+
+    What is missing comes from the copy beside the signing key and from your own bundles, which state what they cost.
+    Give all of them: what their totals hold beyond the releases that are known then is booked as lost, and stays spent.
+
+    \b
+    Example:
+      dp-publish ledger restore published/ wine.bundle.tar
+    """
+    from dp_publish.ledger import Ledger
+    from dp_publish.ledger_statements import describe_restoration, describe_surprises, restoration_document
+    from dp_publish.restoring import restore
+
+    done = restore(Ledger(), places)
+    for sentence in describe_surprises(done):
+        tell(f"note: {sentence}", quiet=quiet)
+    answer(describe_restoration(done), restoration_document(done), as_json=as_json, quiet=quiet)
 
 
 def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:

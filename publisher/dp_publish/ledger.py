@@ -1,41 +1,31 @@
 """What has been spent on each dataset, and what may still be spent.
 
-One SQLite file, whose only table is a log: a release is reserved before any noise is drawn, sealed before its file gets
-a name, and published once it has it; or it is cancelled, which only a reservation can be that was not sealed yet. It
-counts as spent from the reservation on, so that the books never show less than what was released. Every line of the log
-carries the hash of the one before it: a line that was changed, removed or inserted shows at the next use, and the
-ledger refuses to go on.
+A log of events: a release is reserved before any noise is drawn, sealed before its file gets a name, and published once
+it has it; or it is cancelled, which only a reservation can be that was not sealed yet. It counts as spent from the
+reservation on, so that the books never show less than what was released. Every line of the log carries the hash of the
+one before it: a line that was changed, removed or inserted shows at the next use, and so does a whole log that is older
+than its copy beside the signing key; the ledger then refuses to go on.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import hashlib
-import json
-import os
-import sqlite3
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
-from dp_bundle.files import make_private_folder
+from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.files import write_whole
 from dp_bundle.home import home_folder
 from dp_bundle.manifest import Cumulative, Lineage
+from dp_publish.books import Books, line_that_restores
+from dp_publish.ledger_log import open_log, read_copy, rebuild_log
 from dp_publish.spending import Cost, Entry, entities, require_budgets, total
 
 __all__ = ["Ledger", "Reservation"]
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS log (
-    line INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL, sha256 TEXT NOT NULL
-)
-"""
 _MAX_NAME = 1_000  # characters; what a manifest takes
-_PATIENCE = 60.0  # seconds that a process waits for others
 
 
 @dataclass(frozen=True)
@@ -48,18 +38,6 @@ class Reservation:
     budgets: Mapping[str, float]
 
 
-@dataclass
-class _Books:
-    """The log, read whole: every release by dataset and number, budgets by dataset and unit, and the last hash."""
-
-    head: str = ""
-    entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
-    budgets: dict[str, dict[str, float]] = field(default_factory=dict)
-
-    def of(self, dataset: str | None) -> list[Entry]:
-        return [entry for entry in self.entries.values() if dataset in (None, entry.dataset)]
-
-
 class Ledger:
     """The ledger file.
 
@@ -67,10 +45,14 @@ class Ledger:
     ----------
     path : Path, optional
         The SQLite file; `ledger.sqlite` in the user's state folder by default.
+    copy : Path, optional
+        The copy of its log; `keys/ledger.log` there for the user's own ledger, and none for another.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, copy: Path | None = None) -> None:
+        own = path is None
         self.path = path if path is not None else home_folder() / "ledger.sqlite"
+        self.copy = copy if copy is not None or not own else home_folder() / "keys" / "ledger.log"
 
     def reserve(
         self,
@@ -109,7 +91,8 @@ class Ledger:
         if partition is not None and not (0 < len(partition) <= _MAX_NAME and partition.isprintable()):
             raise ParameterError("partition", f"a printable name of at most {_MAX_NAME} characters", partition)
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        with self._open() as (connection, books):
+        with open_log(self.path, self.copy) as log:
+            books = log.books
             earlier = books.of(dataset)
             number = 1 + max((entry.number for entry in earlier), default=0)
             entry = Entry(dataset, partition, number, created, cost)
@@ -130,9 +113,11 @@ class Ledger:
                 "excepted_delta": cost.excepted_delta,
                 **({"budgets": declared} if declared else {}),
             }
-            _append(connection, books, content)
+            log.append(content)
         previous = next((entry.manifest_sha256 for entry in reversed(spent) if entry.state == "published"), None)
-        lineage = Lineage(number=number, created=created, previous=previous, partition=partition)
+        lineage = Lineage(
+            number=number, created=created, previous=previous, partition=partition, ledger_head=books.head
+        )
         return Reservation(dataset, lineage, total([*spent, entry], cost.unit), budgets)
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
@@ -151,10 +136,14 @@ class Ledger:
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Return all releases, or those of one dataset, oldest first; cancelled ones are left out."""
-        if not self.path.exists():
-            return []
-        with self._open() as (_, books):
-            return [entry for entry in books.of(dataset) if entry.state != "cancelled"]
+        return [entry for entry in self.books().of(dataset) if entry.state != "cancelled"]
+
+    def books(self) -> Books:
+        """Return all that the log adds up to; a ledger that is not there and never was is empty."""
+        if not self.path.exists() and not read_copy(self.copy):
+            return Books()
+        with open_log(self.path, self.copy) as log:
+            return log.books
 
     def total(self, dataset: str, unit: str) -> Cumulative | None:
         """Return the total cost of a dataset's releases in a unit of privacy; None if there are none."""
@@ -163,94 +152,52 @@ class Ledger:
 
     def budgets(self, dataset: str) -> dict[str, float]:
         """Return a dataset's budgets by unit of privacy, as they were last given."""
-        if not self.path.exists():
-            return {}
-        with self._open() as (_, books):
-            return books.budgets.get(dataset, {})
+        return self.books().budgets.get(dataset, {})
 
     def entities(self, dataset: str) -> dict[str, int]:
         """Return the columns that were the unit of privacy of a release of the dataset, with the first one's number."""
         return entities(self.entries(dataset))
 
+    def rebuild(self) -> Path | None:
+        """Make a ledger readable that was altered, damaged or rolled back, and complete as far as the copy is.
+
+        Returns
+        -------
+        Path or None
+            Where the damaged file is now, if there was one.
+        """
+        return rebuild_log(self.path, self.copy)
+
+    def put_back(self, released: Iterable[Entry]) -> list[Entry]:
+        """Put releases on the books that they lack, and return those."""
+        found = []
+        with open_log(self.path, self.copy) as log:
+            for entry in released:
+                line = line_that_restores(log.books, entry)
+                if line is not None:
+                    log.append_line(line)
+                    found.append(entry)
+        return found
+
+    def backup(self, target: Path) -> None:
+        """Copy the ledger to a new file, which is a ledger by itself.
+
+        Raises
+        ------
+        FileExistsError
+            There is a file at `target`.
+        """
+        with open_log(self.path, self.copy):
+            content = self.path.read_bytes()
+        write_whole(target, content, mode=0o600, replace=False)
+
     def _note(self, reservation: Reservation, content: dict[str, Any], after: tuple[str, ...]) -> None:
         dataset, number = reservation.dataset, reservation.lineage.number
-        with self._open() as (connection, books):
-            entry = books.entries.get((dataset, number))
+        with open_log(self.path, self.copy) as log:
+            entry = log.books.entries.get((dataset, number, ""))
             if entry is None or entry.state not in after:
                 raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.path}")
-            _append(connection, books, {**content, "dataset": dataset, "number": number})
-
-    @contextlib.contextmanager
-    def _open(self) -> Iterator[tuple[sqlite3.Connection, _Books]]:
-        """Hold the ledger alone, read and checked; what is appended is kept if the block ends without an error."""
-        try:
-            make_private_folder(self.path.parent)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
-            try:
-                _use_write_ahead_log(connection)
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute(_SCHEMA)
-                yield connection, _read(connection, self.path)
-                connection.execute("COMMIT")
-            finally:
-                connection.close()
-        except (sqlite3.Error, OSError) as error:
-            raise DpGraphError(
-                f"the ledger {self.path} cannot be used ({error}): make sure that it can be read and written, and that "
-                "there is room for it"
-            ) from error
-
-
-def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Set the journal mode; SQLite does not wait for others here, as it does everywhere else, so this does."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _append(connection: sqlite3.Connection, books: _Books, content: dict[str, Any]) -> None:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    connection.execute("INSERT INTO log (content, sha256) VALUES (?, ?)", (text, _chain(books.head, text)))
-
-
-def _chain(head: str, text: str) -> str:
-    return hashlib.sha256(f"{head}\n{text}".encode()).hexdigest()
-
-
-def _read(connection: sqlite3.Connection, path: Path) -> _Books:
-    books = _Books()
-    expected = 0
-    for line, text, digest in connection.execute("SELECT line, content, sha256 FROM log ORDER BY line"):
-        expected += 1
-        books.head = _chain(books.head, text)
-        if line != expected or digest != books.head:
-            raise _altered(path, expected)
-        _replay(books, json.loads(text))
-    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
-    if last is not None and last[0] != expected:
-        raise _altered(path, expected + 1)
-    return books
-
-
-def _replay(books: _Books, content: dict[str, Any]) -> None:
-    place = (content["dataset"], content["number"])
-    if content["event"] == "reserved":
-        excepted = content.get("excepted_delta", 0.0)  # which older lines do not have
-        cost = Cost(content["unit"], content["mu"], content["continuous"], excepted)
-        books.entries[place] = Entry(place[0], content["partition"], place[1], content["time"], cost)
-        books.budgets.setdefault(place[0], {}).update(content.get("budgets", {}))
-    else:
-        changes = {name: content[name] for name in ("manifest_sha256", "file") if name in content}
-        books.entries[place] = replace(books.entries[place], state=content["event"], **changes)
+            log.append({**content, "dataset": dataset, "number": number})
 
 
 def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[str, float]:
@@ -268,9 +215,3 @@ def _require_no_entity(dataset: str, spent: Iterable[Entry], columns: Iterable[s
                 f"column {name!r} was the unit of privacy of release {found[name]} of {dataset!r} and is never "
                 "published: set drop = true for it in the policy"
             )
-
-
-def _altered(path: Path, line: int) -> PrivacyError:
-    return PrivacyError(
-        f"the ledger {path} was altered at line {line}, so what has been spent is not known: restore it from a backup"
-    )

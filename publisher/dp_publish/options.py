@@ -9,7 +9,14 @@ import click
 
 from dp_publish.choices import Mechanism, Neighbours, ReleaseKind
 
-__all__ = ["PublishByDefault", "dialect_options", "header_option", "release_options", "strength_options"]
+__all__ = [
+    "PublishByDefault",
+    "ShowByDefault",
+    "dialect_options",
+    "header_option",
+    "release_options",
+    "strength_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,6 +29,16 @@ class PublishByDefault(click.Group):
         own = {"-h", "--help", "--version"}
         if args and args[0] not in self.commands and args[0] not in own:
             args = ["publish", *args]
+        return super().parse_args(ctx, args)
+
+
+class ShowByDefault(click.Group):
+    """Runs `show` when the first word is no command: `dp-publish ledger wine`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command's name in front where there is none."""
+        if not args or (args[0] not in self.commands and args[0] not in {"-h", "--help"}):
+            args = ["show", *args]
         return super().parse_args(ctx, args)
 
 

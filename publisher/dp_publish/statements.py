@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from typing import Any
 
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Cumulative, SecondMoments
+from dp_bundle.manifest import SecondMoments
 from dp_bundle.quoting import quote_name
-from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, describe_total, round_up
+from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, describe_total
 from dp_publish.forecast import forecast
 from dp_publish.forecast.assumptions import describe_spread, median_spread
 from dp_publish.forecast.detection import covariance_variance, moments_error, scaled_variance, smallest_seen
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
-from dp_publish.ledger import Ledger
 from dp_publish.policy import Policy, listed
 from dp_publish.release import Receipt
-from dp_publish.spending import Entry
 
-__all__ = ["describe_ledger", "describe_receipt", "ledger_document", "receipt_document"]
+__all__ = ["describe_receipt", "receipt_document"]
 
 _SHOWN = 8  # columns that are named
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
@@ -126,45 +122,6 @@ def _covariance_verdict(n_rows: int, names: list[str], policy: Policy, moments: 
     return [f"{assumed}, {fact} (see dp-publish plan)"]
 
 
-def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
-    """Return the ledger, or one dataset's part of it, as lines."""
-    entries = ledger.entries(dataset)
-    if not entries:
-        what = "nothing" if dataset is None else f"nothing of {dataset!r}"
-        return f"{what} has been published yet, says {ledger.path}"
-    lines = [_ledger_line("dataset", "release", "created", "partition", "unit", "mu", "state")]
-    lines += [_ledger_line(*_ledger_cells(entry)) for entry in entries]
-    for (name, unit), (total, budget) in _totals(ledger, entries).items():
-        spent = "no guarantee holds in all" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
-        limit = "" if budget is None else f", of a budget of {budget:g}"
-        lines.append(f"{name}, per {unit}: {spent} over {total.releases} release(s){limit}{_but(total)}")
-    return "\n".join(lines)
-
-
-def ledger_document(ledger: Ledger, dataset: str | None = None) -> dict[str, Any]:
-    """Return the same for a machine."""
-    entries = ledger.entries(dataset)
-    totals = [
-        {
-            "dataset": name,
-            "unit": unit,
-            **total.model_dump(mode="json"),
-            **({} if budget is None else {"budget_mu": budget}),
-        }
-        for (name, unit), (total, budget) in _totals(ledger, entries).items()
-    ]
-    return {"releases": [dataclasses.asdict(entry) for entry in entries], "totals": totals}
-
-
-def _totals(ledger: Ledger, entries: list[Entry]) -> dict[tuple[str, str], tuple[Cumulative, float | None]]:
-    """Return the total and the budget of every unit in which a dataset's releases were made or limited."""
-    budgets = {entry.dataset: ledger.budgets(entry.dataset) for entry in entries}
-    places = dict.fromkeys((entry.dataset, entry.cost.unit) for entry in entries)
-    places |= dict.fromkeys((dataset, unit) for dataset, units in budgets.items() for unit in units)
-    totals = {place: ledger.total(*place) for place in places}
-    return {place: (total, budgets[place[0]].get(place[1])) for place, total in totals.items() if total is not None}
-
-
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
     """Return one line for each reason, with the first columns that it holds for."""
     by_reason: dict[str, list[str]] = {}
@@ -192,18 +149,3 @@ def _why_left_out(name: str, policy: Policy, receipt: Receipt) -> str:
     if policy.privacy.account == f"entity:{name}":
         return "the unit of privacy"
     return "the unit of privacy of an earlier release" if name in receipt.withheld else "not numeric"
-
-
-def _but(total: Cumulative) -> str:
-    return f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
-
-
-def _ledger_cells(entry: Entry) -> tuple[str, ...]:
-    mu = entry.cost.mu.get(entry.cost.unit)
-    strength = "no guarantee" if mu is None else round_up(mu)
-    partition = entry.partition or ""
-    return entry.dataset, str(entry.number), entry.created, partition, entry.cost.unit, strength, entry.state
-
-
-def _ledger_line(*cells: str) -> str:
-    return f"{cells[0]:<20} {cells[1]:>7}  {cells[2]:<20}  {cells[3]:<10} {cells[4]:<8} {cells[5]:>12}  {cells[6]}"
