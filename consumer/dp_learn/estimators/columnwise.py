@@ -31,6 +31,7 @@ __all__ = [
 
 ROUNDING = 1e-10  # a negative eigenvalue of this size, relative to the largest variance, is what a repair leaves
 ABOVE_SMALLEST = 1.1
+TOLERANCES = (1e-10, 1e-7)  # of a linear programme; the second where rounding keeps it from the first
 RESIDUAL = 1e-7  # of optimality, relative to the largest entry, that a column may end with
 
 
@@ -110,8 +111,8 @@ def require_residuals(solutions: FloatArray, residuals: FloatArray, s: FloatArra
     worst = float(residuals.max())
     if not worst <= RESIDUAL * float(np.abs(s).max()):
         raise NotConvergedError(
-            f"coordinate descent stopped at an optimality residual of {worst:.3g}: the covariance is nearly singular, "
-            "raise alpha",
+            f"coordinate descent stopped at an optimality residual of {worst:.3g}, as columns are nearly collinear: "
+            "raise alpha, or leave out columns that others determine",
             solutions,
         )
 
@@ -170,16 +171,21 @@ def solve_linear_programme(
     cost: FloatArray, rows: FloatArray, limits: FloatArray, lower: float | None
 ) -> FloatArray | None:
     """Minimise ``cost'x`` subject to ``rows x <= limits`` and ``x >= lower``; None where no x meets that."""
-    answer = linprog(
-        cost,
-        A_ub=rows,
-        b_ub=limits,
-        bounds=(lower, None),
-        method="highs-ds",  # the simplex method: a vertex, so that zeros are exact
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    for tolerance in TOLERANCES:
+        answer = linprog(
+            cost,
+            A_ub=rows,
+            b_ub=limits,
+            bounds=(lower, None),
+            method="highs-ds",  # the simplex method: a vertex, so that zeros are exact
+            options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
+        )
+        if answer.status == 0:
+            return np.asarray(answer.x, dtype=np.float64)
+        if answer.status == 2:
+            return None
+    raise NotConvergedError(
+        "some columns are so nearly collinear that rounding hides the answer of a column's linear programme: leave out "
+        "columns that others determine, or use another estimator",
+        answer,
     )
-    if answer.status == 2:
-        return None
-    if answer.status != 0:
-        raise NotConvergedError(f"the linear programme stopped early: {answer.message}", answer)
-    return np.asarray(answer.x, dtype=np.float64)

@@ -16,7 +16,7 @@ from dp_learn.estimators.columnwise import (
     require_residuals,
     smallest_column_alpha,
 )
-from dp_learn.linalg import FloatArray
+from dp_learn.linalg import FloatArray, is_positive_definite
 from dp_learn.solvers.gram_descent import solve_gram_lassos
 
 __all__ = ["DebiasedSCIO", "scio_precision"]
@@ -69,7 +69,8 @@ def scio_precision(
     w = check_weights(weights, len(s), penalize_diagonal=penalize_diagonal)
     check_semidefinite(s)
     columns, residuals = solve_gram_lassos(s, np.eye(len(s)), alpha * w)
-    if not residuals.max() <= RESIDUAL * float(np.abs(s).max()) and np.isfinite(w).all():
+    converged = residuals.max() <= RESIDUAL * float(np.abs(s).max())
+    if not converged and np.isfinite(w).all() and not is_positive_definite(s):  # else every alpha has a solution
         smallest = smallest_column_alpha(s, w)
         if alpha < smallest:
             raise no_column_solution(alpha, smallest, "SCIO")
