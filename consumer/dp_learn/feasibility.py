@@ -20,7 +20,7 @@ from dp_learn.max_norm import project_max_norm
 __all__ = ["Feasibility", "Verdict", "feasible_covariance", "judge_box", "smallest_solvable_alpha", "soft_threshold"]
 
 RESOLUTION = 1e-11  # a box in which no smallest eigenvalue exceeds this, in units of the variances, is at the boundary
-MAX_ITER = 5000
+MAX_ITER = 1000
 TINIEST = 1e-12  # relative to the largest alpha that could be needed: rounding
 RTOL = 1e-4  # width of the bounds on the smallest alpha, relative to it
 MARGIN = 5e-5  # added to the upper one, so that the box at the alpha returned has an interior
