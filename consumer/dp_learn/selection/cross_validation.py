@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.linalg import FloatArray, logdet
-from dp_learn.selection.path import Selection, check_alphas, check_patience, choose, solve_path
+from dp_learn.selection.path import Selection, check_alphas, check_patience, choose, solve_path, why_ended
 from dp_learn.solution import Solution
 
 __all__ = ["Split", "cross_validate"]
@@ -117,7 +117,7 @@ def cross_validate(
         alphas,
         scores,
         why_empty="no edge made the estimate agree better with the held-out rows",
-        ended=ended,
+        ended=why_ended([split.train for split in splits]) if ended else None,
     )
 
 

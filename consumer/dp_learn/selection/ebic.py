@@ -6,19 +6,30 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.graph_fit import solve_on_graph
-from dp_learn.linalg import FloatArray, is_positive_definite
+from dp_learn.linalg import FloatArray, is_positive_definite, negative_part
 from dp_learn.max_norm import nearest_psd_max_norm
-from dp_learn.selection.path import PATH_MAX_ITER, PATH_TOL, Selection, check_alphas, check_patience, choose, solve_path
+from dp_learn.selection.path import (
+    PATH_MAX_ITER,
+    PATH_TOL,
+    Selection,
+    check_alphas,
+    check_patience,
+    choose,
+    solve_path,
+    why_ended,
+)
 from dp_learn.solution import Solution
 
 __all__ = ["select_ebic"]
 
-DRAWN = 0.02  # towards the diagonal
-PATIENCE = 3  # so many graphs in a row without a better score end the walk
+DRAWN = 0.02  # towards the diagonal, where S^ is indefinite
+LEAST = 1e-4  # of a smallest eigenvalue, beside unit variances: below it, fits cannot be computed reliably
+PATIENCE = 5  # so many different graphs in a row without a better score end the walk
 
 
 def select_ebic(
@@ -61,7 +72,8 @@ def select_ebic(
     solver, weights, penalize_diagonal
         As in `graphical_lasso`.
     patience : int or None
-        The walk ends once so many alphas in a row have not improved the score; None walks the whole path.
+        The walk ends once so many different graphs in a row have not improved the score, however many alphas share
+        them; a graph without a certified fit does not count. None walks the whole path.
 
     Returns
     -------
@@ -85,48 +97,84 @@ def select_ebic(
     alphas = check_alphas(alphas)
     scores, judge = np.full(len(alphas), np.nan), _definite(matrix)
     path = solve_path(matrix, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal)
-    best = 0
-    edges, likelihood = None, math.nan
+    best, n_worse, ended = 0, 0, False
+    edges: npt.NDArray[np.bool_] | None = None
+    fitted, likelihood = None, math.nan
     for index, (_, solution) in enumerate(path):
         if solution is None:
+            ended = True
             break
-        support = solution.precision != 0.0
-        if edges is None or not np.array_equal(edges, support):
-            edges, likelihood = support, _likelihood_of_graph(judge, solution, solver)
         n = n_effective(solution.precision) if callable(n_effective) else n_effective
-        n_edges = np.count_nonzero(np.triu(edges, 1))
-        scores[index] = likelihood - n_edges * (math.log(max(n, 1.0)) + 4.0 * gamma * math.log(len(matrix))) / n
-        best = index if scores[index] > np.nan_to_num(scores[best], nan=-math.inf) else best
-        if patience is not None and index - best >= patience:
+        price = (math.log(max(n, 1.0)) + 4.0 * gamma * math.log(len(matrix))) / n
+
+        support = solution.precision != 0.0
+        is_new = edges is None or not np.array_equal(edges, support)
+        if is_new:
+            edges = support
+            fitted = _fit(judge, support, fitted or solution, solver, min(PATH_TOL, price / len(matrix)))
+            likelihood = -fitted.objective if fitted is not None else math.nan
+        scores[index] = likelihood - np.count_nonzero(np.triu(support, 1)) * price
+
+        if scores[index] > np.nan_to_num(scores[best], nan=-math.inf):
+            best, n_worse = index, 0
+        elif is_new and np.isfinite(scores[index]):  # neither a graph seen before nor one without a fit says anything
+            n_worse += 1
+        if patience is not None and n_worse >= patience:
             break
     if np.isnan(scores[best]):
-        raise EstimationError("no alpha of the path has a solution: repair the covariance, or learn from more rows")
+        raise EstimationError(_why_none(matrix, solved=not (ended and index == 0)))
     return choose(
         best,
         f"the extended Bayesian information criterion (gamma = {gamma:g})",
         alphas,
         scores,
         why_empty="no edge fits well enough to pay for itself",
-        ended=bool(np.isnan(scores[index])),
+        ended=why_ended([matrix]) if ended else None,
+    )
+
+
+def _why_none(matrix: FloatArray, *, solved: bool) -> str:
+    """Return the sentence for a path without any score."""
+    if solved:
+        return "no graph of the path could be fitted without the penalty: give alpha, or choose it by another rule"
+    return (
+        f"no alpha of the path has a solution, as {why_ended([matrix])}: repair the covariance, or learn from more rows"
     )
 
 
 def _definite(matrix: FloatArray) -> FloatArray:
     """Return a positive definite matrix near S^, or S^ itself, in which every graph has a best fit.
 
-    The likelihood of an indefinite matrix has no maximum for most graphs. The nearest positive semidefinite matrix in
-    the max norm differs from it by no more than S^ does from the truth; drawing it a little towards its diagonal
-    bounds the likelihood.
+    The likelihood of an indefinite matrix has no maximum for most graphs. A positive semidefinite matrix near it is
+    drawn a little towards its diagonal, which bounds the likelihood: the one with the negative eigenvalues set to zero
+    and the same variances, if it differs from S^ by no more than the drawing does, or else the nearest in the max norm,
+    which is no further from S^ than the truth. A matrix that is nearly singular is drawn far less.
     """
-    if is_positive_definite(matrix):
+    diagonal = np.diagonal(matrix)
+    if is_positive_definite(matrix - np.diag(LEAST * diagonal)):
         return matrix
-    nearest = nearest_psd_max_norm(matrix, fix_diagonal=True, rtol=1e-2).matrix
-    return (1.0 - DRAWN) * nearest + DRAWN * np.diag(np.diagonal(nearest))
+    if is_positive_definite(matrix + np.diag(LEAST * diagonal)):
+        return _drawn(matrix, 2.0 * LEAST)
+    clipped = _clipped(matrix)
+    root = np.sqrt(diagonal)
+    if (np.abs(clipped - matrix) <= DRAWN * np.outer(root, root)).all():
+        return _drawn(clipped, DRAWN)
+    return _drawn(nearest_psd_max_norm(matrix, fix_diagonal=True, rtol=1e-2).matrix, DRAWN)
 
 
-def _likelihood_of_graph(matrix: FloatArray, solution: Solution, solver: str) -> float:
-    """Return ``logdet Theta - <S, Theta>`` at its largest over the precision matrices with these edges, or NaN."""
-    fitted = solve_on_graph(
-        matrix, solution.precision != 0.0, solver=solver, tol=PATH_TOL, max_iter=PATH_MAX_ITER, start=solution
-    )
-    return -fitted.objective if fitted is not None and fitted.converged else math.nan
+def _drawn(matrix: FloatArray, share: float) -> FloatArray:
+    return (1.0 - share) * matrix + share * np.diag(np.diagonal(matrix))
+
+
+def _clipped(matrix: FloatArray) -> FloatArray:
+    """Return the matrix without its negative eigenvalues, brought back to its variances."""
+    raised = matrix + negative_part(matrix)
+    unit = np.sqrt(np.diagonal(matrix) / np.diagonal(raised))
+    clipped: FloatArray = raised * np.outer(unit, unit)
+    return clipped
+
+
+def _fit(matrix: FloatArray, edges: npt.NDArray[np.bool_], start: Solution, solver: str, tol: float) -> Solution | None:
+    """Return the fit with the largest likelihood on a graph, or None where it could not be certified."""
+    fitted = solve_on_graph(matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=start)
+    return fitted if fitted is not None and fitted.converged else None

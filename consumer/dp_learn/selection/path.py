@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.checks import check_covariance, check_weights
-from dp_learn.linalg import FloatArray
+from dp_learn.linalg import FloatArray, is_positive_definite
 from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
 
-__all__ = ["Selection", "alpha_grid", "check_alphas", "check_patience", "choose", "solve_path"]
+__all__ = ["Selection", "alpha_grid", "check_alphas", "check_patience", "choose", "solve_path", "why_ended"]
 
 PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
 PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and no rule chooses there
@@ -147,7 +147,16 @@ def check_patience(patience: int | None) -> None:
         raise ParameterError("patience", "at least 1, or None", patience)
 
 
-def choose(index: int, rule: str, alphas: FloatArray, scores: FloatArray, *, why_empty: str, ended: bool) -> Selection:
+def why_ended(matrices: Sequence[FloatArray]) -> str:
+    """Return why a path on these matrices has no further solution, or none that could be certified."""
+    if all(is_positive_definite(matrix) for matrix in matrices):
+        return "the debiased covariance is too nearly singular for a certified one"
+    return "the debiased covariance is indefinite"
+
+
+def choose(
+    index: int, rule: str, alphas: FloatArray, scores: FloatArray, *, why_empty: str, ended: str | None
+) -> Selection:
     """Return the selection of one alpha of the path, with the note that a choice at either end needs.
 
     Parameters
@@ -158,16 +167,15 @@ def choose(index: int, rule: str, alphas: FloatArray, scores: FloatArray, *, why
         As in `Selection`.
     why_empty : str
         The reason to give when the first alpha is chosen.
-    ended : bool
-        Whether the path ended for want of a solution after the last score.
+    ended : str or None
+        Why the path ended for want of a solution after the last score, from `why_ended`; None where it did not.
     """
     last = index == np.flatnonzero(np.isfinite(scores))[-1]
     note = None
     if last and ended:
         note = (
             f"{_EMPTIEST if index == 0 else 'the choice is at the end of the path'} because smaller alphas "
-            "have no solution, as the debiased covariance is indefinite: repair it, or learn from more rows or less "
-            "noise"
+            f"have no solution, as {ended}: repair it, or learn from more rows or less noise"
         )
     elif index == 0:
         note = f"{_EMPTIEST} because {why_empty}"

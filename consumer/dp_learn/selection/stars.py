@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.linalg import FloatArray
-from dp_learn.selection.path import Selection, check_alphas, choose, solve_path
+from dp_learn.selection.path import Selection, check_alphas, choose, solve_path, why_ended
 from dp_learn.solution import Solution
 
 __all__ = ["select_stars", "stars_subsample_share"]
@@ -117,7 +117,7 @@ def select_stars(
         alphas,
         scores,
         why_empty="the edges of any larger graph change from subsample to subsample",
-        ended=ended,
+        ended=why_ended(subsamples) if ended else None,
     )
 
 

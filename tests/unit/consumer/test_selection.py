@@ -21,6 +21,7 @@ from dp_learn.selection import (
     solve_path,
     stars_subsample_share,
 )
+from dp_learn.selection.path import why_ended
 
 P = 8
 PRECISION = np.eye(P) + np.diag(np.full(P - 1, 0.45), 1) + np.diag(np.full(P - 1, 0.45), -1)
@@ -405,3 +406,48 @@ def test_what_is_not_allowed_is_named(call: Callable[[], object], name: str) -> 
     """A bad argument is one sentence that begins with its name."""
     with pytest.raises(ParameterError, match=f"^{name} "):
         call()
+
+
+# What a path of few graphs, and one of nearly collinear columns, lead to
+
+
+def test_patience_counts_graphs_rather_than_alphas() -> None:
+    """A weak edge far down the path is found, although a strong one alone makes the graph of many alphas in between."""
+    matrix = np.eye(6)
+    matrix[0, 1] = matrix[1, 0] = 0.9
+    matrix[2, 3] = matrix[3, 2] = 0.054
+    alphas = alpha_grid(matrix, 40)
+    selection = select_ebic(matrix, 5e6, alphas)
+
+    assert _n_edges(graphical_lasso(matrix, selection.alpha).precision) == 2
+    assert np.isfinite(selection.scores).sum() > 20
+
+
+def _voltages(n_rows: int = 2000, n_buses: int = 20) -> np.ndarray:
+    """Return the debiased correlations of voltages along a feeder at 80 dB, whose condition number is above 1e8."""
+    rng = np.random.default_rng(0)
+    loads = rng.normal(size=(n_rows, 1)) + 0.3 * rng.normal(size=(n_rows, n_buses))
+    resistance = np.minimum.outer(np.arange(n_buses), np.arange(n_buses)) + 1.0
+    rows = loads @ resistance
+    sigma = 1e-4 * rows.std(axis=0)
+    covariance = np.cov((rows + sigma * rng.normal(size=rows.shape)).T) - np.diag(sigma**2)
+    unit = np.sqrt(np.diagonal(covariance))
+    return covariance / np.outer(unit, unit)
+
+
+def test_nearly_collinear_columns_have_a_graph() -> None:
+    """Where unpenalised fits are nearly singular, a graph that explains the covariance is chosen."""
+    matrix = _voltages()
+    eigenvalues = np.linalg.eigvalsh(matrix)
+    assert eigenvalues[-1] > 1e8 * abs(eigenvalues[0])
+    selection = select_ebic(matrix, 2000, alpha_grid(matrix), solver="auto")
+
+    assert _n_edges(graphical_lasso(matrix, selection.alpha, solver="auto").precision) > len(matrix)
+    assert np.nanmax(selection.scores) > selection.scores[0] + 10.0
+    assert selection.note is None
+
+
+def test_the_end_of_a_path_is_not_blamed_on_an_indefinite_matrix_that_is_none() -> None:
+    """Where the solver gives up on a positive definite matrix, the note says that it is nearly singular."""
+    assert "indefinite" in why_ended([np.array([[1.0, 1.1], [1.1, 1.0]])])
+    assert "nearly singular" in why_ended([np.eye(2)])
