@@ -48,9 +48,11 @@ def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float
     """Return the mu that bounds and noise give: of the worst cell, of a row, or of an entity's rows together.
 
     A row's is the root of the sum of squares over columns; where rows are clipped to a ball, it is the worst column's.
+    Where rows with gaps are put at the center whole, one cell decides over its row, and is protected as that is.
     """
     mus = [column.cell_mu for column in columns]
-    together = unit != "cell" and columns[0].ball is None
+    whole = unit != "cell" or any(column.missing == "center" for column in columns)
+    together = whole and columns[0].ball is None
     return math.sqrt(max_rows) * (math.sqrt(math.fsum(mu * mu for mu in mus)) if together else max(mus))
 
 
@@ -75,7 +77,12 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
         raise ValueError("rows with Gaussian noise are private for replaced rows, and without exceptions")
     if (guarantee.bounds_mu > 0) != any(column.bounds_obtained == "private-histogram" for column in columns):
         raise ValueError("the cost of private bounds is stated exactly where there are any")
-    mu = math.hypot(release_mu(guarantee.unit, columns, guarantee.max_rows or 1), guarantee.bounds_mu)
+    if (guarantee.centers_mu > 0) != any(column.missing == "center" for column in columns):
+        raise ValueError("the cost of private centers is stated exactly where there are any")
+    if any((column.fill is not None) != (guarantee.centers_mu > 0) for column in columns):
+        raise ValueError("every column has a fill exactly where rows with gaps stand at the center")
+    own = release_mu(guarantee.unit, columns, guarantee.max_rows or 1)
+    mu = math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu)
     if not 0 < mu < math.inf:
         raise ValueError("the bounds and the noise give no guarantee")
     continuous = all(column.kind == "continuous" for column in columns)
@@ -91,8 +98,8 @@ def check_moments_guarantee(guarantee: Guarantee, n_features: int, moments: Seco
     _check_unit(guarantee)
     if guarantee.unit == "cell" and guarantee.neighbours == "add-remove":
         raise ValueError("rows and entities may come and go, cells may not")
-    if guarantee.bounds_mu:
-        raise ValueError("a covariance release has declared bounds, which cost nothing")
+    if guarantee.bounds_mu or guarantee.centers_mu:
+        raise ValueError("a covariance release has declared bounds and no centers, which cost nothing")
     if guarantee.neighbours == "add-remove" and not moments.constant:
         raise ValueError("the number of rows is private, and can only be read from a constant that is not there")
     max_rows = guarantee.max_rows or 1

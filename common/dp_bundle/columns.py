@@ -72,7 +72,8 @@ class Column(Model):
     `bounds` were declared or found by a private histogram whose cost is part of the guarantee. They are None when rows
     were clipped to a `ball` instead, or not at all, which only a release without a guarantee may do.
     `missing` says what became of cells without a value: there were none (`refuse`), they took the middle of the bounds
-    (`midpoint`), or their rows were left out (`drop`).
+    (`midpoint`), their rows were left out (`drop`), or their rows were put, whole, at every column's `fill` (`center`),
+    its mean over the other rows, found privately at a cost that is part of the guarantee.
     """
 
     name: Name
@@ -82,7 +83,8 @@ class Column(Model):
     bounds: tuple[Finite, Finite] | None
     bounds_obtained: Literal["declared", "private-histogram", "ball", "none"]
     ball: Ball | None = None
-    missing: Literal["refuse", "midpoint", "drop"] = "refuse"
+    missing: Literal["refuse", "midpoint", "drop", "center"] = "refuse"
+    fill: Finite | None = None
     noise: Noise | None
 
     @model_validator(mode="after")
@@ -93,6 +95,8 @@ class Column(Model):
             raise ValueError(f"column {self.name!r} says its bounds were obtained as {self.bounds_obtained}")
         if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
             raise ValueError(f"column {self.name!r} has bounds that are not an interval")
+        if self.fill is not None and (self.bounds is None or not self.bounds[0] <= self.fill <= self.bounds[1]):
+            raise ValueError(f"column {self.name!r} is filled with a value outside its bounds")
         discrete = self.noise is not None and self.noise.distribution == "discrete-gaussian"
         if (self.kind == "integer") != discrete:
             raise ValueError(f"column {self.name!r} has noise of the other kind")

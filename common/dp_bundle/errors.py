@@ -110,7 +110,7 @@ class MissingValuesError(DataError):
     def __init__(self, column: str) -> None:
         self.column = column
         super().__init__(
-            f'column {column!r} has missing values: set missing = "midpoint" or missing = "drop" for it in the '
+            f'column {column!r} has missing values: set missing = "center" (or "drop", or "midpoint") for it in the '
             "policy, or fill them before publishing"
         )
 

@@ -9,6 +9,7 @@ from dp_bundle.manifest import Release
 from dp_bundle.quoting import quote, quote_name
 from dp_bundle.statements import (
     describe_bounds,
+    describe_gaps,
     describe_guarantee,
     describe_moments,
     describe_noise,
@@ -45,6 +46,7 @@ def describe_bundle(bundle: Bundle, name: str | None) -> str:
         *_under("guarantee", guarantee),
         ("so far", describe_total(release)),
         *_under("noise", noise),
+        *_under("gaps", describe_gaps(release)),
         *_signers_words(release),
     ]
     lines = [f"{bundle.path}: every byte is as it was signed; what follows is what its signer says"]

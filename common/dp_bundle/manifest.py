@@ -66,7 +66,8 @@ class Guarantee(Model):
     `mu` (Gaussian differential privacy) is given where all noise is continuous; `rho` (zero-concentrated) always.
     Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
     not published; an entity has at most `max_rows` rows, others were left out); what `public` names is not protected.
-    `bounds_mu` is the part of the guarantee that went into finding bounds by private histograms.
+    `bounds_mu` is the part of the guarantee that went into finding bounds by private histograms, and `centers_mu` the
+    part that went into the columns' means, at which rows with gaps stand.
 
     `epsilon` is a pure guarantee, and mu and rho are then those that it implies. All of it holds except with the
     probability `excepted_delta`. With add-remove `neighbours` tables differ by one row more or less (or by all rows of
@@ -78,6 +79,7 @@ class Guarantee(Model):
     max_rows: Annotated[int, Field(ge=1, le=10**9)] | None = None
     neighbours: Literal["replace-one", "add-remove"] = "replace-one"
     bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    centers_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     mu: Positive | None
     rho: Positive
     epsilon: Positive | None = None

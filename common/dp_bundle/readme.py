@@ -13,6 +13,7 @@ from dp_bundle.manifest import Release
 from dp_bundle.quoting import quote, quote_name
 from dp_bundle.statements import (
     describe_bounds,
+    describe_gaps,
     describe_guarantee,
     describe_moments,
     describe_noise,
@@ -31,7 +32,7 @@ def make_readme(release: Release, n_files: int) -> str:
     lines += _publishers_words(release)
     lines += [f"- Made: {release.lineage.created}, with {_text(release.software)}"]
     lines += [f"- Size: {describe_size(release)}, {n_files} Parquet file(s)", ""]
-    lines += [*_noise(release), "", *_how_to_learn(), ""]
+    lines += [*_noise(release), *map(_inactive, describe_gaps(release)), "", *_how_to_learn(), ""]
 
     lines += ["## What is guaranteed", ""]
     for sentence in (*describe_guarantee(release), describe_total(release)):

@@ -13,6 +13,7 @@ from dp_bundle.quoting import quote, quote_name
 
 __all__ = [
     "describe_bounds",
+    "describe_gaps",
     "describe_guarantee",
     "describe_moments",
     "describe_noise",
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 _KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, "which rows belong together"}
+_NAMED = 8  # so many columns are named in a sentence
 _MARGIN = 1 - 4e-12  # what a stated number is above the exact one for safety (twice that for rho), and may not show
 
 
@@ -48,6 +50,26 @@ def describe_bounds(column: Column) -> str:
         return "not clipped"
     found = " (found privately)" if column.bounds_obtained == "private-histogram" else ""
     return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}"
+
+
+def describe_gaps(release: Release) -> list[str]:
+    """Return sentences that say what became of cells without a value, and what that does to estimates."""
+    names: dict[str, list[str]] = {}
+    for column in release.columns:
+        names.setdefault(column.missing, []).append(column.name)
+    sentences = {
+        "midpoint": "Cells without a value in {} took the middle of the bounds: where there are many, that links "
+        "columns with gaps in the same rows, and dilutes true links, and no p-value or interval knows of it.",
+        "center": "Rows without a value in {} stand, whole, at the columns' means: variances and covariances are too "
+        "small by the share of such rows, and partial correlations are not, if gaps do not depend on the values.",
+        "drop": "Rows without a value in {} were left out, which changes nothing if gaps do not depend on the values.",
+    }
+    return [text.format(_named(names[how])) for how, text in sentences.items() if how in names]
+
+
+def _named(names: list[str]) -> str:
+    shown = ", ".join(quote_name(name) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
 def describe_moments(moments: SecondMoments) -> list[str]:

@@ -71,6 +71,9 @@ def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle], noise: 
     lines = [_describe_bundle(bundle) for bundle in bundles]
     guarantees = dict.fromkeys(describe_guarantee(bundle.release)[0] for bundle in bundles)
     lines += [f"  {guarantee}" for guarantee in guarantees]
+    lines += [
+        f"  {sentence}" for sentence in dict.fromkeys(each for bundle in summary["bundles"] for each in bundle["gaps"])
+    ]
     if len(bundles) > 1:
         weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
         rows = "releases of the same rows" if summary["same_rows"] else "of different rows"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.statements import describe_gaps
 from dp_learn.evidence import Evidence
 from dp_learn.learn import Learned
 from dp_learn.selection import Selection
@@ -63,6 +64,7 @@ def describe_origin(bundles: Sequence[Bundle], evidence: Evidence) -> dict[str, 
                 "manifest_sha256": bundle.manifest_sha256,
                 "signer": bundle.signer.key.fingerprint,
                 "n_rows": bundle.release.n_rows,
+                "gaps": describe_gaps(bundle.release),
                 "weight": weight,
             }
             for bundle, weight in zip(bundles, evidence.weights, strict=True)

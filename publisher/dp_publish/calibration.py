@@ -1,10 +1,11 @@
 """From what the publisher decided to the noise on each column, and to what that guarantees.
 
 A strength becomes a mu for the unit of privacy, a part of which goes into finding the bounds that the policy leaves out
-(`bounds_share` of mu^2), and the rest is shared out over the columns: a row's mu^2 in proportion to their weights, so
-that without weights width over sigma is equal; a cell's is each column's own. In a wide table sigmas are rounded up to
-a common `ladder`. The guarantee is that of the Gaussian mechanism on the rows themselves: it rests on bounds and on
-sigma, and no number in it is computed from the data.
+(`bounds_share` of mu^2), a hundredth of what is left into the means at which rows with gaps stand, if any do, and the
+rest is shared out over the columns: a row's mu^2 in proportion to their weights, so that without weights width over
+sigma is equal; a cell's is each column's own. In a wide table sigmas are rounded up to a common `ladder`. The guarantee
+is that of the Gaussian mechanism on the rows themselves: it rests on bounds and on sigma, and no number in it is
+computed from the data.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from dp_publish.ladder import N_RUNGS, rung_above
 from dp_publish.policy import EntityUnit, Policy, listed
 from dp_publish.privacy_curve import Loss, epsilon_of_unit, privacy_curve
 from dp_publish.private_bounds import Bounds, histogram_mu, histogram_sigma
+from dp_publish.private_centers import centers_mu as mu_of_centers
+from dp_publish.private_centers import centers_sigma
 from dp_publish.rows import noise_for
 from dp_publish.spending import Cost
 
 __all__ = ["Shares", "account", "calibrate", "cost_of", "set_noise", "share_mu"]
 
 _MUS = (1e-100, 1e100)  # so that rho and sigma are far from the ends of float64
+_CENTERS_SHARE = 0.01  # of rho: their noise is far below the sampling error of a mean
 _ROUND_UP = 1 + 1e-12  # sigmas and printed mus are rounded to the safe side by far more than their float error
 
 
@@ -48,17 +52,21 @@ class Shares:
         The columns whose bounds have to be found.
     histogram_sigma : float
         The noise on the counts of that search, in counts; infinite if there is none.
+    centers_sigma : float
+        The noise on the sums for the columns' means, in half-widths; infinite if they are not needed.
     """
 
     target: float
     columns: dict[str, float]
     searched: tuple[str, ...] = ()
     histogram_sigma: float = math.inf
+    centers_sigma: float = math.inf
 
 
 def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     """Return how the policy's strength is spent on the columns to be published."""
     privacy, max_rows = policy.privacy, _max_rows(policy)
+    centered = _require_centers(policy, kinds)
     if privacy.snr_db is not None:
         return Shares(math.inf, {})
     if privacy.sigma is not None:
@@ -67,17 +75,21 @@ def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     ball = privacy.l2_radius is not None
     searched = () if ball else tuple(name for name in kinds if policy.column(name).bounds is None)
     target = _checked_mu(_target_mu(policy, kinds, searched))
-    spread = target * math.sqrt(1 - privacy.bounds_share) if searched else target
+    left = (1 - (privacy.bounds_share if searched else 0.0)) * (1 - (_CENTERS_SHARE if centered else 0.0))
+    spread = target * math.sqrt(left)
     per_row = spread / math.sqrt(max_rows)
     weights = {name: policy.column(name).weight for name in kinds}
     total = math.fsum(weights.values())
     alone = ball or privacy.unit_name == "cell"
     columns = {name: per_row if alone else per_row * math.sqrt(weight / total) for name, weight in weights.items()}
-    if not searched:
-        return Shares(target, columns)
-    cost = target * math.sqrt(privacy.bounds_share)
-    sigma = histogram_sigma(privacy.unit_name, len(searched), cost, max_rows) * _ROUND_UP
-    return Shares(target, columns, searched, sigma)
+    counts_sigma = sums_sigma = math.inf
+    if searched:
+        cost = target * math.sqrt(privacy.bounds_share)
+        counts_sigma = histogram_sigma(privacy.unit_name, len(searched), cost, max_rows) * _ROUND_UP
+    if centered:
+        cost = target * math.sqrt((1 - (privacy.bounds_share if searched else 0.0)) * _CENTERS_SHARE)
+        sums_sigma = centers_sigma(len(kinds), cost, max_rows) * _ROUND_UP
+    return Shares(target, columns, searched, counts_sigma, sums_sigma)
 
 
 def cost_of(policy: Policy, kinds: Mapping[str, str], shares: Shares, columns: Sequence[Column] | None = None) -> Cost:
@@ -93,11 +105,13 @@ def cost_of(policy: Policy, kinds: Mapping[str, str], shares: Shares, columns: S
         mus = [min(mu, column.cell_mu) for mu, column in zip(mus, columns, strict=True)]
     cell = max(mus)
     row = cell if privacy.l2_radius is not None else math.hypot(*mus)
+    if math.isfinite(shares.centers_sigma):
+        cell = row  # whether it has a value decides over its row
     spent = {"cell": (cell, 1), "row": (row, 1)}
     if isinstance(privacy.unit, EntityUnit):
         spent[privacy.account] = (math.sqrt(privacy.unit.max_rows) * row, privacy.unit.max_rows)
     mu = {
-        account: math.hypot(mu, _search_mu(shares, account, max_rows)) * _ROUND_UP
+        account: math.hypot(mu, _search_mu(shares, account, max_rows), _centers_mu(shares, max_rows)) * _ROUND_UP
         for account, (mu, max_rows) in spent.items()
     }
     return Cost(privacy.account, mu, continuous)
@@ -152,7 +166,8 @@ def account(
         return None, mu_cell if math.isfinite(mu_cell) else None
     continuous = all(column.kind == "continuous" for column in columns)
     bounds_mu = _search_mu(shares, privacy.account, max_rows) * _ROUND_UP
-    whole = math.hypot(release_mu(privacy.unit_name, columns, max_rows), bounds_mu) * _ROUND_UP
+    centers_mu = _centers_mu(shares, max_rows) * _ROUND_UP
+    whole = math.hypot(release_mu(privacy.unit_name, columns, max_rows), bounds_mu, centers_mu) * _ROUND_UP
     mu = min(shares.target, whole)  # the target, to which the sigmas, rounded up, keep
     if continuous:
         curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
@@ -166,6 +181,7 @@ def account(
         mu=mu if continuous else None,
         rho=rho_for_mu(mu),
         bounds_mu=bounds_mu,
+        centers_mu=centers_mu,
         epsilon_delta=curve,
         accountant="gaussian-dp" if continuous else "privacy-loss-distribution",
         public=tuple(_public(entity, partition, columns)),
@@ -268,6 +284,37 @@ def _width(policy: Policy, name: str, bounds: Bounds | None) -> float:
 def _search_mu(shares: Shares, account: str, max_rows: int) -> float:
     unit = account.split(":")[0]
     return histogram_mu(unit, len(shares.searched), shares.histogram_sigma, max_rows) if shares.searched else 0.0
+
+
+def _centers_mu(shares: Shares, max_rows: int) -> float:
+    sigma = shares.centers_sigma
+    return mu_of_centers(len(shares.columns), sigma, max_rows) if math.isfinite(sigma) else 0.0
+
+
+def _require_centers(policy: Policy, kinds: Mapping[str, str]) -> bool:
+    """Return whether means are to be found for rows with gaps; refuse that where rows cannot stand at them."""
+    privacy = policy.privacy
+    centered = [name for name in kinds if policy.column(name).missing == "center"]
+    if not centered:
+        return False
+    said = f'missing = "center", of {listed(centered)},'
+    if privacy.snr_db is not None or privacy.sigma is not None or privacy.l2_radius is not None:
+        raise PolicyError(
+            f"{said} goes with bounds, and with mu, epsilon and delta, or rho, of which a part finds the means; for "
+            'other strengths, and in a ball, give missing = "drop"'
+        )
+    if privacy.unit == "cell":
+        raise PolicyError(
+            f'{said} puts whole rows at the means, so that a cell cannot be protected alone: give unit = "row", or '
+            'missing = "drop" where it may be known which rows have gaps'
+        )
+    whole = [name for name, kind in kinds.items() if kind == "integer"]
+    if whole:
+        raise PolicyError(
+            f'{said} puts whole rows at the means, which are no integers: give kind = "continuous" for '
+            f'{listed(whole)}, or missing = "drop"'
+        )
+    return True
 
 
 def _losses(columns: tuple[Column, ...]) -> list[Loss]:

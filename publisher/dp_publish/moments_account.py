@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.columns import Column
+from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import NUMBER_PUBLIC, EpsilonDelta, Guarantee
 from dp_publish.accounting import rho_for_mu
 from dp_publish.moments_calibration import MechanismSetting, mu_of_rows
@@ -75,7 +76,19 @@ def guarantee_of_moments(
 
 
 def moment_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ...]:
-    """Return the columns as a covariance release describes them."""
+    """Return the columns as a covariance release describes them.
+
+    Raises
+    ------
+    PolicyError
+        A column's gaps cannot be dealt with as the policy says.
+    """
+    centered = [name for name in kinds if policy.column(name).missing == "center"]
+    if centered:
+        raise PolicyError(
+            f'missing = "center", of {listed(centered)}, is for rows: in a covariance release give missing = "drop", '
+            'with neighbours = "add-remove" where nobody is to know how many rows have gaps'
+        )
     return tuple(
         Column(
             name=name,

@@ -139,7 +139,7 @@ class ColumnPolicy(_Model):
     kind: Literal["continuous", "integer", "boolean"] | None = None
     unit: Text = ""
     description: Text = ""
-    missing: Literal["refuse", "midpoint", "drop"] = "refuse"
+    missing: Literal["refuse", "center", "midpoint", "drop"] = "refuse"
     drop: bool = False
 
     @model_validator(mode="after")

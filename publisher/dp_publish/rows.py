@@ -24,6 +24,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dp_bundle.arrays import to_arrow, to_numpy
 from dp_bundle.columns import Column, Noise
@@ -33,7 +34,7 @@ from dp_bundle.parts import part_schema
 from dp_publish.keystream import Keystream
 from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
 
-__all__ = ["RowReport", "add_noise", "drop_missing", "fill_missing", "granularity_for", "noise_for"]
+__all__ = ["RowReport", "add_noise", "drop_missing", "fill_missing", "find_gaps", "granularity_for", "noise_for"]
 
 _STEPS_PER_SIGMA = 256
 _STEPS_PER_WIDTH = 64
@@ -48,6 +49,7 @@ class RowReport:
 
     n_rows: int = 0
     n_dropped: int = 0
+    n_centered: int = 0
     n_over_cap: int = 0
     n_clipped_rows: int = 0
     clipped: dict[str, int] = field(default_factory=dict)
@@ -56,7 +58,9 @@ class RowReport:
     @property
     def tells(self) -> bool:
         """Whether anything happened at all."""
-        return bool(self.clipped or self.filled or self.n_dropped or self.n_over_cap or self.n_clipped_rows)
+        return bool(
+            self.clipped or self.filled or self.n_dropped or self.n_centered or self.n_over_cap or self.n_clipped_rows
+        )
 
     def count(self, counts: dict[str, int], name: str, number: int) -> None:
         """Add to one of the per-column counts, leaving out zeros."""
@@ -132,6 +136,7 @@ def add_noise(
     kept = drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
     report.n_rows += kept.num_rows
+    kept = _put_at_center(kept, columns, report)
     if columns[0].ball is not None:
         kept = _clip_to_ball(kept, columns, report)
     noisy = [_noisy_column(kept.column(index), column, keystream, report) for index, column in enumerate(columns)]
@@ -146,6 +151,35 @@ def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordB
             present = pc.invert(pc.is_null(batch.column(index), nan_is_null=True))
             keep = present if keep is None else pc.and_(keep, present)
     return batch if keep is None else batch.filter(keep)
+
+
+def find_gaps(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_] | None:
+    """Return which rows have no value in a column whose rows then stand at the center; None if no column does that."""
+    centered = [index for index, column in enumerate(columns) if column.missing == "center"]
+    if not centered:
+        return None
+    empty = [pc.is_null(batch.column(index), nan_is_null=True).to_numpy(zero_copy_only=False) for index in centered]
+    return np.asarray(np.logical_or.reduce(empty), dtype=np.bool_)
+
+
+def _put_at_center(batch: pa.RecordBatch, columns: Sequence[Column], report: RowReport) -> pa.RecordBatch:
+    """Put rows with such gaps, whole, at the columns' fill, so that a gap neither links columns nor dilutes a link."""
+    gaps = find_gaps(batch, columns)
+    if gaps is None or not gaps.any():
+        return batch
+    report.n_centered += int(np.count_nonzero(gaps))
+    arrays = []
+    for index, column in enumerate(columns):
+        values = batch.column(index)
+        if column.missing != "center":
+            values = fill_missing(values, column, report)  # of all rows, as one that refuses gaps refuses them here too
+        arrays.append(pc.if_else(pa.array(gaps), pa.scalar(_fill_of(column), values.type), values))
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _fill_of(column: Column) -> float:
+    low, high = column.bounds or (0.0, 0.0)
+    return 0.5 * low + 0.5 * high if column.fill is None else column.fill
 
 
 def _clip_to_ball(batch: pa.RecordBatch, columns: Sequence[Column], report: RowReport) -> pa.RecordBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
@@ -17,6 +18,7 @@ from dp_publish.contents import Contents, NewFile, Progress, Read
 from dp_publish.keystream import Keystream
 from dp_publish.policy import Policy
 from dp_publish.private_bounds import Bounds, count_magnitudes, find_bounds
+from dp_publish.private_centers import find_centers, sum_complete_rows
 from dp_publish.rows import RowReport, add_noise
 from dp_publish.spending import Cost
 from dp_publish.table import Table
@@ -79,6 +81,9 @@ class RowsMaker:
         found = _search_bounds(self._read, self._kinds, self._shares, keystream)
         self.told = bool(found)
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=found)
+        if math.isfinite(self._shares.centers_sigma):
+            columns = _with_centers(columns, self._read(self._kinds), self._shares.centers_sigma, keystream)
+            self.told = True
         guarantee, conditional_mu = account(self._policy, columns, self._shares, self._partition)
         batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
         parts = _write_parts(batches, columns, new_file, progress)
@@ -93,6 +98,14 @@ def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream:
     counts = count_magnitudes(read(chosen), len(chosen))
     found = find_bounds(counts, chosen.values(), shares.histogram_sigma, keystream)
     return dict(zip(chosen, found, strict=True))
+
+
+def _with_centers(
+    columns: tuple[Column, ...], batches: Iterator[pa.RecordBatch], sigma: float, keystream: Keystream
+) -> tuple[Column, ...]:
+    """Return the columns with the means, found privately, at which rows with gaps will stand."""
+    centers = find_centers(sum_complete_rows(batches, columns), columns, sigma, keystream)
+    return tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
 
 
 def _write_parts(

@@ -52,6 +52,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         lines += [f"  {report.n_clipped_rows} rows were outside {limits} and clipped"] if report.n_clipped_rows else []
         lines += [f"  {report.n_over_cap} rows over the cap of their entity were left out"] if report.n_over_cap else []
         lines += _describe_cells(report.filled, "had no value and took the midpoint")
+        lines += [f"  {report.n_centered} rows without a value stand at the means"] if report.n_centered else []
         lines += [f"  {report.n_dropped} rows without a value were left out"] if report.n_dropped else []
     return "\n".join([*lines, f"to learn from it: dp-learn {receipt.path}"])
 
@@ -69,6 +70,7 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
             "clipped": report.clipped,
             "filled": report.filled,
             "rows_clipped": report.n_clipped_rows,
+            "rows_at_center": report.n_centered,
             "rows_dropped": report.n_dropped,
             "rows_over_cap": report.n_over_cap,
         },

@@ -112,7 +112,7 @@ _SPREAD = "# spread = ...   # expected standard deviation over (high - low), for
 _REST = [
     'unit = ""',
     'description = ""',
-    'missing = "refuse"   # or "midpoint", or "drop" to leave out rows without a value',
+    'missing = "refuse"   # or "center", or "drop" to leave out rows without a value, or "midpoint"',
     "# drop = true",
 ]
 
@@ -125,7 +125,7 @@ def _wide_sections(types: dict[str, ColumnType]) -> list[str]:
         "# the longest pattern that matches its name (* is any letters, ? any one), and that before shorter ones.",
         '[columns."*"]',
         "# bounds = [low, high]",
-        'missing = "refuse"   # or "midpoint", or "drop" to leave out rows without a value',
+        'missing = "refuse"   # or "center", or "drop" to leave out rows without a value, or "midpoint"',
     ]
     if ColumnType.UNKNOWN in types.values():
         lines.append('kind = "continuous"   # or "integer", or "boolean"; a text file does not say. Text: drop = true')

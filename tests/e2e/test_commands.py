@@ -70,6 +70,23 @@ def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: 
     assert json.loads((folder / "summary.json").read_text())["n_edges"] == len(edges)
 
 
+def test_filled_gaps_are_told_wherever_a_bundle_is_read(
+    people: Path, command: Run, tmp_path: Path, table: pd.DataFrame
+) -> None:
+    """The README, inspect, dp-learn and its summary warn of cells at the midpoint, and of which columns."""
+    table.assign(weight=table["weight"].where(table.index % 9 > 0)).to_parquet(people)
+    people.with_name("people.policy.toml").write_text(POLICY.replace("[20, 140]", '[20, 140]\nmissing = "midpoint"'))
+    assert command("dp-publish", "people.parquet").returncode == 0
+    warning = "Cells without a value in weight took the middle of the bounds"
+    learned = command("dp-learn", "people.bundle.tar")
+    summary = json.loads((tmp_path / "people.graph" / "summary.json").read_text())
+
+    assert warning in learned.stdout
+    assert warning in command("dp-bundle", "inspect", "people.bundle.tar").stdout
+    assert warning.encode() in (tmp_path / "people.bundle.tar").read_bytes()
+    assert summary["bundles"][0]["gaps"][0].startswith(warning)
+
+
 @pytest.mark.parametrize("solver", ["cd", "admm"])
 def test_both_solvers_write_a_certified_graph(solver: str, people: Path, command: Run) -> None:
     """Either solver's answer is optimal with a small duality gap, and both see the same edges."""

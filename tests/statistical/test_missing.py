@@ -1,0 +1,96 @@
+"""Gaps make no edges: with rows at the center, or left out, tests of absent edges reject as often as they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from scipy import stats
+
+from dp_bundle.bundle import open_bundle
+from dp_learn import learn_graph
+from dp_publish import Policy, publish
+
+N_ROWS, N_COLUMNS, LINK = 20_000, 10, 0.5
+NAMES = [f"x{index}" for index in range(N_COLUMNS)]
+
+
+def chain(rng: np.random.Generator) -> np.ndarray:
+    """Return rows of a chain: column j depends on column j - 1 alone; means are off the middle of [-8, 8]."""
+    x = rng.normal(size=(N_ROWS, N_COLUMNS))
+    for index in range(1, N_COLUMNS):
+        x[:, index] = LINK * x[:, index - 1] + np.sqrt(1 - LINK**2) * x[:, index]
+    return x + 4.0
+
+
+def with_gaps(x: np.ndarray, pattern: str, rng: np.random.Generator) -> pd.DataFrame:
+    """Return the rows with gaps that depend on no value: one by one, or in the first four columns together."""
+    gaps = np.zeros(x.shape, bool)
+    if pattern == "alone":
+        gaps[:, ::3] = rng.random((N_ROWS, len(range(0, N_COLUMNS, 3)))) < 0.05
+    else:
+        gaps[:, :4] = rng.random((N_ROWS, 1)) < 0.03
+    return pd.DataFrame(np.where(gaps, np.nan, x), columns=NAMES)
+
+
+def false_p_values(frame: pd.DataFrame, missing: str, path: Path, key: Ed25519PrivateKey) -> np.ndarray:
+    """Publish and learn; return the p-values of the pairs that are no neighbours in the chain."""
+    columns = {name: {"bounds": [-8.0, 8.0], "missing": missing} for name in NAMES}
+    policy = {"dataset": {"name": path.stem}, "privacy": {"mu": 80.0}, "columns": columns}
+    receipt = publish(frame, Policy.model_validate(policy), out=path, key=key)
+    with open_bundle(receipt.path) as bundle:
+        learned = learn_graph(bundle, alpha=0.02)
+    assert learned.estimate.inference is not None
+    far = np.subtract.outer(range(N_COLUMNS), range(N_COLUMNS)) < -1
+    return np.asarray(learned.estimate.inference.p_values)[far]
+
+
+def absent_p_values(pattern: str, missing: str, folder: Path, key: Ed25519PrivateKey) -> np.ndarray:
+    """Return the p-values of absent edges in four tables."""
+    found = []
+    for seed in range(4):
+        rng = np.random.default_rng([seed, 9])
+        frame = with_gaps(chain(rng), pattern, rng)
+        found.append(false_p_values(frame, missing, folder / f"{missing}{seed}.tar", key))
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("pattern", ["alone", "together"])
+@pytest.mark.parametrize("missing", ["center", "drop"])
+def test_gaps_make_no_edges(pattern: str, missing: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """With gaps one by one, or in the same rows, p-values of absent edges are uniform."""
+    p_values = absent_p_values(pattern, missing, tmp_path, key)
+
+    assert stats.kstest(p_values, "uniform").pvalue > 0.001
+    assert p_values.min() > 1e-4 / 4
+
+
+@pytest.mark.parametrize("pattern", ["alone", "together"])
+def test_the_midpoint_makes_edges(pattern: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """The same gaps, filled with the middle of the bounds, make edges that are sure and false."""
+    assert absent_p_values(pattern, "midpoint", tmp_path, key).min() < 1e-7
+
+
+def test_rows_at_the_center_keep_links(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """True partial correlations are as strong as in rows without gaps, and variances too small by the rows' share."""
+    rng = np.random.default_rng(5)
+    frame = with_gaps(chain(rng), "alone", rng)
+    columns = {name: {"bounds": [-8.0, 8.0], "missing": "center"} for name in NAMES}
+    policy = {"dataset": {"name": "t"}, "privacy": {"mu": 80.0}, "columns": columns}
+    receipt = publish(frame, Policy.model_validate(policy), out=tmp_path / "t.tar", key=key)
+    with open_bundle(receipt.path) as bundle:
+        learned = learn_graph(bundle, alpha=0.02)
+    assert learned.estimate.inference is not None
+    links = np.diagonal(learned.estimate.inference.partial_correlation, 1)
+    complete = frame.dropna()
+    clean = np.linalg.inv(np.cov(complete, rowvar=False))
+    expected = -np.diagonal(clean, 1) / np.sqrt(np.diag(clean)[1:] * np.diag(clean)[:-1])
+    share = len(complete) / N_ROWS
+
+    np.testing.assert_allclose(links, expected, atol=0.02)
+    variances = np.diag(learned.estimate.covariance)
+    np.testing.assert_allclose(variances, share * np.var(complete, axis=0), rtol=0.05)
+    assert receipt.report.n_centered == N_ROWS - len(complete)
