@@ -21,6 +21,7 @@ from dp_learn.problem import make_problem
 from dp_learn.repair import Repair, repair_covariance
 from dp_learn.sample import Sample
 from dp_learn.selection import (
+    SMALLEST,
     Selection,
     Split,
     alpha_grid,
@@ -31,11 +32,13 @@ from dp_learn.selection import (
 )
 from dp_learn.solution import Solution
 from dp_learn.solvers import graphical_lasso
-from dp_learn.weighing import clear_columns, effective_rows, penalty_weights
+from dp_learn.weighing import chance_alpha, clear_columns, effective_rows, null_standard_errors, penalty_weights
 
 __all__ = ["N_SUBSAMPLES", "REFIT_MAX_ITER", "Fit", "Rule", "Settings", "fit_edges", "fit_graph"]
 
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
+GAMMA = 0.0  # what keeps edges of mere chance out is where the path ends
+_AT_CHANCE = "no smaller alpha was tried, as chance alone would make edges at it"
 REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
 
 
@@ -50,7 +53,8 @@ class Settings:
     select : {"cv", "mse", "ebic", "stars"}
         The rule that selects it.
     alphas : int or sequence of float
-        The path that it selects from: how many, or which, largest first.
+        The path that it selects from: how many, or which, largest first. EBIC's ends at `chance_alpha` unless it is
+        given.
     weights : {"equal", "noise"} or ndarray
         Equal penalties, penalties in proportion to each entry's standard error, or a matrix as in `graphical_lasso`.
     scale : {"correlation", "covariance"}
@@ -225,8 +229,10 @@ def _select(
     evidence: Evidence, matrix: FloatArray, resamples: _Resamples, weights: FloatArray | None, settings: Settings
 ) -> Selection:
     """Choose alpha by the rule of the settings."""
-    path = settings.alphas
+    path, bounded = settings.alphas, isinstance(settings.alphas, int) and settings.select == Rule.EBIC
     alphas = alpha_grid(matrix, path, weights=weights) if isinstance(path, int) else np.asarray(path, dtype=float)
+    if bounded:
+        alphas = _above_chance(alphas, evidence, weights, resamples.units, settings)
     options: dict[str, Any] = {
         "solver": settings.solver,
         "weights": weights,
@@ -234,12 +240,29 @@ def _select(
     }
     if settings.select == Rule.EBIC:
         units = resamples.units
-        return select_ebic(matrix, lambda theta: effective_rows(evidence, theta / units), alphas, **options)
+        return select_ebic(
+            matrix,
+            lambda theta: effective_rows(evidence, theta / units),
+            alphas,
+            gamma=GAMMA,
+            why_last=_AT_CHANCE if bounded else SMALLEST,
+            **options,
+        )
     if settings.select == Rule.STARS:
         share = stars_subsample_share(effective_rows(evidence))
         return select_stars(resamples.subsamples(share), alphas, **options)
     score = "mse" if settings.select == Rule.MSE else "likelihood"
     return cross_validate(resamples.splits(), alphas, score=score, **options)
+
+
+def _above_chance(
+    alphas: FloatArray, evidence: Evidence, weights: FloatArray | None, units: FloatArray, settings: Settings
+) -> FloatArray:
+    """Return the path down to the alpha at which chance alone would make edges, or its first alpha alone."""
+    errors = null_standard_errors(evidence)
+    smallest = chance_alpha(errors if settings.scale == "correlation" else errors * units, weights)
+    above = alphas[alphas > smallest]
+    return np.append(above, smallest) if above.size else alphas[:1]
 
 
 def _refit(matrix: FloatArray, solution: Solution, weights: FloatArray | None, settings: Settings) -> GraphFit:

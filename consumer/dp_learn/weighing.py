@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from dp_bundle.errors import DrownedColumnError
 from dp_bundle.quoting import quote_name
@@ -20,6 +21,7 @@ from dp_learn.linalg import FloatArray
 from dp_learn.pair_sums import sum_over_pairs
 
 __all__ = [
+    "chance_alpha",
     "clear_columns",
     "effective_rows",
     "null_standard_errors",
@@ -27,6 +29,9 @@ __all__ = [
     "pool_sources",
     "typical_errors",
 ]
+
+CHANCE_EDGES = 0.2  # in four of five tables of unrelated columns there is then none
+_BINS = 256
 
 
 def pool_sources(
@@ -118,6 +123,40 @@ def null_standard_errors(evidence: Evidence) -> FloatArray:
     variances = entry_variances(evidence)
     np.fill_diagonal(variances, np.diagonal(variances) / 2.0)
     return np.sqrt(variances, out=variances)
+
+
+def chance_alpha(errors: FloatArray, weights: FloatArray | None = None) -> float:
+    """Return the alpha at which chance alone is expected to make a fifth of an edge among unrelated columns.
+
+    The entry (i, j) exceeds alpha w_ij by chance with probability ``2 Phi(-alpha w_ij / se_ij)``, and alpha makes these
+    sum to 0.2. For equal errors it is nearly sqrt(2 log m) of them, m the number of pairs: the largest of m errors.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n_features, n_features)
+        `null_standard_errors`, on the scale of the penalty.
+    weights : ndarray of shape (n_features, n_features), optional
+        Of the penalty, ones by default; pairs with weight 0 or inf play no part.
+
+    References
+    ----------
+    Donoho & Johnstone (1994), Ideal spatial adaptation by wavelet shrinkage, Biometrika 81(3).
+    """
+    penalised = ~np.eye(len(errors), dtype=bool)
+    if weights is not None:
+        penalised &= (weights > 0.0) & np.isfinite(weights)
+        errors = np.divide(errors, weights, out=np.zeros_like(errors), where=penalised)
+    each = errors[penalised]
+    if not each.size:
+        return 0.0
+    limits = np.geomspace(each.min(), each.max() * (1.0 + 1e-9), _BINS + 1)
+    counts = np.histogram(each, limits)[0] / 2.0  # each pair is there twice
+    low, high = 0.0, -float(special.ndtri(CHANCE_EDGES / each.size)) * limits[-1]
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        expected = float(counts @ special.ndtr(-middle / limits[1:])) * 2.0
+        low, high = (middle, high) if expected > CHANCE_EDGES else (low, middle)
+    return float(high)
 
 
 def typical_errors(evidence: Evidence) -> tuple[float, float] | None:

@@ -6,10 +6,11 @@ says in a `Selection` what it chose and, where the choice needs a word, why.
 
 from dp_learn.selection.cross_validation import Split, cross_validate
 from dp_learn.selection.ebic import select_ebic
-from dp_learn.selection.path import Selection, alpha_grid, solve_path
+from dp_learn.selection.path import SMALLEST, Selection, alpha_grid, solve_path
 from dp_learn.selection.stars import select_stars, stars_subsample_share
 
 __all__ = [
+    "SMALLEST",
     "Selection",
     "Split",
     "alpha_grid",

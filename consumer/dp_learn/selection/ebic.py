@@ -16,6 +16,7 @@ from dp_learn.max_norm import nearest_psd_max_norm
 from dp_learn.selection.path import (
     PATH_MAX_ITER,
     PATH_TOL,
+    SMALLEST,
     Selection,
     check_alphas,
     check_patience,
@@ -42,6 +43,7 @@ def select_ebic(
     weights: ArrayLike | None = None,
     penalize_diagonal: bool = True,
     patience: int | None = PATIENCE,
+    why_last: str = SMALLEST,
 ) -> Selection:
     r"""Choose alpha by the extended Bayesian information criterion of its graph.
 
@@ -74,6 +76,8 @@ def select_ebic(
     patience : int or None
         The walk ends once so many different graphs in a row have not improved the score, however many alphas share
         them; a graph without a certified fit does not count. None walks the whole path.
+    why_last : str
+        The note on a choice of the last alpha.
 
     Returns
     -------
@@ -130,6 +134,7 @@ def select_ebic(
         scores,
         why_empty="no edge fits well enough to pay for itself",
         ended=why_ended([matrix]) if ended else None,
+        why_last=why_last,
     )
 
 

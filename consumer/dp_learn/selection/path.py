@@ -18,10 +18,20 @@ from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
 
-__all__ = ["Selection", "alpha_grid", "check_alphas", "check_patience", "choose", "solve_path", "why_ended"]
+__all__ = [
+    "SMALLEST",
+    "Selection",
+    "alpha_grid",
+    "check_alphas",
+    "check_patience",
+    "choose",
+    "solve_path",
+    "why_ended",
+]
 
 PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
 PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and no rule chooses there
+SMALLEST = "the choice is the smallest alpha of the path: a smaller one might be better still"
 _EMPTIEST = "the emptiest graph of the path was chosen"  # on a path from `alpha_grid` it has no edges
 
 
@@ -155,7 +165,14 @@ def why_ended(matrices: Sequence[FloatArray]) -> str:
 
 
 def choose(
-    index: int, rule: str, alphas: FloatArray, scores: FloatArray, *, why_empty: str, ended: str | None
+    index: int,
+    rule: str,
+    alphas: FloatArray,
+    scores: FloatArray,
+    *,
+    why_empty: str,
+    ended: str | None,
+    why_last: str = SMALLEST,
 ) -> Selection:
     """Return the selection of one alpha of the path, with the note that a choice at either end needs.
 
@@ -169,6 +186,8 @@ def choose(
         The reason to give when the first alpha is chosen.
     ended : str or None
         Why the path ended for want of a solution after the last score, from `why_ended`; None where it did not.
+    why_last : str
+        What to say when the last alpha of the path is chosen.
     """
     last = index == np.flatnonzero(np.isfinite(scores))[-1]
     note = None
@@ -180,5 +199,5 @@ def choose(
     elif index == 0:
         note = f"{_EMPTIEST} because {why_empty}"
     elif index == len(alphas) - 1:
-        note = "the choice is the smallest alpha of the path: a smaller one might be better still"
+        note = why_last
     return Selection(float(alphas[index]), rule, alphas, scores, note)

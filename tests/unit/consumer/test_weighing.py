@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import special
 
 from dp_bundle.errors import DrownedColumnError
 from dp_learn.evidence import Evidence, Source, combine_sources
 from dp_learn.uncertainty import form_variances
-from dp_learn.weighing import clear_columns, effective_rows, null_standard_errors, penalty_weights, pool_sources
+from dp_learn.weighing import (
+    chance_alpha,
+    clear_columns,
+    effective_rows,
+    null_standard_errors,
+    penalty_weights,
+    pool_sources,
+)
 
 CLEAN = np.array([[4.0, 1.2, 0.0], [1.2, 1.0, 0.3], [0.0, 0.3, 9.0]])
 
@@ -165,3 +173,27 @@ def test_pure_noise_is_drowned_almost_always() -> None:
 
     assert set(drowned) == {(), ("noise",)}
     assert 0.0 < np.mean([not names for names in drowned]) < 0.06
+
+
+def test_chance_alpha_makes_a_fifth_of_an_edge() -> None:
+    """The probabilities that entries exceed it by chance sum to a fifth, for equal errors and unequal ones."""
+    rng = np.random.default_rng(3)
+    spread = rng.uniform(0.5, 3.0, 40)
+    upper = np.triu_indices(40, 1)
+    weights = np.where(rng.random((40, 40)) < 0.5, 0.7, 1.3)
+    weights = np.where(np.triu(np.ones((40, 40), dtype=bool)), weights, weights.T)
+    for errors, penalty in ((np.full((40, 40), 0.02), None), (0.02 * np.outer(spread, spread), weights)):
+        alpha = chance_alpha(errors, penalty)
+        limits = alpha * (1.0 if penalty is None else penalty)
+        assert 2.0 * float(special.ndtr(-limits / errors)[upper].sum()) == pytest.approx(0.2, rel=0.1)
+
+
+def test_chance_alpha_counts_penalised_pairs_only() -> None:
+    """A pair that is free or forbidden is no edge of chance; with no pair at all, any alpha will do."""
+    errors = np.full((4, 4), 0.1)
+    errors[0, 1] = errors[1, 0] = 100.0
+    weights = np.ones((4, 4))
+    weights[0, 1] = weights[1, 0] = 0.0
+
+    assert chance_alpha(errors, weights) < 1.0 < chance_alpha(errors)
+    assert chance_alpha(errors, np.full((4, 4), np.inf)) == 0.0
