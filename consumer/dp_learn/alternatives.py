@@ -23,7 +23,7 @@ from dp_learn.sources import bundle_source, share_rows
 from dp_learn.summary import describe_origin
 from dp_learn.weighing import clear_columns
 
-__all__ = ["REFITTED", "Alternative", "learn_alternative"]
+__all__ = ["REFITTED", "Alternative", "learn_alternative", "refit_estimate"]
 
 REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk
 PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
@@ -111,7 +111,7 @@ def learn_alternative(
         return _discriminant(fitted, summary)
     if name == "thresholded-covariance":
         return _thresholded(fitted, evidence, summary)
-    precision, share = _refit(fitted, evidence) if refit and name in REFITTED else (fitted.precision_, 1.0)
+    precision, share = refit_estimate(fitted, evidence) if refit and name in REFITTED else (fitted.precision_, 1.0)
     graph = GraphEstimate(evidence.columns, precision, evidence.covariance)
     edges = graph.edges()
     which = "the strongest, shrunk by the penalty" if share else "the strongest"
@@ -123,7 +123,7 @@ def learn_alternative(
     )
 
 
-def _refit(fitted: Any, evidence: Evidence) -> tuple[FloatArray, float]:
+def refit_estimate(fitted: Any, evidence: Evidence) -> tuple[FloatArray, float]:
     """Return the fit on the estimator's graph, and the share of its penalty that it keeps; or its own estimate."""
     units = np.outer(evidence.deviations, evidence.deviations)
     matrix, edges = fitted.covariance_ / units, fitted.precision_ != 0.0

@@ -15,6 +15,7 @@ from dp_learn.linalg import FloatArray
 
 __all__ = ["GraphEstimate", "partial_correlations", "to_networkx", "write_estimate"]
 
+MOST_RANKED = 10_000  # of all pairs; those of 141 columns
 _LABEL = re.compile(r"[\x00-\x1f\x7f]")  # what XML and pictures cannot show
 
 
@@ -33,6 +34,8 @@ class GraphEstimate:
         Error bars and tests for every pair, where they could be had.
     fdr : float or None
         The false discovery rate at which edges are listed; None lists those of the precision matrix.
+    evidence : ndarray of shape (n_features, n_features) or None
+        How much speaks for an edge between each pair, where that is known; see `score_pairs`.
     """
 
     columns: tuple[str, ...]
@@ -40,6 +43,33 @@ class GraphEstimate:
     covariance: FloatArray
     inference: EdgeInference | None = None
     fdr: float | None = None
+    evidence: FloatArray | None = None
+
+    def ranking(self) -> pd.DataFrame | None:
+        """Return the pairs of columns by the evidence for an edge, edges or not, at most the 10,000 surest.
+
+        Returns
+        -------
+        DataFrame or None
+            source, target, evidence; with inference also desparsified and p_value. None without evidence.
+        """
+        if self.evidence is None:
+            return None
+        places = np.flatnonzero(np.triu(np.ones(self.evidence.shape, dtype=bool), 1))
+        scores = self.evidence.ravel()[places]
+        if len(scores) > MOST_RANKED:
+            surest = np.argpartition(-scores, MOST_RANKED)[:MOST_RANKED]
+            places, scores = np.sort(places[surest]), self.evidence.ravel()[np.sort(places[surest])]
+        rows, columns = np.divmod(places, len(self.columns))
+        table = {
+            "source": [self.columns[index] for index in rows],
+            "target": [self.columns[index] for index in columns],
+            "evidence": scores,
+        }
+        if self.inference is not None:
+            table |= {"desparsified": self.inference.partial_correlation[rows, columns]}
+            table |= {"p_value": self.inference.p_values[rows, columns]}
+        return pd.DataFrame(table).iloc[np.argsort(-scores, kind="stable")].reset_index(drop=True)
 
     def edges(self) -> pd.DataFrame:
         """Return the edges as a table: those of the precision matrix, or those found at the false discovery rate.
@@ -47,9 +77,10 @@ class GraphEstimate:
         Returns
         -------
         DataFrame
-            source, target; partial_correlation and precision of the reported estimate; with inference also
-            `desparsified`, the partial correlation that the tests are about, which supposes no graph, and its
-            standard_error, ci_low, ci_high (95 %), p_value and q_value. Strongest first, or surest first at a rate.
+            source, target; partial_correlation and precision of the reported estimate; `evidence` where it is known;
+            with inference also `desparsified`, the partial correlation that the tests are about, which supposes no
+            graph, and its standard_error, ci_low, ci_high (95 %), p_value and q_value. Surest first: by the tests at a
+            rate, else by the evidence, else by strength.
         """
         tests = self.inference if self.fdr is not None else None
         chosen = self.precision != 0.0 if tests is None else tests.q_values <= (self.fdr or 0.0)
@@ -62,6 +93,8 @@ class GraphEstimate:
             "precision": self.precision[pairs],
         }
         order = np.abs(partial)
+        if self.evidence is not None:
+            order = table["evidence"] = self.evidence[pairs]
         if self.inference is not None:
             table |= {"desparsified": self.inference.partial_correlation[pairs]}
             table |= {name: values[pairs] for name, values in self.inference.error_bars().items()}
@@ -95,9 +128,11 @@ def to_networkx(estimate: GraphEstimate) -> nx.Graph:
 
 
 def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
-    """Write edges.csv, precision.csv, covariance.csv and graph.graphml into a folder."""
+    """Write edges.csv, ranking.csv if there is one, precision.csv, covariance.csv and graph.graphml into a folder."""
     names = list(estimate.columns)
     estimate.edges().to_csv(folder / "edges.csv", index=False)
+    if (ranking := estimate.ranking()) is not None:
+        ranking.to_csv(folder / "ranking.csv", index=False)
     pd.DataFrame(estimate.precision, names, names).to_csv(folder / "precision.csv")
     pd.DataFrame(estimate.covariance, names, names).to_csv(folder / "covariance.csv")
     nx.write_graphml(to_networkx(estimate), folder / "graph.graphml")

@@ -17,6 +17,7 @@ from dp_learn.fitting import Fit, Settings, fit_edges, fit_graph
 from dp_learn.graph import GraphEstimate
 from dp_learn.inference import EdgeInference, error_forms, infer_edges
 from dp_learn.linalg import FloatArray, few_threads, smallest_eigenvalue
+from dp_learn.ranking import score_pairs
 from dp_learn.refit import fit_for_inference
 from dp_learn.sample import Sample
 from dp_learn.sources import RowSource, bundle_source, counts_rows, share_rows
@@ -133,7 +134,7 @@ def _learn(opened: Sequence[Bundle], chosen: Settings, fdr: float | None, *, err
     notes += _describe_share(share, chosen)
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
-        GraphEstimate(fit.evidence.columns, precision, fit.evidence.covariance, inference, fdr),
+        GraphEstimate(fit.evidence.columns, precision, fit.evidence.covariance, inference, fdr, _evidence(fit, chosen)),
         fit,
         share,
         sample,
@@ -167,6 +168,11 @@ def _infer(sample: Sample, fit: Fit) -> tuple[EdgeInference, list[str]]:
             "usual penalty, and those of strong edges may be somewhat short"
         )
     return infer_edges(fit.evidence, started.precision, errors), doubts
+
+
+def _evidence(fit: Fit, settings: Settings) -> FloatArray | None:
+    """Return the evidence for every pair, None where nothing is known of the noise."""
+    return score_pairs(fit.evidence, solver=settings.solver) if fit.evidence.has_errors else None
 
 
 def _describe_share(share: float, settings: Settings) -> list[str]:

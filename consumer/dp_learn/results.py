@@ -24,6 +24,7 @@ _FILES = {
     "graph.png",
     "means.csv",
     "precision.csv",
+    "ranking.csv",
     "summary.json",
     "thresholded.csv",
 }

@@ -51,7 +51,8 @@ def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequenc
         f"duality gap {summary['duality_gap']:.1e}{_OF_GRAPH if summary['fdr'] else ''}"
     )
     lines += _describe_edges(learned)
-    written = "edges.csv, precision.csv, covariance.csv, graph.graphml, graph.png, summary.json"
+    ranking = "ranking.csv, " if learned.estimate.evidence is not None else ""
+    written = f"edges.csv, {ranking}precision.csv, covariance.csv, graph.graphml, graph.png, summary.json"
     return "\n".join([*lines, f"wrote {target}/: {written}"])
 
 
@@ -122,22 +123,20 @@ def _describe_edges(learned: Learned) -> list[str]:
     found = f"  {len(edges)} of {possible} possible edges" + (f" at a false discovery rate of {fdr:g}" if fdr else "")
     if not len(edges):
         return [f"{found}{': none stands out from the noise' if fdr else ''}"]
-    ranked = "the surest" if fdr else "the strongest"
-    shrunk = learned.penalty_share > 0.0
-    if shrunk:
+    ranked = "the surest" if fdr or "evidence" in edges else "the strongest"
+    if learned.penalty_share:
         ranked += ", shrunk by the penalty"
     if "ci_low" in edges:
-        ranked += "; in brackets unshrunk, with 95 % intervals" if shrunk else ", with 95 % intervals"
-    shown = edges.head(_SHOWN_EDGES).to_dict("records")
-    return [f"{found}; {ranked}:", *(_describe_edge(edge, shrunk=shrunk) for edge in shown)]
+        ranked += "; in brackets the desparsified estimates, with 95 % intervals"
+    return [f"{found}; {ranked}:", *(_describe_edge(edge) for edge in edges.head(_SHOWN_EDGES).to_dict("records"))]
 
 
-def _describe_edge(edge: dict[Any, Any], *, shrunk: bool) -> str:
+def _describe_edge(edge: dict[Any, Any]) -> str:
     text = f"{edge['partial_correlation']:+.3f}"
     if "ci_low" in edge:
-        low, high = edge["ci_low"], edge["ci_high"]
-        interval = f"{low:+.3f} to {high:+.3f}" if high - low < 2.0 else "the noise hides how strong"
-        text += f" ({edge['desparsified']:+.3f}, {interval})" if shrunk and high - low < 2.0 else f" ({interval})"
+        low, high, estimate = edge["ci_low"], edge["ci_high"], edge["desparsified"]
+        interval = f"{estimate:+.3f}, {low:+.3f} to {high:+.3f}" if high - low < 2.0 else "the noise hides how strong"
+        text += f" ({interval})"
     return f"    {text}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
 
 

@@ -64,7 +64,7 @@ def test_false_discovery_rate_lists_the_edges_with_their_errors(chain: Path, com
     table = pd.read_csv(tmp_path / "found" / "edges.csv")
 
     assert learned.returncode == 0, learned.stderr
-    assert "at a false discovery rate of 0.05; the surest, with 95 % intervals" in learned.stdout
+    assert "at a false discovery rate of 0.05; the surest; in brackets the desparsified" in learned.stdout
     assert edges_in(tmp_path / "found") >= EDGES
     assert (table["q_value"] <= 0.05).all()
     assert (table["partial_correlation"] != 0).all()
@@ -85,8 +85,8 @@ def test_weights_are_not_shrunk_unless_that_is_asked_for(chain: Path, command: R
     strong = [table.loc[sorted(EDGES), "partial_correlation"].to_numpy() for table in tables]
     weights = nx.get_edge_attributes(nx.read_graphml(tmp_path / "refitted" / "graph.graphml"), "weight")
 
-    assert "the strongest, with 95 % intervals" in learned.stdout
-    assert "the strongest, shrunk by the penalty; in brackets unshrunk, with 95 % intervals" in shrunk.stdout
+    assert "the surest; in brackets the desparsified estimates, with 95 % intervals" in learned.stdout
+    assert "the surest, shrunk by the penalty; in brackets the desparsified estimates" in shrunk.stdout
     np.testing.assert_allclose(strong[0], -0.45, atol=0.1)
     assert (np.abs(strong[1]) < 0.35).all()
     assert max(weights.values()) == pytest.approx(np.abs(strong[0]).max())
