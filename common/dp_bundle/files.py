@@ -8,6 +8,7 @@ import fcntl
 import math
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,8 +78,8 @@ def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
     """Open a new file for writing and reading that gets its name only when the block ends without an error.
 
     Until then it has no name at all where the system can do that (Linux), so that it vanishes with the process however
-    that ends; elsewhere it has a hidden one beside `path`, which is removed on every error but a killed process. That
-    the folder can give a file a second name is found out before the block begins.
+    that ends; elsewhere it has a hidden one beside `path`, which nobody else may read, and which is removed on every
+    error but a killed process. That the folder can give a file a second name is found out before the block begins.
 
     Raises
     ------
@@ -87,9 +88,14 @@ def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
     """
     with contextlib.ExitStack() as cleanup:
         descriptor, name, folder = _open_unnamed(path, mode, cleanup) or _open_hidden(path, mode, cleanup)
+        asked = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if folder is None:
+            os.fchmod(descriptor, 0o600)
         with cast(BinaryIO, os.fdopen(descriptor, "w+b")) as file:
             yield file
             settle(file)
+            if folder is None:
+                os.fchmod(descriptor, asked)
             try:
                 os.link(name, path, src_dir_fd=folder)
             except OSError:

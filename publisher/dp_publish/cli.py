@@ -83,6 +83,7 @@ def publish_command(
     from dp_publish.columns import choose_columns
     from dp_publish.forecast.refusal import refuse_pointless
     from dp_publish.forecast.row_count import count_rows
+    from dp_publish.ledger import Ledger
     from dp_publish.moments_calibration import set_mechanism
     from dp_publish.release import publish
     from dp_publish.sections import resolve
@@ -92,8 +93,9 @@ def publish_command(
 
     policy = _load_policy(data, policy_file, privacy)
     table = open_table(data, policy.table)
-    resolved = resolve(table, policy)
-    kinds, _ = choose_columns(table, resolved)  # refuses what cannot be published before a key is made for it
+    withheld = Ledger().entities(policy.dataset.name)
+    resolved = resolve(table, policy, withheld)
+    kinds, _ = choose_columns(table, resolved, withheld)  # refuses what cannot be published before a key is made for it
     if policy.privacy.release == "covariance":
         set_mechanism(resolved, kinds, lambda: 1)  # likewise
     for note in [] if quiet else survey(table, kinds):

@@ -158,13 +158,15 @@ class Ledger:
         """Return the columns that were the unit of privacy of a release of the dataset, with the first one's number."""
         return entities(self.entries(dataset))
 
-    def rebuild(self) -> Path | None:
+    def rebuild(self) -> tuple[Path | None, int]:
         """Make a ledger readable that was altered, damaged or rolled back, and complete as far as the copy is.
 
         Returns
         -------
-        Path or None
+        damaged : Path or None
             Where the damaged file is now, if there was one.
+        n_lines : int
+            How many lines of the log came from the copy.
         """
         return rebuild_log(self.path, self.copy)
 

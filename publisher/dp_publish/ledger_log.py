@@ -81,15 +81,17 @@ def open_log(path: Path, copy: Path | None) -> Iterator[Log]:
         _extend_copy(copy, log.books.lines)
 
 
-def rebuild_log(path: Path, copy: Path | None) -> Path | None:
+def rebuild_log(path: Path, copy: Path | None) -> tuple[Path | None, int]:
     """Make the log readable again, and complete as far as the copy is.
 
     A file that was altered or damaged is set aside, and its lines up to the damage go into a new one.
 
     Returns
     -------
-    Path or None
+    damaged : Path or None
         Where the damaged file is now, if there was one.
+    n_lines : int
+        How many lines came from the copy.
     """
     with _held(path, copy):
         kept = read_books(read_copy(copy))
@@ -103,15 +105,16 @@ def rebuild_log(path: Path, copy: Path | None) -> Path | None:
             log = Log(connection, Books() if aside else _read(connection, path))
             for line in salvaged if aside else []:
                 log.append_line(line)
-            n_lines = len(log.books.lines)
-            if log.books.lines == kept.lines[:n_lines]:
-                for line in kept.lines[n_lines:]:
+            before = len(log.books.lines)
+            if log.books.lines == kept.lines[:before]:
+                for line in kept.lines[before:]:
                     log.append_line(line)
             elif log.books.lines[: len(kept.lines)] != kept.lines:
                 _put_back(log, kept)
+            n_lines = len(log.books.lines) - before
         if copy is not None:
             write_whole(copy, "".join(f"{line}\n" for line in log.books.lines).encode(), mode=0o600)
-    return aside
+    return aside, n_lines
 
 
 def read_copy(copy: Path | None) -> list[str]:

@@ -58,10 +58,11 @@ def ledger_document(ledger: Ledger, dataset: str | None = None) -> dict[str, Any
 
 def describe_restoration(done: Restoration) -> str:
     """Return what was put back on the books, as lines."""
-    if not done.put_back:
-        return "the ledger holds all that the copy beside the key and these bundles tell of"
-    lines = ["put back on the books:", _ledger_line(*_HEADINGS)]
-    return "\n".join([*lines, *(_ledger_line(*_ledger_cells(entry)) for entry in done.put_back)])
+    lines = [f"put back {done.n_lines} lines of the log, from the copy beside the key"] if done.n_lines else []
+    if done.put_back:
+        lines += ["put back on the books, from bundles:", _ledger_line(*_HEADINGS)]
+        lines += [_ledger_line(*_ledger_cells(entry)) for entry in done.put_back]
+    return "\n".join([*lines, "the ledger holds all that the copy beside the key and these bundles tell of"])
 
 
 def describe_surprises(done: Restoration) -> list[str]:
@@ -81,6 +82,7 @@ def describe_surprises(done: Restoration) -> list[str]:
 def restoration_document(done: Restoration) -> dict[str, Any]:
     """Return the same for a machine."""
     return {
+        "lines_from_copy": done.n_lines,
         "put_back": [dataclasses.asdict(entry) for entry in done.put_back],
         "damaged": None if done.damaged is None else str(done.damaged),
         "skipped": {str(path): reason for path, reason in done.skipped.items()},

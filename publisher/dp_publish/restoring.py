@@ -37,8 +37,10 @@ class Restoration:
     ----------
     damaged : Path or None
         Where a damaged ledger is now.
+    n_lines : int
+        How many lines of the log came from the copy beside the key.
     put_back : list of Entry
-        Releases that the ledger lacked, those lost among them, of which only a total tells.
+        Releases that the log then lacked, those lost among them, of which only a total tells.
     skipped : dict of Path to str
         Files in a folder that are no witnesses, and why.
     rewritten : list of Path
@@ -48,6 +50,7 @@ class Restoration:
     """
 
     damaged: Path | None
+    n_lines: int
     put_back: list[Entry]
     skipped: dict[Path, str]
     rewritten: list[Path]
@@ -93,7 +96,7 @@ def restore(ledger: Ledger, places: Sequence[Path]) -> Restoration:
         A bundle is not to be trusted, or not the publisher's own; nothing is changed.
     """
     witnesses, skipped = _read_witnesses(places)
-    damaged = ledger.rebuild()
+    damaged, n_lines = ledger.rebuild()
     before = ledger.books()
     entries = [_entry_of(path, release, digest) for path, release, digest in witnesses]
     put_back = ledger.put_back(sorted(entries, key=lambda entry: (entry.dataset, entry.number)))
@@ -112,7 +115,7 @@ def restore(ledger: Ledger, places: Sequence[Path]) -> Restoration:
         (entry.dataset, entry.number) for entry in ledger.books().entries.values() if entry.state != "lost"
     )
     doubled = sorted(place for place, times in numbered.items() if times > 1)
-    return Restoration(damaged, put_back, skipped, rewritten, doubled)
+    return Restoration(damaged, n_lines, put_back, skipped, rewritten, doubled)
 
 
 def cost_of_release(release: Release) -> Cost:

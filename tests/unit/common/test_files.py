@@ -79,6 +79,22 @@ def test_modes_are_as_asked(tmp_path: Path, system: str) -> None:
     assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o640
 
 
+def test_unfinished_file_is_nobody_elses_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under its hidden name a file is for its owner alone, whatever it will be."""
+    monkeypatch.delattr(os, "O_TMPFILE")
+    with whole_file(tmp_path / "a") as file:
+        file.write(b"content")
+        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) & 0o700 == 0o600
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~_umask() & 0o644
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
 def test_missing_folder_is_an_os_error(tmp_path: Path, system: str) -> None:
     """A large file's folder is not made up; a small one's is, for the user alone."""
     with pytest.raises(FileNotFoundError), whole_file(tmp_path / "no" / "a"):
