@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["describe_alternative", "describe_learned", "title_of"]
 
 _SHOWN_EDGES = 10
+_ANYTHING = 2.0  # the width of an interval that leaves out no partial correlation
 _OF_GRAPH = " (the tests have a fit of their own)"
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 
@@ -126,17 +127,20 @@ def _describe_edges(learned: Learned) -> list[str]:
     ranked = "the surest" if fdr or "evidence" in edges else "the strongest"
     if learned.penalty_share:
         ranked += ", shrunk by the penalty"
+    told = edges
     if "ci_low" in edges:
         ranked += "; in brackets the desparsified estimates, with 95 % intervals"
-    return [f"{found}; {ranked}:", *(_describe_edge(edge) for edge in edges.head(_SHOWN_EDGES).to_dict("records"))]
+        told = edges[edges["ci_high"] - edges["ci_low"] < _ANYTHING]
+    lines = [_describe_edge(edge) for edge in told.head(_SHOWN_EDGES).to_dict("records")]
+    if len(told) < len(edges):
+        lines.append(f"    {len(edges) - len(told)} of them may be of any strength and sign, as the noise hides it")
+    return [f"{found}; {ranked}:", *lines]
 
 
 def _describe_edge(edge: dict[Any, Any]) -> str:
     text = f"{edge['partial_correlation']:+.3f}"
     if "ci_low" in edge:
-        low, high, estimate = edge["ci_low"], edge["ci_high"], edge["desparsified"]
-        interval = f"{estimate:+.3f}, {low:+.3f} to {high:+.3f}" if high - low < 2.0 else "the noise hides how strong"
-        text += f" ({interval})"
+        text += f" ({edge['desparsified']:+.3f}, {edge['ci_low']:+.3f} to {edge['ci_high']:+.3f})"
     return f"    {text}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
 
 

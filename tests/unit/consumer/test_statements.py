@@ -1,0 +1,35 @@
+"""The lines that dp-learn prints of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dp_bundle import open_bundle
+from dp_learn import learn_graph
+from dp_learn.statements import describe_learned
+from dp_learn.summary import summarize
+from dp_publish import Receipt
+
+
+def test_edges_of_any_strength_are_counted_and_not_listed(bundle: Receipt) -> None:
+    """An interval from -1 to 1 says nothing of an edge, so the edge is not among those shown as the surest."""
+    with open_bundle(bundle.path) as opened:
+        learned = learn_graph(opened, alpha=0.01)
+        inference = learned.estimate.inference
+        assert inference is not None
+        doubtful = np.ones_like(inference.estimate)
+        doubtful[:2, 2:] = doubtful[2:, :2] = 1e9
+        errors = replace(inference.errors, products=inference.errors.products * doubtful)
+        hidden = replace(inference, standard_error=inference.standard_error * np.sqrt(doubtful), errors=errors)
+        learned = replace(learned, estimate=replace(learned.estimate, inference=hidden))
+        table = learned.estimate.edges()
+        wide = int((table["ci_high"] - table["ci_low"] >= 2.0).sum())
+        text = describe_learned(learned, summarize(learned, opened), [opened], bundle.path)
+
+    assert wide
+    assert f"{wide} of them may be of any strength and sign" in text
+    assert "-1.000 to +1.000" not in text
+    assert "height -- weight" in text
+    assert text.count(" -- ") == len(table) - wide
