@@ -22,7 +22,7 @@ from dp_publish.covariance.second_moments import SecondMoments, merge, moments_o
 from dp_publish.covariance.typical_error import estimate_errors
 from dp_publish.keystream import Keystream
 from dp_publish.moments_account import cost_of_moments, guarantee_of_moments, moment_columns
-from dp_publish.moments_calibration import MechanismSetting, draw_moments, set_mechanism
+from dp_publish.moments_calibration import MechanismSetting, draw_moments, insecure_draw, set_mechanism
 from dp_publish.policy import Policy
 from dp_publish.rows import RowReport, drop_missing, fill_missing
 from dp_publish.spending import Cost
@@ -78,10 +78,10 @@ class CovarianceMaker:
         """Sum the rows' products, add noise and write it; see `Maker`."""
         guarantee = guarantee_of_moments(self._policy, self._setting, self._columns, self._partition)
         moments = self._sum(progress)
-        self.told = self._setting.mechanism in BY_EIGENVECTORS  # their sampler may give up
+        self.told = self._setting.mechanism in BY_EIGENVECTORS  # the time that they take
         noisy = draw_moments(self._setting, moments, keystream)
         self.told = True
-        errors = estimate_errors(noisy, lambda sums: draw_moments(self._setting, sums, keystream))
+        errors = estimate_errors(noisy, lambda sums: insecure_draw(self._setting, sums, keystream))
         stated = state_moments(noisy, errors)
         n_rows = noisy.n_rows or stated_rows(noisy.matrix, stated.constant, stated.bias)
         file = new_file()

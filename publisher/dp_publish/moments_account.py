@@ -25,12 +25,18 @@ def cost_of_moments(policy: Policy, setting: MechanismSetting) -> Cost:
 
     The ledger counts replaced rows, as every other release does: to replace one is to remove it and add another, so
     that an add-remove release costs sqrt(2) times its mu (two rows at right angles in the ball), and a pure epsilon
-    twice (group privacy, with delta (1 + e^epsilon) where a delta is excepted). A cell is part of its row.
+    twice (group privacy, with delta (1 + e^epsilon) where a delta is excepted; that of the eigenvector mechanisms holds
+    for replaced rows as it is). A cell is part of its row.
     """
     row, unit = (_mu_of_replaced(setting, rows) * _ROUND_UP for rows in (1, setting.max_rows))
     spent = {"cell": row, "row": row, policy.privacy.account: unit}
+<<<<<<< HEAD
     excepted = setting.delta or 0.0 if setting.mechanism == "wishart" else 0.0
     if excepted and setting.neighbours == "add-remove":
+=======
+    excepted = setting.excepted_delta
+    if setting.neighbours == "add-remove" and setting.mechanism == "wishart":  # eigenvectors' holds for either
+>>>>>>> 33a77d0 (Draw eigenvectors as integers, exactly but for a chance of 2^-40 that is stated)
         excepted *= 1.0 + math.exp(setting.epsilon or 0.0)
     return Cost(policy.privacy.account, spent, continuous=True, excepted_delta=excepted)
 
@@ -58,8 +64,8 @@ def guarantee_of_moments(
     curve: tuple[EpsilonDelta, ...] = ()
     if epsilon is None:
         curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
-    elif setting.delta is not None:
-        curve = (EpsilonDelta(epsilon=epsilon, delta=setting.delta),)
+    elif setting.excepted_delta or setting.delta is not None:
+        curve = (EpsilonDelta(epsilon=epsilon, delta=setting.excepted_delta or setting.delta or 0.0),)
     return Guarantee(
         unit=privacy.unit_name,
         entity=entity.entity if entity else None,
@@ -68,7 +74,7 @@ def guarantee_of_moments(
         mu=mu,
         rho=rho_for_mu(mu if epsilon is None else min(mu, epsilon)),  # both hold
         epsilon=epsilon,
-        excepted_delta=setting.delta or 0.0 if setting.mechanism == "wishart" else 0.0,
+        excepted_delta=setting.excepted_delta,
         epsilon_delta=curve,
         accountant="gaussian-dp" if gaussian else "pure-epsilon",
         public=tuple(_public(privacy, entity, partition, columns)),

@@ -18,7 +18,14 @@ from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.errors import ParameterError, PolicyError
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho
 from dp_publish.covariance.choice import choose_mechanism, epsilon_for_implied_mu
-from dp_publish.covariance.eigenvectors import release_eigenvectors, release_kapralov_talwar
+from dp_publish.covariance.eigenvectors import (
+    BY_EIGENVECTORS,
+    EXCEPTED_DELTA,
+    insecure_eigenvectors,
+    insecure_kapralov_talwar,
+    release_eigenvectors,
+    release_kapralov_talwar,
+)
 from dp_publish.covariance.gaussian import check_mu, release_gaussian, release_sulq, sulq_mu, sulq_sigma
 from dp_publish.covariance.laplace import EPSILONS, check_epsilon, release_laplace
 from dp_publish.covariance.noisy import NoisyMoments
@@ -35,6 +42,7 @@ __all__ = [
     "MechanismSetting",
     "draw_moments",
     "entry_variance",
+    "insecure_draw",
     "mu_of_rows",
     "set_mechanism",
     "unit_mu_of",
@@ -70,6 +78,13 @@ class MechanismSetting:
     epsilon: float | None = None
     delta: float | None = None
     reason: str | None = None
+
+    @property
+    def excepted_delta(self) -> float:
+        """The probability of what the guarantee excepts."""
+        if self.mechanism in BY_EIGENVECTORS:
+            return EXCEPTED_DELTA
+        return self.delta or 0.0 if self.mechanism == "wishart" else 0.0
 
 
 def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> MechanismSetting:
@@ -149,12 +164,19 @@ def draw_moments(setting: MechanismSetting, moments: SecondMoments, rng: Keystre
         return release_sulq(moments, epsilon=epsilon, delta=delta, neighbours=neighbours, rng=rng)
     if setting.mechanism == "wishart":
         return release_wishart(moments, epsilon=epsilon, delta=delta, neighbours=neighbours, rng=rng)
-    pure = {
-        "laplace": release_laplace,
-        "eigenvectors": release_eigenvectors,
-        "kapralov-talwar": release_kapralov_talwar,
-    }
-    return pure[setting.mechanism](moments, epsilon=epsilon / rows, neighbours=neighbours, rng=rng)
+    if setting.mechanism == "laplace":
+        return release_laplace(moments, epsilon=epsilon / rows, neighbours=neighbours, rng=rng)
+    release = release_eigenvectors if setting.mechanism == "eigenvectors" else release_kapralov_talwar
+    return release(moments, epsilon=epsilon / rows, neighbours=neighbours, max_rows=rows, rng=rng)
+
+
+def insecure_draw(setting: MechanismSetting, moments: SecondMoments, rng: Keystream) -> NoisyMoments:
+    """Return what `draw_moments` would but for the last bits, sooner: to measure errors on, never to release."""
+    if setting.mechanism not in BY_EIGENVECTORS:
+        return draw_moments(setting, moments, rng)
+    release = insecure_eigenvectors if setting.mechanism == "eigenvectors" else insecure_kapralov_talwar
+    epsilon = (setting.epsilon or 0.0) / setting.max_rows
+    return release(moments, epsilon=epsilon, neighbours=setting.neighbours, rng=rng)
 
 
 def entry_variance(setting: MechanismSetting) -> float | None:
