@@ -39,9 +39,10 @@ class SecondMoments(Model):
     `rounded-gaussian`: N(0, sigma^2), rounded to a multiple of `granularity`, with `diagonal_sigma` and
     `off_diagonal_sigma`. `discrete-laplace`: a multiple k of `granularity` with probability proportional to
     exp(-|k| `granularity` / `scale`). `wishart`: `scale` G^T G, G having `degrees_of_freedom` rows of standard normal
-    numbers; rounded. None: the noise does not act entry by entry, and no number of it is known. Then the publisher may
-    state an estimate, of no part in the guarantee, of the root mean square error of the columns' entries on the
-    diagonal and beside it.
+    numbers; rounded. None: the noise does not act entry by entry, and no number of it is known but the `granularity`.
+    Then the publisher may state an estimate, of no part in the guarantee, of the root mean square error of the columns'
+    entries on the diagonal and beside it. Where even the granularity is missing, the matrix comes from an older version
+    that drew it in floating point.
     """
 
     mechanism: Literal["gaussian", "laplace", "wishart", "eigenvectors", "sulq", "kapralov-talwar"]
@@ -71,9 +72,10 @@ class SecondMoments(Model):
             raise ValueError(f"{self.mechanism} has noise of another distribution")
         if set(self.parameters) != _PARAMETERS[self.distribution] or min(self.parameters.values(), default=1.0) <= 0:
             raise ValueError("the noise's parameters are not those of its distribution")
-        given = (self.granularity, self.diagonal_variance, self.off_diagonal_variance)
-        if any((value is None) != (self.distribution is None) for value in given):
-            raise ValueError("granularity and variances are stated exactly where noise acts entry by entry")
+        known = self.distribution is not None
+        variances = (self.diagonal_variance, self.off_diagonal_variance)
+        if any((value is not None) != known for value in variances) or (known and self.granularity is None):
+            raise ValueError("variances, with a granularity, are stated exactly where noise acts entry by entry")
         estimated = {self.estimated_diagonal_error is None, self.estimated_off_diagonal_error is None}
         if estimated != {True} and (self.distribution is not None or estimated != {False}):
             raise ValueError("errors are estimated in pairs, and only where noise does not act entry by entry")

@@ -80,6 +80,8 @@ def describe_moments(moments: SecondMoments) -> list[str]:
     )
     if moments.distribution is None:
         said = f"The noise of the {moments.mechanism} mechanism does not act entry by entry"
+        if moments.granularity is None:
+            said = f"An older version drew it in floating point, so that its epsilon may not hold. {said}"
         on, beside = moments.estimated_diagonal_error, moments.estimated_off_diagonal_error
         if on is None or beside is None:
             return [held, f"{said}."]

@@ -30,13 +30,8 @@ def cost_of_moments(policy: Policy, setting: MechanismSetting) -> Cost:
     """
     row, unit = (_mu_of_replaced(setting, rows) * _ROUND_UP for rows in (1, setting.max_rows))
     spent = {"cell": row, "row": row, policy.privacy.account: unit}
-<<<<<<< HEAD
-    excepted = setting.delta or 0.0 if setting.mechanism == "wishart" else 0.0
-    if excepted and setting.neighbours == "add-remove":
-=======
     excepted = setting.excepted_delta
-    if setting.neighbours == "add-remove" and setting.mechanism == "wishart":  # eigenvectors' holds for either
->>>>>>> 33a77d0 (Draw eigenvectors as integers, exactly but for a chance of 2^-40 that is stated)
+    if setting.mechanism == "wishart" and setting.neighbours == "add-remove":
         excepted *= 1.0 + math.exp(setting.epsilon or 0.0)
     return Cost(policy.privacy.account, spent, continuous=True, excepted_delta=excepted)
 

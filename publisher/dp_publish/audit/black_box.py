@@ -10,6 +10,8 @@ reduces a release to one score, and says "the second" above a threshold, or belo
   in the first half of the runs; alike are those whose trace, spread of eigenvalues, and angle of the largest
   eigenvector to v fall into the same cell.
 
+The eigenvector mechanisms are attacked by the last bits of their releases as well (`low_bits`), of other tables.
+
 The threshold is chosen on the first half as well. On the second half, what is (epsilon, delta)-private satisfies
 TPR <= e^epsilon FPR + delta, so that with Clopper & Pearson's bounds of both rates
 
@@ -42,6 +44,7 @@ from scipy import stats
 
 from dp_bundle.errors import PrivacyError
 from dp_publish.audit.checks import LEAST_RUNS, Check, make_check, require_runs
+from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables
 from dp_publish.audit.moment_laws import check_directions, check_wishart, exponent_for
 from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.covariance.noisy import NoisyMoments
@@ -61,7 +64,8 @@ _RUNS = 40_000
 _WISHART_RUNS, _MOST_NORMALS = 4000, 1 << 29  # a few minutes' worth of normal numbers
 _N_CELLS = 6  # per feature
 _THRESHOLDS = 200
-_N_CHECKS = 2
+_N_CHECKS = 3
+_MOST_BY_BITS = 2000  # releases of each table
 _MANY = 1 << 20  # rows
 
 
@@ -95,7 +99,7 @@ def attack_from_outside(
     n_runs : int
         How many releases were attacked.
     checks : tuple of Check
-        The attack, and the law of what the noise is made of.
+        The attack, that by the last bits, and the law of what the noise is made of.
 
     Raises
     ------
@@ -109,7 +113,7 @@ def attack_from_outside(
     keystream = new_keystream()
     runs = [[draw(small, table, keystream) for _ in range(n // 2)] for table in tables]
     released = [np.array([run.matrix for run in of_table]) for of_table in runs]
-    delta = setting.delta or 0.0
+    delta = setting.excepted_delta
     stated = (setting.epsilon or 0.0) / (1 if setting.mechanism == "wishart" else setting.max_rows)
     wishart = setting.mechanism == "wishart"
     alpha = (1 - confidence) / _N_CHECKS
@@ -117,15 +121,18 @@ def attack_from_outside(
     score = _likelihood_score(tables) if wishart else _learned_score([part[:half] for part in released], tables)
     scores = [score(part) for part in released]
     bound = epsilon_bound([part[:half] for part in scores], [part[half:] for part in scores], delta, alpha)
-    checks = [_check_attack(bound, stated, delta, n)]
+    checks = [_check_attack("attack", bound, stated, delta, n)]
+    if not wishart:
+        checks.append(_check_low_bits(small, stated, min(half, _MOST_BY_BITS), alpha, draw, keystream))
     if wishart:
         checks.append(check_wishart(released, tables, runs[0][0], small, alpha))
+    step = runs[0][0].granularity or 0.0
     if setting.mechanism == "eigenvectors":
-        checks.append(check_directions(released, tables, exponent_for(setting.neighbours, stated / 2), stated, alpha))
+        checks.append(check_directions(released, tables, exponent_for(setting.neighbours, stated / 2), stated, alpha, step))
     if setting.mechanism == "kapralov-talwar":
         many = _repeat(tables[0], _MANY)
         drawn = np.array([draw(small, many, keystream).matrix for _ in range(n // 2)])
-        checks.append(check_directions([drawn], [many], exponent_for(setting.neighbours, stated / 4), stated, alpha))
+        checks.append(check_directions([drawn], [many], exponent_for(setting.neighbours, stated / 4), stated, alpha, step))
     return stated, bound, n, tuple(checks)
 
 
@@ -244,7 +251,18 @@ def _features(released: _Floats, v: _Floats) -> _Floats:
     return np.round(np.column_stack(digits), 9)
 
 
-def _check_attack(bound: float, stated: float, delta: float, n: int) -> Check:
+def _check_low_bits(
+    setting: MechanismSetting, stated: float, n: int, alpha: float, draw: Draw, keystream: Keystream
+) -> Check:
+    """Check that the last bits of releases do not tell tables apart."""
+    tables = low_bit_tables(setting.scaling, setting.neighbours)
+    released = [np.array([draw(setting, table, keystream).matrix for _ in range(n)]) for table in tables]
+    scores = low_bit_scores(released, tables, stated, setting.neighbours, mechanism=setting.mechanism)
+    bound = epsilon_bound([part[: n // 2] for part in scores], [part[n // 2 :] for part in scores], 0.0, alpha)
+    return _check_attack("low bits", bound, stated, 0.0, 2 * n)
+
+
+def _check_attack(name: str, bound: float, stated: float, delta: float, n: int) -> Check:
     where = f" at delta = {delta:g}" if delta else ""
     detail = f"neighbours told apart in {n} releases, which proves epsilon >= {bound:.4g}{where}"
     if not bound:
@@ -252,4 +270,4 @@ def _check_attack(bound: float, stated: float, delta: float, n: int) -> Check:
     faults = []
     if bound > stated:
         faults = [f"a row is told apart with epsilon >= {bound:.4g}{where}, above the {stated:.4g} stated"]
-    return make_check("attack", faults, detail)
+    return make_check(name, faults, detail)

@@ -137,7 +137,7 @@ def audit_moments(
     if setting.mechanism in ATTACKED:
         epsilon, proved, n, checks = attack_from_outside(setting, n_runs=n_canaries, confidence=confidence)
         return AuditReport(
-            "row", None, None, confidence, n, checks, setting.mechanism, epsilon, setting.delta or 0.0, proved
+            "row", None, None, confidence, n, checks, setting.mechanism, epsilon, setting.excepted_delta, proved
         )
     stated, lower, n, checks = attack_moments(setting, n_runs=n_canaries, confidence=confidence)
     return AuditReport("row", stated, lower, confidence, n, checks, setting.mechanism)

@@ -37,6 +37,7 @@ __all__ = ["EntryLaw", "check_directions", "check_wishart", "exponent_for"]
 
 _Floats: TypeAlias = NDArray[np.float64]
 
+_CLEAR = 64  # steps between the eigenvalues
 _TURN = 2.0**40  # steps of a doubled angle, so fine that they are no grid
 
 
@@ -82,14 +83,15 @@ def exponent_for(neighbours: str, epsilon: float) -> float:
 
 
 def check_directions(
-    released: list[_Floats], tables: list[SecondMoments], kappa: float, epsilon: float, alpha: float
+    released: list[_Floats], tables: list[SecondMoments], kappa: float, epsilon: float, alpha: float, step: float = 0.0
 ) -> Check:
-    """Check that the first vector has the density exp(kappa u^T C u)."""
+    """Check that the first vector has the density exp(kappa u^T C u), of matrices rounded to multiples of a step."""
     worst = 0.0
     for part, table in zip(released, tables, strict=True):
         spectrum, axes = np.linalg.eigh(table.matrix / table.scaling.square)
         eigenvalues, vectors = np.linalg.eigh(part)
-        clear = eigenvalues[:, 1] - eigenvalues[:, 0] > 1e-9 * (1 + abs(eigenvalues).max())  # else it has no direction
+        # else it has no direction, or the grid's
+        clear = eigenvalues[:, 1] - eigenvalues[:, 0] > max(_CLEAR * step, 1e-9 * (1 + abs(eigenvalues).max()))
         along = vectors[clear, :, 1] @ axes[:, ::-1]
         turns = np.arctan2(along[:, 1], along[:, 0]) / math.pi
         law = stats.vonmises(kappa * (spectrum[1] - spectrum[0]) / 2 or 1e-12, loc=0.0)

@@ -77,6 +77,9 @@ from dp_publish.laplace_sampling import sample_discrete_laplace
 __all__ = [
     "BY_EIGENVECTORS",
     "EXCEPTED_DELTA",
+    "complement",
+    "eigenvalue_grid",
+    "expected_coefficients",
     "insecure_eigenvectors",
     "insecure_kapralov_talwar",
     "release_eigenvectors",
@@ -220,6 +223,8 @@ def _exact_tools(moments: SecondMoments, epsilon: float, max_rows: int, rng: Key
         return np.array(eigenvalues_in_units(moments.steps, grid.exponent), dtype=np.float64) + noise
 
     def vector(basis: _Floats, subtracted: _Floats, kappa: float) -> _Floats:
+        if basis.shape[1] == 1:
+            return np.ones(1)
         b = integers(basis, _PLACES)
         beta = int(np.abs(b.T @ b).sum(axis=1).max())
         rest = moments.steps - integers(subtracted * float(square), 2 * GRID_BITS)
@@ -249,22 +254,30 @@ def _float_tools(moments: SecondMoments, rng: Keystream) -> _Tools:
 def _put_together(moments: SecondMoments, setting: _Setting, split: str, tools: _Tools) -> NoisyMoments:
     if split not in ("adaptive", "uniform"):
         raise ParameterError("split", '"adaptive" or "uniform"', split)
-    epsilon = setting.epsilon
     noisy, step = _noisy_eigenvalues(moments, setting, tools)
-    d = len(noisy)
-
-    n_paid = max(d - 1, 1) if setting.tight else d
-    shares = np.ones(n_paid)
-    if split == "adaptive":
-        tau = 4 / epsilon * math.log(2 * d / _MISS)
-        shares = np.sqrt(noisy[:n_paid] + tau)
-    shares = shares / shares.sum() * (epsilon / 2) * _DOWN
-    kappas = np.append(shares, 0.0)[:d] * setting.exponent
+    kappas = _kappas(noisy, setting, split)
     coefficients = _expected_scores(noisy, kappas) if setting.tight else noisy
-
     u = _sample_basis(tools, kappas)
     matrix, unshrunk = ((u.T * weights) @ u for weights in (coefficients, noisy))
     return _noisy_moments(matrix, unshrunk, moments, setting, step if tools.secure else None)
+
+
+def _kappas(noisy: _Floats, setting: _Setting, split: str) -> _Floats:
+    """Return every vector's exponent: its share of epsilon / 2, times what an epsilon of one vector allows."""
+    d = len(noisy)
+    n_paid = max(d - 1, 1) if setting.tight else d
+    shares = np.ones(n_paid)
+    if split == "adaptive":
+        tau = 4 / setting.epsilon * math.log(2 * d / _MISS)
+        shares = np.sqrt(noisy[:n_paid] + tau)
+    shares = shares / shares.sum() * (setting.epsilon / 2) * _DOWN
+    return np.append(shares, 0.0)[:d] * setting.exponent
+
+
+def expected_coefficients(eigenvalues: _Floats, epsilon: float, neighbours: str) -> _Floats:
+    """Return the coefficients that `release_eigenvectors` gives its vectors, by default, for noisy eigenvalues."""
+    kappas = _kappas(eigenvalues, _Setting("eigenvectors", epsilon, neighbours, tight=True), "adaptive")
+    return _expected_scores(eigenvalues, kappas)
 
 
 def _subtract(moments: SecondMoments, setting: _Setting, tools: _Tools) -> NoisyMoments:
@@ -290,7 +303,7 @@ def _noisy_eigenvalues(moments: SecondMoments, setting: _Setting, tools: _Tools)
     check_neighbours(moments.scaling, setting.neighbours)
     d, square = moments.scaling.n_coordinates, moments.scaling.square
     moved = nuclear_sensitivity(moments.scaling, setting.neighbours) if setting.tight else 2 * square
-    grid = grid_for(2 * moved / setting.epsilon, _FINENESS)
+    grid = eigenvalue_grid(moved, setting.epsilon)
     scale = 2 * (moved + 1.5 * d * grid.step) / setting.epsilon * _UP
     noisy = tools.eigenvalues(grid, scale / grid.step) * (grid.step / square)
 
@@ -299,6 +312,11 @@ def _noisy_eigenvalues(moments: SecondMoments, setting: _Setting, tools: _Tools)
     if setting.tight:
         return _allowed(np.sort(noisy)[::-1], public_rows), step
     return np.clip(noisy, 0.0, math.inf if public_rows is None else public_rows), step
+
+
+def eigenvalue_grid(moved: float, epsilon: float) -> Grid:
+    """Return the grid of the eigenvalues' noise, for the sum of their movements; in the matrix's units."""
+    return grid_for(2 * moved / epsilon, _FINENESS)
 
 
 def _allowed(eigenvalues: _Floats, most: float | None) -> _Floats:
@@ -321,8 +339,8 @@ def _expected_scores(eigenvalues: _Floats, kappas: _Floats) -> _Floats:
         shares /= shares.sum()
         scores.append(float(shares @ spectrum))
         if len(spectrum) > 1:
-            complement = _complement(np.sqrt(shares))
-            spectrum = np.asarray(np.linalg.eigvalsh(complement.T @ (spectrum[:, None] * complement)), np.float64)
+            others = complement(np.sqrt(shares))
+            spectrum = np.asarray(np.linalg.eigvalsh(others.T @ (spectrum[:, None] * others)), np.float64)
     return np.array(scores)
 
 
@@ -334,11 +352,11 @@ def _sample_basis(tools: _Tools, kappas: _Floats) -> _Floats:
     for kappa in kappas:
         y = tools.vector(basis, nothing, float(kappa))
         drawn.append(basis @ y)
-        basis = basis @ _complement(y)
+        basis = basis @ complement(y)
     return np.array(drawn)
 
 
-def _complement(g: _Floats) -> _Floats:
+def complement(g: _Floats) -> _Floats:
     """Return an orthonormal basis of the complement of a unit vector: all but the first column of its reflector."""
     v = g.copy()
     v[0] += math.copysign(1.0, g[0])

@@ -116,7 +116,7 @@ def test_noiseless_limit_gives_back_mean_and_covariance(
         ({"mechanism": "laplace", "epsilon": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
         ({"mechanism": "laplace", "epsilon": 2.0, "delta": 1e-6}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
         ({"mechanism": "laplace", "rho": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
-        ({"mechanism": "eigenvectors", "mu": 1.0}, 1.0, 0.8070, 0.3256, 0.0),
+        ({"mechanism": "eigenvectors", "mu": 1.0}, 1.0, 0.8070, 0.3256, 2.0**-40),
         ({"mechanism": "wishart", "epsilon": 1.0, "delta": 1e-5}, mu_implied_by_epsilon(1.0), 1.0, 0.5, 1e-5),
         ({"mechanism": "gaussian", "mu": 0.5, "unit": "cell"}, 0.5, None, 0.125, 0.0),
     ],

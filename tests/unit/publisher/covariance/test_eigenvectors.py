@@ -122,30 +122,34 @@ def test_budget_is_spent_once(
     neighbours: str, exponent: float, moved: float, split: str, moments: SecondMoments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eigenvalue noise takes half of epsilon; the vectors' shares add up to the other half, the last one's is zero."""
-    epsilon, scales, kappas = 3.0, [], []
+    epsilon, scales, kappas = 3.0, [], [0.0]  # the last vector's is 0, and it is not drawn
+    moved *= moments.scaling.square
 
-    def laplace(scale: float, size: int, rng: Keystream) -> np.ndarray:
+    def laplace(scale: float, size: int, rng: Keystream, *, bits: int) -> np.ndarray:
         scales.append(scale)
         return np.zeros(size, dtype=np.int64)
 
-    def sample(weights: np.ndarray, rng: Keystream) -> np.ndarray:
-        left = np.linalg.eigvalsh(moments.matrix / moments.scaling.square)[: len(weights)]
+    def sample(matrix: np.ndarray, exponent: int, security: int, rng: Keystream) -> list[int]:
+        left = np.linalg.eigvalsh(moments.matrix / moments.scaling.square)[: len(matrix)]
+        weights, vectors = np.linalg.eigh((matrix / (1 << exponent)).astype(float))
         kappas.append(weights.max() / left.max())
-        return np.eye(len(weights))[-1]  # the exact eigenvector of the largest eigenvalue left
+        return [round(part * 2**48) for part in vectors[:, -1]]  # the eigenvector of the largest eigenvalue left
 
     monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", laplace)
-    monkeypatch.setattr(eigenvectors, "sample_bingham", sample)
+    monkeypatch.setattr(eigenvectors, "draw_direction", sample)
     noisy = release_eigenvectors(moments, epsilon=epsilon, neighbours=neighbours, split=split)
 
     step = math.ldexp(1.0, math.frexp(2 * moved / epsilon)[1] - 29)
     assert scales[0] * step == pytest.approx(moved / (epsilon / 2), rel=1e-3)
     assert scales[0] * step > moved / (epsilon / 2)
     assert sum(kappas) == pytest.approx(exponent * epsilon / 2, rel=1e-6)
-    assert kappas[-1] == 0
+    assert sum(kappas) < exponent * epsilon / 2
+    assert len(kappas) == len(noisy.matrix)
     if neighbours == "add-remove":  # where the constant's own entry is not replaced
-        assert np.trace(noisy.matrix) == pytest.approx(np.trace(moments.matrix), rel=1e-6)
+        assert np.trace(noisy.matrix) == pytest.approx(np.trace(moments.matrix), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_mechanisms_find_the_matrix_at_a_huge_epsilon(moments: SecondMoments) -> None:
     """Both eigenvector mechanisms, in both forms, come within 2 % of the exact matrix at epsilon 700."""
     exact = moments.matrix
@@ -156,10 +160,13 @@ def test_mechanisms_find_the_matrix_at_a_huge_epsilon(moments: SecondMoments) ->
 
 
 def test_eigenvalues_stay_within_what_rows_allow(moments: SecondMoments) -> None:
-    """At a tiny epsilon the release without its exact entry is still positive semidefinite, with a trace of n N^2."""
+    """At a tiny epsilon the release without its exact entry is still positive semidefinite, with a trace of n N^2.
+
+    It is so but for the rounding to its grid, of half a step an entry.
+    """
     flat = moments_of_batch(np.zeros((50, 4)), scaling_for([(-1.0, 1.0)] * 4, with_mean=False))
     for seed in range(50):
         noisy = release_eigenvectors(flat, epsilon=0.01, rng=insecure_keystream(seed))
         eigenvalues = np.linalg.eigvalsh(noisy.matrix)
-        assert eigenvalues.min() > -1e-9
-        assert eigenvalues.sum() <= 50 * flat.scaling.square * (1 + 1e-9)
+        assert eigenvalues.min() > -4 * noisy.granularity / 2 - 1e-9
+        assert eigenvalues.sum() <= 50 * flat.scaling.square * (1 + 1e-9) + 4 * noisy.granularity / 2

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from dp_bundle.errors import PrivacyError
-from dp_publish.covariance.eigenvectors import release_eigenvectors, release_kapralov_talwar
+from dp_publish.covariance.eigenvectors import insecure_eigenvectors, insecure_kapralov_talwar
 from dp_publish.covariance.gaussian import release_gaussian
 from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.scaling import scaling_for
@@ -33,19 +33,22 @@ def _errors(noisy: NoisyMoments, exact: SecondMoments) -> tuple[float, float]:
     return float(np.mean(on**2)), float(np.mean(beside**2))
 
 
-@pytest.mark.parametrize("release", [release_eigenvectors, release_kapralov_talwar])
+@pytest.mark.parametrize("release", [insecure_eigenvectors, insecure_kapralov_talwar])
 @pytest.mark.parametrize(
     ("neighbours", "with_mean"), [("replace-one", True), ("replace-one", False), ("add-remove", True)]
 )
 def test_estimated_errors_are_those_of_releases(release: Release, neighbours: str, with_mean: bool) -> None:
-    """Estimates at epsilon = 100 are right beside the diagonal, within a factor of 2 on it; at 10 they are not."""
+    """Estimates at epsilon = 100 are right beside the diagonal, within a factor of 2 on it; at 400 they are not.
+
+    Releases are drawn in floating point, which has the same law and takes less time.
+    """
     exact = _wine(with_mean=with_mean)
     rng = insecure_keystream(11)
-    found, stated, weaker = [], [], []
+    found, stated, stronger = [], [], []
     for _ in range(6):
         noisy = release(exact, epsilon=100.0, neighbours=neighbours, rng=rng)
         found.append(_errors(noisy, exact))
-        for estimates, epsilon in ((stated, 100.0), (weaker, 10.0)):
+        for estimates, epsilon in ((stated, 100.0), (stronger, 400.0)):
             estimate = estimate_errors(
                 noisy, lambda sums, epsilon=epsilon: release(sums, epsilon=epsilon, neighbours=neighbours, rng=rng)
             )
@@ -54,7 +57,7 @@ def test_estimated_errors_are_those_of_releases(release: Release, neighbours: st
     ratios = np.mean(stated, axis=0) / np.sqrt(np.mean(found, axis=0))
     assert 0.75 < ratios[1] < 1.35
     assert 0.6 < ratios[0] < 2.0
-    assert np.mean(weaker, axis=0)[1] > 1.35 * np.sqrt(np.mean(found, axis=0))[1]
+    assert np.mean(stronger, axis=0)[1] < 0.75 * np.sqrt(np.mean(found, axis=0))[1]
 
 
 def test_nothing_is_estimated_where_the_noise_is_known_or_the_sampler_gives_up() -> None:
@@ -65,7 +68,7 @@ def test_nothing_is_estimated_where_the_noise_is_known_or_the_sampler_gives_up()
 
     exact, rng = _wine(), insecure_keystream(0)
     known = release_gaussian(exact, mu=1.0, rng=rng)
-    drawn = release_eigenvectors(exact, epsilon=1.0, rng=rng)
+    drawn = insecure_eigenvectors(exact, epsilon=1.0, rng=rng)
 
     assert estimate_errors(known, lambda sums: release_gaussian(sums, mu=1.0, rng=rng)) is None
     assert estimate_errors(drawn, give_up) is None
