@@ -7,8 +7,9 @@ are coded as indicators (adult, without its label: 108 columns), columns are sca
 divided by the largest norm: that scaling is not private, and is for comparison only. There is no constant coordinate,
 as the paper has none. Every mechanism releases the same sum of second moments, for replace-one neighbours; Gaussian,
 SULQ and Wishart noise have delta = 1e-6. A column "printed" is the paper's form of what is on its left; Wishart noise
-that takes more than a million normal numbers is left out, and Kapralov & Talwar's has the printed form only. Repetition
-k has the same random bits in all forms.
+that takes more than a million normal numbers is left out, and Kapralov & Talwar's has the printed form only. Vectors
+are drawn in floating point, by the law of a release, whose exact arithmetic takes half a minute for 100 columns.
+Repetition k has the same random bits in all forms.
 
 Printed: the mean of ||C^ - C||_F / n over repetitions, and which pure mechanism `auto` would take. Then our eigenvector
 mechanism against the printed form, by both splits, and the root mean square of our Gaussian's off-diagonal errors over
@@ -35,7 +36,7 @@ from sklearn.datasets import load_wine
 from dp_bundle.errors import ParameterError
 from dp_publish.accounting import mu_for_epsilon_delta
 from dp_publish.covariance.choice import choose_mechanism
-from dp_publish.covariance.eigenvectors import release_eigenvectors, release_kapralov_talwar
+from dp_publish.covariance.eigenvectors import insecure_eigenvectors, insecure_kapralov_talwar
 from dp_publish.covariance.gaussian import release_gaussian, release_sulq
 from dp_publish.covariance.laplace import release_laplace
 from dp_publish.covariance.noisy import NoisyMoments
@@ -76,11 +77,11 @@ def wishart(moments: SecondMoments, epsilon: float, rng: Keystream, *, degrees: 
 def mechanisms() -> dict[str, Mechanism]:
     """Return every mechanism as a function of moments, epsilon and a keystream."""
     pure = {
-        "eigen adaptive": partial(release_eigenvectors, split="adaptive"),
-        "  printed": partial(release_eigenvectors, split="adaptive", sensitivity="printed"),
-        "eigen uniform": partial(release_eigenvectors, split="uniform"),
-        " printed": partial(release_eigenvectors, split="uniform", sensitivity="printed"),
-        "Kapralov-T.": partial(release_kapralov_talwar, sensitivity="printed"),
+        "eigen adaptive": partial(insecure_eigenvectors, split="adaptive"),
+        "  printed": partial(insecure_eigenvectors, split="adaptive", sensitivity="printed"),
+        "eigen uniform": partial(insecure_eigenvectors, split="uniform"),
+        " printed": partial(insecure_eigenvectors, split="uniform", sensitivity="printed"),
+        "Kapralov-T.": partial(insecure_kapralov_talwar, sensitivity="printed"),
         "Laplace": release_laplace,
         "printed": partial(release_laplace, sensitivity="printed"),
     }

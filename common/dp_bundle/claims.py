@@ -10,8 +10,8 @@ With standard deviations s on the diagonal and t beside it, where an entry count
 - laplace: epsilon is at least the L1 norm by which a row with all z_j = R / sqrt(p) moves the sum, over the scale;
 - wishart: the sum's entry along a direction u is chi-squared with m degrees of freedom, and a row can move it by R^2,
   or by R^2 + c^2 where it is taken away, over the noise's scale; delta at epsilon is at least that of this one entry;
-- eigenvectors, kapralov-talwar: nothing of epsilon shows in the noise. Drawn to a finite precision, on a grid, they except
-  an event from their guarantee; an older version drew floating-point numbers and excepted none.
+- eigenvectors, kapralov-talwar: nothing of epsilon shows in the noise. Drawn to a finite precision, on a grid, they
+  except an event from their guarantee; an older version drew floating-point numbers and excepted none.
 
 References
 ----------
@@ -171,7 +171,7 @@ def _check_epsilon(guarantee: Guarantee, *, excepted: bool) -> None:
     if guarantee.accountant != "pure-epsilon" or epsilon is None or guarantee.mu is None:
         raise ValueError("this mechanism is accounted for by epsilon")
     if (guarantee.excepted_delta > 0) != excepted:
-        raise ValueError("a delta is excepted exactly where the noise is Wishart's, or eigenvectors are drawn on a grid")
+        raise ValueError("a delta is excepted exactly where the noise is Wishart's, or vectors are on a grid")
     if guarantee.mu < mu_implied_by_epsilon(epsilon) * (1 - _SLACK):
         raise ValueError("the stated mu is smaller than the stated epsilon implies")
     if guarantee.rho < 0.5 * min(epsilon, mu_implied_by_epsilon(epsilon)) ** 2 * (1 - _SLACK):

@@ -3,7 +3,8 @@
 The strength is for the unit of privacy. An entity of m rows is m rows in turn: what is mu-GDP, or epsilon-DP, for one
 row is m mu-GDP, or m epsilon-DP, for the entity, so that a row gets the m-th part. A cell is protected as its whole row
 is. A mechanism of pure epsilon serves rho by epsilon = sqrt(2 rho) (Bun & Steinke 2016, proposition 3.3),
-mu by the epsilon that implies it, and (epsilon, delta) by epsilon alone.
+mu by the epsilon that implies it, and (epsilon, delta) by epsilon alone. The eigenvector mechanisms except an event of
+probability 2^-40, whatever the strength.
 
 `auto` chooses by the expected error, which depends on the number of rows. Where that is protected it must not: then
 the choice is gaussian, or laplace for a pure epsilon, whose noise a reader knows entry by entry.

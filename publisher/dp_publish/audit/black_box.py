@@ -128,11 +128,13 @@ def attack_from_outside(
         checks.append(check_wishart(released, tables, runs[0][0], small, alpha))
     step = runs[0][0].granularity or 0.0
     if setting.mechanism == "eigenvectors":
-        checks.append(check_directions(released, tables, exponent_for(setting.neighbours, stated / 2), stated, alpha, step))
+        kappa = exponent_for(setting.neighbours, stated / 2)
+        checks.append(check_directions(released, tables, kappa, stated, alpha, step))
     if setting.mechanism == "kapralov-talwar":
         many = _repeat(tables[0], _MANY)
         drawn = np.array([draw(small, many, keystream).matrix for _ in range(n // 2)])
-        checks.append(check_directions([drawn], [many], exponent_for(setting.neighbours, stated / 4), stated, alpha, step))
+        kappa = exponent_for(setting.neighbours, stated / 4)
+        checks.append(check_directions([drawn], [many], kappa, stated, alpha, step))
     return stated, bound, n, tuple(checks)
 
 

@@ -1,24 +1,26 @@
 """Whether the last bits of a released matrix tell which of two tables it came from.
 
-The eigenvector mechanisms draw a direction g in coordinates of the exact matrix's eigenvectors V. Drawn in floating point,
-V g takes only those values of the sphere that rounding leaves, and they are others for another table. The attacker knows
-both tables. Where the noisy eigenvalues were (x, 0, ...), he reads x off the trace, on the grid of its noise or at the
-number of rows, and with it every coefficient. He takes the directions a few units in the last place around V^T u, u being
-the released matrix's largest eigenvector, puts the matrix together from each as the mechanism does, and compares all
-bits. A release that only the second table can have produced scores 1, one that only the first can -1, others 0.
+The eigenvector mechanisms draw a direction g in coordinates of the exact matrix's eigenvectors V. Drawn in floating
+point, V g takes only those values of the sphere that rounding leaves, and they are others for another table. The
+attacker knows both tables. Where the noisy eigenvalues were (x, 0, ...), he reads x off the trace, on the grid of its
+noise or at the number of rows, and with it every coefficient. He takes the directions a few units in the last place
+around V^T u, u being the released matrix's largest eigenvector, puts the matrix together from each as the mechanism
+does, and compares all bits. A release that only the second table can have produced scores 1, one that only the first
+can -1, others 0.
 
 That works in two coordinates, where the second vector follows from the first; for any number of them where the others'
 coefficients are zero, as Kapralov & Talwar's are.
 
 References
 ----------
-Mironov (2012), On significance of the least significant bits for differential privacy. Haney et al. (2022), Precision-based
-attacks and interval refining, arXiv 2207.13793.
+Mironov (2012), On significance of the least significant bits for differential privacy. Haney et al. (2022),
+Precision-based attacks and interval refining, arXiv 2207.13793.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import TypeAlias
 
@@ -65,7 +67,7 @@ def low_bit_scores(
     if coefficients is None:
         coefficients = rank_one_coefficients
         if mechanism == "eigenvectors":
-            coefficients = lambda noisy: expected_coefficients(noisy, epsilon, neighbours)  # noqa: E731
+            coefficients = partial(expected_coefficients, epsilon=epsilon, neighbours=neighbours)
     attackers = [_Attacker(table, epsilon, neighbours, mechanism, coefficients) for table in tables]
     hits = [[np.array([attacker.reaches(one) for one in part]) for attacker in attackers] for part in released]
     return [second.astype(np.float64) - first for first, second in hits]
@@ -127,9 +129,10 @@ class _Attacker:
             matrix = weights[0] * np.outer(first, first)
         else:
             matrix = np.outer(first * weights[0], first)
-        return 0.5 * (matrix + matrix.T) * self.square
+        return np.asarray(0.5 * (matrix + matrix.T) * self.square)
 
 
 def _moved(g: _Floats, steps: NDArray[np.int64]) -> _Floats:
     """Return a direction so many units in the last place away."""
-    return g + steps * np.spacing(np.abs(g))
+    moved: _Floats = g + steps * np.spacing(np.abs(g))
+    return moved

@@ -1,4 +1,7 @@
-"""Unit vectors with density proportional to exp(kappa u^T C u), the Bingham distribution, by rejection.
+"""Unit vectors with density proportional to exp(kappa u^T C u), the Bingham distribution, in floating point.
+
+For estimates and experiments, never for a release: that is what `directions` is for, which draws the same law as
+integers. Low bits of a vector drawn here depend on the coordinates that it was drawn in, and so on the data.
 
 With ``A = kappa (lambda_max I - C)``, of eigenvalues a_i >= 0, proposals come from the angular central Gaussian law:
 x / ||x||, x ~ N(0, Omega^-1), ``Omega = I + 2 A / b``, whose density is proportional to (u^T Omega u)^(-d/2). At
@@ -9,14 +12,7 @@ proposal is accepted with probability ratio / M. The most are where ``sum 1 / (b
 ``sum x_i^2`` with x_i ~ N(0, 1 / (b + 2 a_i)): near 1 where C is round, and 0.858 / sqrt(d) where one of its
 eigenvalues stands out, the smallest over all spectra tried, which is not a proof. So a vector takes about sqrt(d)
 proposals. After 200,000 of them the sampler gives up with an error, for which the chance is then below e^-1000 up to
-10,000 dimensions, whatever the data: the deviation from the exact law is of that order, like the truncation of a table.
-Nothing is released then, and the cost counts as spent: a fallback vector would be a second mechanism, with a guarantee
-of its own to prove.
-
-**What is exact.** Acceptance is decided, not approximated by a Markov chain, and all bits are the secure generator's.
-But a direction is a continuous object: normal numbers, the acceptance ratio and the vector are float64, so the law is
-the exact one up to relative errors near 1e-13, and the low bits of a vector are not proven to be free of traces of the
-data, as noise on a grid is. Callers say so.
+10,000 dimensions.
 
 References
 ----------

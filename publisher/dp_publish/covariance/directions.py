@@ -2,7 +2,7 @@
 
 A is an exact matrix of k rows. For a number rho, an invertible matrix L and m > 0 with
 
-    R = rho I - 2 A,    E = L^T R L,    E - m I positive definite,
+    R = rho I - 2 A,    E = L^T R L,    E - m I positive semidefinite,
 
 propose x = L g with normal numbers g. Its direction u has a density proportional to omega^(-k/2), with
 ``omega = u^T (L L^T)^-1 u = |g|^2 / |x|^2``. With ``sigma = u^T R u = g^T E g / |x|^2``, accept it with probability
@@ -10,35 +10,36 @@ propose x = L g with normal numbers g. Its direction u has a density proportiona
     y^(k/2),    y = (m omega / k) exp(1 - sigma / k).
 
 That is a probability, as m omega <= sigma and v exp(1 - v) <= 1, and what is accepted has a density proportional to
-``exp(-sigma / 2)``, which is ``exp(u^T A u)`` but for a constant. So the law is right whatever rho and L are: they come
-from A, and decide only how many proposals it takes. They are chosen with ``tr R^-1`` near 1, where most are accepted (Kent
-et al.), and L from Cholesky's decomposition of R.
+``exp(-sigma / 2)``, which is ``exp(u^T A u)`` but for a constant. So the law is right whatever rho and L are: they
+come from A, and decide only how many proposals it takes. They are chosen with ``tr R^-1`` near 1, where most are
+accepted (Kent et al.), and L from Cholesky's decomposition of R.
 
-**Proposals.** With E between m I and M I, s the smallest eigenvalue of R, s <= 1, and J the mean of ``exp(-sigma / 2)``
-over the sphere, the chance to accept is at least ``(m e / (M k))^(k/2) det(R)^(1/2) J``. Let z be N(0, R^-1). In polar
-coordinates, as sigma >= s,
+**Proposals.** With E between m I and M I, s <= 1 a lower bound of R's eigenvalues, and J the mean of ``exp(-sigma /
+2)`` over the sphere, the chance to accept is at least ``(m e / (M k))^(k/2) det(R)^(1/2) J``. Let z be N(0, R^-1). In
+polar coordinates, with ``exp(-r^2 sigma / 2) <= exp(-sigma / 2) exp((1 - r^2) s / 2)`` for r >= 1,
 
     P(|z|^2 >= 1) <= det(R)^(1/2) J s^(-k/2) e^(s/2),
 
-and a weighted sum of chi-squared variables exceeds its mean, here tr R^-1 >= 1, with a chance of at least 1/60 (its fourth
-central moment is at most 15 times its variance squared; Paley & Zygmund). `_ellipsoid` confirms in integers that
-M / m <= 1 + 1 / (2 k), that tr R^-1 >= 1, and that s >= 0.3. So the chance is above 2^-l, l = 8 + k (log2(k) + 0.4) / 2. It
-is far larger in fact, about 0.86 / sqrt(k) for the worst spectrum known; the bound serves to choose the precision. There is
-no limit on the number of proposals, so that nothing fails; how long it takes depends on A.
+and a weighted sum of chi-squared variables exceeds its mean, here tr R^-1 >= 1, with a chance of at least 1/60 (its
+fourth central moment is at most 15 times its variance squared; Paley & Zygmund). `_ellipsoid` confirms in integers
+that M / m <= 1 + 1 / (2 k), that ``tr R^-1 >= |L|_F^2 / M >= 1``, and ``s >= m / |L|_F^2 >= 1 / 3``. So the chance is
+above 2^-l, l = 8 + k (log2(k) + 0.4) / 2. It is far larger in fact, about 0.86 / sqrt(k) for the worst spectrum known;
+the bound serves to choose the precision. There is no limit on the number of proposals, so that nothing fails; how long
+it takes depends on A.
 
-**Precision.** The result is ``floor(2^PLACES u_j + D_j)``, with uniform numbers D_j: a vector on a grid. That of the real
-numbers above, drawn with the same coins, differs from what the computer returns with a chance below 2^-t. Let P be the
-places of g, and 2^-c the length below which a vector g counts as an error. Then |x| has a relative error of at most
-h = 4 sqrt(k) 2^(c - P) |R|^(1/2), as |L| <= sqrt(3) and |L^-1|^2 <= |R| / m. In one proposal, normal numbers are
+**Precision.** The result is ``floor(2^PLACES u_j + D_j)``, with uniform numbers D_j: a vector on a grid. That of the
+real numbers above, drawn with the same coins, differs from what the computer returns with a chance below 2^-t. Let P
+be the places of g, and 2^-c the length below which a vector g counts as an error. Then |x| has a relative error of at
+most h = 4 sqrt(k) 2^(c - P) |R|^(1/2), as |L|^2 <= 3 m and |L^-1|^2 <= |R| / m. In one proposal, normal numbers are
 wrong with a chance of at most k 2^(16 - P), |g| < 2^-c has one of at most 4^-c / 2, and the decision differs by
 
     (k / 2) |dy| <= (k / 2) (16 h + 2^-P),
 
-as dy = y (d omega / omega - d sigma / k), sigma / k y <= (sigma / k)^2 exp(1 - sigma / k) < 1.5, and the arithmetic has
-more places than P. Summed over proposals that is at most 2^l times as much: a real and a computed sampler part company at
-the n-th proposal only if the real one has got there. The coordinates of the accepted one are off by at most 3 h, and each
-is rounded differently with a chance of at most 2^PLACES times that, whatever their density, because D_j is uniform.
-`_places` makes these 2^-(t + 1) each.
+as dy = y (d omega / omega - d sigma / k), sigma / k y <= (sigma / k)^2 exp(1 - sigma / k) < 1.5, and the arithmetic
+has more places than P. Summed over proposals that is at most 2^l times as much: a real and a computed sampler part
+company at the n-th proposal only if the real one has got there. The coordinates of the accepted one are off by at most
+3 h, and each is rounded differently with a chance of at most 2^PLACES times that, whatever their density, because D_j
+is uniform. `_places` makes these 2^-(t + 1) each.
 
 References
 ----------
@@ -117,7 +118,7 @@ class _Ellipsoid:
 
 
 def _ellipsoid(matrix: NDArray[Any], exponent: int) -> _Ellipsoid:
-    """Return R, L and m for A in units of 2^-exponent, with tr R^-1 between 1 and 3.
+    """Return R, L and m for A in units of 2^-exponent, with tr R^-1 between 1 and about 3.
 
     The trace falls in rho from infinity to below 1, so that halving the interval ends, wherever it starts.
     """
@@ -142,7 +143,7 @@ def _ellipsoid(matrix: NDArray[Any], exponent: int) -> _Ellipsoid:
             q += _WORD
         elif trace < most:
             highest = rho
-        elif trace > 3 << (2 * q + exponent):
+        elif trace > 3 * least:
             lowest = rho
         else:
             return _Ellipsoid(form, inverse, least, (norm_bits + 1) // 2)
@@ -150,7 +151,10 @@ def _ellipsoid(matrix: NDArray[Any], exponent: int) -> _Ellipsoid:
 
 def _likely_rho(matrix: NDArray[Any], exponent: int) -> int:
     """Return about the rho for which tr R^-1 is a little above 1; any number would do."""
-    spectrum = np.linalg.eigvalsh((matrix / (1 << exponent)).astype(np.float64))
+    try:
+        spectrum = np.linalg.eigvalsh((matrix / (1 << exponent)).astype(np.float64))
+    except np.linalg.LinAlgError:
+        return 0
     rho = 2 * spectrum[-1] + (1 - 2.0**-8) * envelope_parameter(spectrum[-1] - spectrum)
     top, bottom = float(rho).as_integer_ratio()
     return (top << exponent) // bottom

@@ -19,13 +19,13 @@ that direction's complement, vector after vector. The printed form only limits e
 **What is covered.** Only integers are drawn, each by a step that is private on its own, and everything else is made of
 them and of the policy, so that there is nothing of the data in the low bits of the result. In detail:
 
-- Eigenvalues are computed to 3/4 of a step of a grid of 2^-28 of the noise (`spectrum`), and get discrete Laplace noise;
-  its scale includes 3/2 of a step an eigenvalue for the rounding.
-- A vector is ``u_i = B y / ||B y||``. B is an integer matrix, near an orthonormal basis of what the vectors before leave,
-  and made of those. The coordinates y are drawn from the sphere with density ``exp(kappa_i y^T K y)``,
-  ``K = B^T C B / (beta N^2)``, where C is the exact sum and beta a bound on the eigenvalues of B^T B (Gershgorin). A row v
-  of length N or less adds ``(v.B y)^2 / (beta N^2)`` to the score, between 0 and 1 whatever B is, so that a basis
-  that is not quite orthonormal costs accuracy and no privacy. What is kept of y is rounded to a grid (`directions`).
+- Eigenvalues are computed to 3/4 of a step of a grid of 2^-28 of the noise (`spectrum`), and get discrete Laplace
+  noise; its scale includes 3/2 of a step an eigenvalue for the rounding.
+- A vector is ``u_i = B y / ||B y||``. B is an integer matrix, near an orthonormal basis of what the vectors before
+  leave, and made of those. The coordinates y are drawn from the sphere with density ``exp(kappa_i y^T K y)``, ``K =
+  B^T C B / (beta N^2)``, where C is the exact sum and beta a bound on the eigenvalues of B^T B (Gershgorin). A row v
+  of length N or less adds ``(v.B y)^2 / (beta N^2)`` to the score, between 0 and 1 whatever B is, so that a basis that
+  is not quite orthonormal costs accuracy and no privacy. What is kept of y is rounded to a grid (`directions`).
 - The matrix is computed from these in floating point, and rounded to a grid of about 2^-12 of the eigenvalues' noise:
   a coarse one, which it shares with the other mechanisms.
 
@@ -36,8 +36,8 @@ of privacy of m rows
     P[S | C] <= e^(m epsilon) P[S | C'] + (1 + e^(m epsilon)) delta_0,
 
 and the precision is such that this delta is below 2^-40, also with 2 m epsilon for m epsilon, as the ledger counts an
-add-remove release. EXCEPTED_DELTA, 2^-40, is stated as what the guarantee excepts. How long the sampler takes depends on
-the data.
+add-remove release. EXCEPTED_DELTA, 2^-40, is stated as what the guarantee excepts. How long the sampler takes depends
+on the data.
 
 Kapralov & Talwar's comparator draws every vector from the whole sphere and subtracts ``lambda_i u_i u_i^T`` instead of
 projecting.
@@ -190,13 +190,6 @@ class _Setting:
     neighbours: str
     tight: bool
 
-    @property
-    def exponent(self) -> float:
-        """kappa_i / eps_i."""
-        if not self.tight:
-            return 0.25
-        return 0.5 if self.neighbours == "replace-one" else 1.0
-
 
 @dataclass(frozen=True)
 class _Tools:
@@ -232,7 +225,8 @@ def _exact_tools(moments: SecondMoments, epsilon: float, max_rows: int, rng: Key
         exponent = max(0, 64 + (factor.denominator // max(factor.numerator, 1)).bit_length())
         drawn = draw_direction(b.T @ rest @ b * int(factor * 2**exponent), exponent, security, rng)
         y = np.array(drawn, dtype=np.float64)
-        return y / np.linalg.norm(y)
+        unit: _Floats = y / np.linalg.norm(y)
+        return unit
 
     return _Tools(eigenvalues, vector, secure=True)
 
@@ -242,7 +236,7 @@ def _float_tools(moments: SecondMoments, rng: Keystream) -> _Tools:
 
     def eigenvalues(grid: Grid, scale: float) -> _Floats:
         noise = sample_discrete_laplace(scale, len(matrix), rng)
-        return np.rint(np.linalg.eigvalsh(matrix)[::-1] / grid.step) + noise
+        return np.asarray(np.rint(np.linalg.eigvalsh(matrix)[::-1] / grid.step) + noise)
 
     def vector(basis: _Floats, subtracted: _Floats, kappa: float) -> _Floats:
         spectrum, vectors = np.linalg.eigh(basis.T @ (matrix / moments.scaling.square - subtracted) @ basis)
@@ -271,7 +265,7 @@ def _kappas(noisy: _Floats, setting: _Setting, split: str) -> _Floats:
         tau = 4 / setting.epsilon * math.log(2 * d / _MISS)
         shares = np.sqrt(noisy[:n_paid] + tau)
     shares = shares / shares.sum() * (setting.epsilon / 2) * _DOWN
-    return np.append(shares, 0.0)[:d] * setting.exponent
+    return np.append(shares, 0.0)[:d] * _exponent(setting.neighbours, setting.tight)
 
 
 def expected_coefficients(eigenvalues: _Floats, epsilon: float, neighbours: str) -> _Floats:
@@ -283,7 +277,7 @@ def expected_coefficients(eigenvalues: _Floats, epsilon: float, neighbours: str)
 def _subtract(moments: SecondMoments, setting: _Setting, tools: _Tools) -> NoisyMoments:
     noisy, step = _noisy_eigenvalues(moments, setting, tools)
     d = len(noisy)
-    kappa = setting.exponent * setting.epsilon / (2 * d) * _DOWN
+    kappa = _exponent(setting.neighbours, setting.tight) * setting.epsilon / (2 * d) * _DOWN
     total = np.zeros((d, d))
     for eigenvalue in noisy:
         u = tools.vector(np.eye(d), total, kappa)
@@ -295,6 +289,13 @@ def _is_tight(sensitivity: str) -> bool:
     if sensitivity not in ("tight", "printed"):
         raise ParameterError("sensitivity", '"tight" or "printed"', sensitivity)
     return sensitivity == "tight"
+
+
+def _exponent(neighbours: str, tight: bool) -> float:
+    """Return kappa_i / eps_i."""
+    if not tight:
+        return 0.25
+    return 0.5 if neighbours == "replace-one" else 1.0
 
 
 def _noisy_eigenvalues(moments: SecondMoments, setting: _Setting, tools: _Tools) -> tuple[_Floats, float]:

@@ -26,8 +26,8 @@ def uniform_bits(n_bits: int, rng: Keystream) -> int:
 def exp_minus(value: int, places: int) -> int:
     """Return exp(-value), argument and result in units of 2^-places, the result within 2 units.
 
-    The argument is halved h times, and the sum of the series squared as often. Cutting leaves an error of at most 2 n + 4
-    working units after the n terms, and each squaring of a number up to 1 doubles it and adds 2.
+    The argument is halved h times, and the sum of the series squared as often. Cutting leaves an error of at most 2 n
+    + 4 working units after the n terms, and each squaring of a number up to 1 doubles it and adds 2.
     """
     whole = value >> places
     if whole > places:

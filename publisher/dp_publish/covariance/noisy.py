@@ -56,7 +56,7 @@ class NoisyMoments:
     n_rows : int or None
         The number of rows, where it is public; with add-remove neighbours it is read from the constant's entry.
     granularity : float or None
-        Entries are multiples of this power of two.
+        Entries are multiples of this power of two; None of what is not fit for a release.
     distribution : str or None
         "rounded-gaussian", "discrete-laplace" or "wishart"; None if the noise does not act entry by entry.
     parameters : mapping of str to float

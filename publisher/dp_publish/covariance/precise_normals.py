@@ -1,14 +1,14 @@
 """Standard normal numbers to any number of binary places.
 
-The absolute value of a normal number is j + x, with j a whole number and x in [0, 1). A table proposes j with probability
-proportional to ``exp(-j^2 / 2)``, uniform bits propose x, and the two are accepted with probability
+The absolute value of a normal number is j + x, with j a whole number and x in [0, 1). A table proposes j with
+probability proportional to ``exp(-j^2 / 2)``, uniform bits propose x, and the two are accepted with probability
 ``exp(-x (2 j + x) / 2)``: about 1.4 proposals a number.
 
 With P places, the law deviates from that of normal numbers, each known by its cell of width 2^-P, by a total variation
-below 2^(16 - P). Before normalising, an entry of the table is off by at most 3 units of 2^-P, all that are missing by one,
-the comparison with uniform bits by 3, and the density in a cell's middle differs from its mean by less than one. The J
-entries and one comparison are at most 3 J + 8 units, normalising multiplies them by 2 / 0.71 at most, and J stays below
-1000 up to P = 500,000.
+below 2^(16 - P). Before normalising, an entry of the table is off by at most 3 units of 2^-P, all that are missing by
+one, the comparison with uniform bits by 3, and the density in a cell's middle differs from its mean by less than one.
+The J entries and one comparison are at most 3 J + 8 units, normalising multiplies them by 2 / 0.71 at most, and J
+stays below 1000 up to P = 500,000.
 
 References
 ----------
@@ -48,7 +48,7 @@ def precise_normals(n: int, places: int, rng: Keystream) -> list[int]:
 @lru_cache(32)
 def _table(places: int) -> list[int]:
     """Return the cumulative sums of exp(-j^2 / 2)."""
-    weights = []
+    weights: list[int] = []
     while not weights or weights[-1]:
         weights.append(exp_minus((len(weights) ** 2) << (places - 1), places))
     return list(accumulate(weights[:-1]))

@@ -1,16 +1,16 @@
 """The eigenvalues of an integer matrix, each with an error below a stated bound that is proven.
 
-Jacobi's method on integers. A rotation by the angle 2 arctan(p / q), with whole numbers p and q, is exactly orthogonal,
-whatever angle floating point has suggested. What it changes, two rows and two columns, is rounded down to integers, which
-moves all eigenvalues by at most 2 sqrt(d) (Weyl). Where the method ends, they differ from the diagonal by at most the
-Frobenius norm of the rest. That norm is below an eighth of a unit; and so is what rotations have added, unless there were
-2^60 / sqrt(d) of them, as an eighth of a unit is 2^61 integers.
+Jacobi's method on integers. A rotation by the angle 2 arctan(p / q), with whole numbers p and q, is exactly
+orthogonal, whatever angle floating point has suggested. What it changes, two rows and two columns, is rounded down to
+integers, which moves all eigenvalues by at most 2 sqrt(d) (Weyl). Where the method ends, they differ from the diagonal
+by at most the Frobenius norm of the rest. That norm is below an eighth of a unit; and so is what rotations have added,
+unless there were 2^60 / sqrt(d) of them, as an eighth of a unit is 2^61 integers.
 
 References
 ----------
 Golub & Van Loan (2013), Matrix computations, section 8.5, for the method. Forsythe & Henrici (1960), The cyclic Jacobi
-method for computing the principal values of a complex matrix, for its convergence. Horn & Johnson (2013), Matrix analysis,
-section 4.3, for Weyl's inequality.
+method for computing the principal values of a complex matrix, for its convergence. Horn & Johnson (2013), Matrix
+analysis, section 4.3, for Weyl's inequality.
 """
 
 from __future__ import annotations

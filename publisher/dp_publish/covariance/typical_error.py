@@ -3,7 +3,7 @@
 The mechanism is applied once more, to what it has released, and the error of that is measured: the parametric
 bootstrap. It starts from the noisy eigenvalues before they were shrunk. Shrunk ones are nearly equal under much noise,
 and the vectors of equal eigenvalues can be drawn without any error. Nothing but the release enters, so that
-the estimate costs no privacy.
+the estimate costs no privacy, and the mechanism may be applied in floating point, which is sooner done.
 
 References
 ----------

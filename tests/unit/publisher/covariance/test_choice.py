@@ -8,7 +8,7 @@ import pytest
 from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.errors import ParameterError
 from dp_publish.covariance.choice import choose_mechanism, epsilon_for_implied_mu, expected_errors
-from dp_publish.covariance.eigenvectors import release_eigenvectors
+from dp_publish.covariance.eigenvectors import insecure_eigenvectors
 from dp_publish.covariance.gaussian import release_gaussian
 from dp_publish.covariance.laplace import release_laplace
 from dp_publish.covariance.scaling import Scaling, scaling_for
@@ -36,7 +36,7 @@ def test_expected_errors_are_those_of_releases(neighbours: str) -> None:
         "gaussian": lambda rng: release_gaussian(moments, mu=1.0, neighbours=neighbours, rng=rng),
         "laplace": lambda rng: release_laplace(moments, epsilon=epsilon, neighbours=neighbours, rng=rng),
         "wishart": lambda rng: release_wishart(moments, epsilon=epsilon, delta=delta, neighbours=neighbours, rng=rng),
-        "eigenvectors": lambda rng: release_eigenvectors(moments, epsilon=epsilon, neighbours=neighbours, rng=rng),
+        "eigenvectors": lambda rng: insecure_eigenvectors(moments, epsilon=epsilon, neighbours=neighbours, rng=rng),
     }
     for name, release in releases.items():
         squares = []
