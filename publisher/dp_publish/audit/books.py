@@ -10,6 +10,7 @@ from dp_bundle.columns import Column
 from dp_publish.accounting import delta_for_epsilon, mu_for_epsilon_delta, mu_for_rho, rho_for_mu
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.press import Published
+from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS, EXCEPTED_DELTA
 from dp_publish.policy import EntityUnit, Policy, Privacy
 from dp_publish.privacy_curve import Loss, epsilon_of_unit
 
@@ -75,6 +76,8 @@ def check_books_of_moments(policy: Policy, published: Published) -> Check:
     if booked * _SLACK < promised:
         faults.append(f"the ledger books mu = {booked:.6g}, less than the {promised:.6g} that it costs")
     excepted = privacy.delta or 0.0 if mechanism == "wishart" else 0.0
+    if mechanism in BY_EIGENVECTORS:
+        excepted = EXCEPTED_DELTA
     if published.cost.excepted_delta * _SLACK < excepted:
         faults.append(f"the ledger books no exception, where the mechanism has one of {excepted:g}")
     return make_check("books", faults, "stated and booked as the policy asked for")

@@ -52,6 +52,8 @@ WISHART = {
     "bias": 240.0,
 }
 EIGENVECTORS = {"mechanism": "eigenvectors", "radius": 1.0, "constant": 0.5, "bias": 0.0}
+ON_A_GRID = {**EIGENVECTORS, "granularity": STEP}
+EXCEPTED = {"excepted_delta": 2.0**-40, "epsilon_delta": [{"epsilon": 1.0, "delta": 2.0**-40}]}
 ERRORS = {"estimated_diagonal_error": 3.0, "estimated_off_diagonal_error": 2.0}
 MU = {"mu": 1.4143, "rho": 1.01, "accountant": "gaussian-dp", "epsilon_delta": []}
 
@@ -106,6 +108,7 @@ SOUND = {
     "laplace, an entity": (LAPLACE, pure(2.0, **ENTITY)),
     "wishart": (WISHART, pure(1.0, excepted_delta=1e-3, epsilon_delta=[{"epsilon": 1.0, "delta": 1e-3}])),
     "eigenvectors": (EIGENVECTORS, pure(1.0)),
+    "eigenvectors on a grid": (ON_A_GRID, pure(1.0, **EXCEPTED)),
     "eigenvectors with errors": ({**EIGENVECTORS, **ERRORS}, pure(1.0)),
     "kapralov-talwar": ({**EIGENVECTORS, "mechanism": "kapralov-talwar"}, pure(0.5, neighbours="add-remove")),
 }
@@ -179,6 +182,10 @@ def changed(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
             "better than the stated epsilon",
         ),
         (EIGENVECTORS, changed(MU), "accounted for by epsilon"),
+        (EIGENVECTORS, pure(1.0, **EXCEPTED), "vectors are on a grid"),
+        (ON_A_GRID, pure(1.0), "vectors are on a grid"),
+        (changed(ON_A_GRID, granularity=0.3), pure(1.0, **EXCEPTED), "power of two"),
+        (changed(ON_A_GRID, off_diagonal_variance=1.0), pure(1.0, **EXCEPTED), "exactly where noise acts"),
         (changed(GAUSSIAN, **ERRORS), MU, "only where noise does not act"),
         (changed(EIGENVECTORS, estimated_diagonal_error=1.0), pure(1.0), "estimated in pairs"),
         (LAPLACE, changed(pure(1.0), epsilon=1e308, mu=1e155, rho=1e308), "too large to be meant"),

@@ -23,6 +23,7 @@ from dp_bundle.errors import (
     PrivacyError,
 )
 from dp_bundle.recovery import mean_and_covariance
+from dp_bundle.statements import describe_guarantee, describe_moments
 from dp_publish import Policy, Receipt, covariance_release, publish, release
 from dp_publish.keystream import insecure_keystream
 from dp_publish.ledger import Ledger
@@ -314,6 +315,26 @@ def test_interruption_leaves_nothing_and_costs_nothing(
         publish(table, make_policy(mu=1.0), out=tmp_path / "a.tar", key=key, progress=stop)
     assert Ledger().entries() == []
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+@pytest.mark.parametrize("mechanism", ["eigenvectors", "kapralov-talwar"])
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_eigenvector_releases_are_on_a_grid_and_say_what_they_except(
+    mechanism: str, neighbours: str, table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Every noisy entry is a multiple of the granularity; the exception is stated, booked, and said."""
+    policy = make_policy(mechanism=mechanism, epsilon=2.0, neighbours=neighbours)
+    receipt = publish(table, policy, out=tmp_path / "a.tar", key=key)
+    moments, guarantee = receipt.release.second_moments, receipt.release.guarantee
+    assert moments is not None
+    assert guarantee is not None
+    noisy = read(receipt)[np.triu_indices(4)]
+    assert not np.remainder(noisy[: None if neighbours == "add-remove" else -1], moments.granularity).any()
+    assert guarantee.excepted_delta == receipt.release.cumulative.excepted_delta == 2.0**-40
+    assert any("except with a probability of 9.0" in line for line in describe_guarantee(receipt.release))
+    assert not any("older version" in line for line in describe_moments(moments))
+    older = moments.model_copy(update={"granularity": None})
+    assert "epsilon may not hold" in describe_moments(older)[1]
 
 
 def test_a_sampler_that_gives_up_is_paid_for(
