@@ -34,6 +34,8 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+_SHOWN = 20  # columns that are named
+
 
 class DpGraphError(Exception):
     """The root of the tree; `exit_code` is what a command returns when it meets the error."""
@@ -99,7 +101,8 @@ class CellError(SchemaError):
     def __init__(self, columns: list[str], line: int, said: str) -> None:
         self.columns = columns
         self.line = line
-        shown = ", ".join(repr(name) for name in columns[:8]) + (" and others" if len(columns) > 8 else "")
+        more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
+        shown = ", ".join(repr(name) for name in columns[:_SHOWN]) + more
         place = f"column {shown}: the value" if len(columns) == 1 else f"columns {shown}: each value"
         super().__init__(f"line {line}, {place} {said}")
 

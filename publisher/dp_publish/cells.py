@@ -32,13 +32,13 @@ MISSING = tuple(dict.fromkeys(form for word in _MISSING for form in (word, word.
 class Fault(enum.Enum):
     """Why a cell cannot be read, and what to do; the words follow those that name the cell."""
 
-    DATE = "is a date or a time, which is not published: set drop = true for it in the policy"
+    DATE = "is a date or a time, which is not published: set drop = true in the policy"
     DECIMAL = "has a decimal comma, unlike other numbers: set decimal under [table] in the policy, or correct it"
     ENCODING = "is not in the file's encoding: set encoding under [table] in the policy"
     FRACTION = 'is a fraction in an integer column: give it kind = "continuous" in the policy, or round it first'
     LARGE = 'is beyond the largest integer: give it kind = "continuous" in the policy'
     POINT = "has a decimal point where the file has decimal commas: set decimal under [table] in the policy"
-    TEXT = "is no number: correct it, list it in missing_values under [table] in the policy, or set drop = true there"
+    TEXT = "is no number: set drop = true in the policy, list the word in missing_values under [table], or correct it"
     THOUSANDS = "has thousands separators: write numbers without them, or set decimal under [table] in the policy"
 
 

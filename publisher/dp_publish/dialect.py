@@ -101,6 +101,8 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
     with open_bytes(path) as file:
         start = file.read(_START)
     encoding = dialect.encoding or _encoding_of(start)
+    if codecs.lookup(encoding).name == "utf-8":
+        encoding = "utf-8-sig"  # reads both
     with open_lines(path, encoding, "replace") as lines:  # of the rows, which are read ahead, nothing is asked here
         line = next((line for line in lines if line.strip()), "")
     delimiter = dialect.delimiter or _delimiter_of(path, line)
@@ -150,7 +152,7 @@ def _encoding_of(start: bytes) -> str:
         first.decode("utf-8")
     except UnicodeDecodeError:
         return "cp1252"
-    return "utf-8-sig"
+    return "utf-8"
 
 
 def _delimiter_of(path: Path, line: str) -> str:

@@ -19,7 +19,7 @@ from dp_publish.table import Table
 
 __all__ = ["named_like_an_identifier", "point_out_names", "survey"]
 
-_IDENTIFIER = re.compile(r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)")
+_IDENTIFIER = re.compile(r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0|)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)")
 _LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
 _SAME = 0.99  # share of the values that are one and the same
 _CELLS = 2**20

@@ -81,7 +81,7 @@ def _table_section(layout: Layout | None, header: str | None) -> list[str]:
     if layout is None:
         return []
     said = {} if header is None else {"header": header}
-    found = {"delimiter": layout.delimiter, "encoding": layout.encoding, **said}
+    found = {"delimiter": layout.delimiter, "encoding": layout.encoding.removesuffix("-sig"), **said}
     return [
         "",
         "[table]   # how the text file is written",
@@ -133,7 +133,12 @@ def _wide_sections(types: dict[str, ColumnType]) -> list[str]:
     identifiers = [name for name in numeric if named_like_an_identifier(name)]
     families = _families([name for name in numeric if name not in identifiers], types)
     for pattern, members in families.items():
-        lines += ["", f"[columns.{_quoted(pattern)}]   # {len(members)} columns", "# bounds = [low, high]", 'unit = ""']
+        lines += [
+            "",
+            f"[columns.{_quoted(pattern)}]   # {len(members)} columns",
+            "# bounds = [low, high]",
+            '# unit = ""',
+        ]
     for name in identifiers:
         lines += ["", *_section(name, types[name])]
     inside = {name for members in families.values() for name in members} | set(identifiers)

@@ -121,7 +121,7 @@ class TextFile:
         options = pacsv.ReadOptions(
             block_size=self.block_size,
             use_threads=False,
-            encoding="utf8" if layout.encoding in ("utf-8", "utf-8-sig") else layout.encoding,
+            encoding="utf8" if layout.encoding == "utf-8-sig" else layout.encoding,
             column_names=None if layout.has_header else list(layout.names),
         )
         parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
@@ -173,7 +173,8 @@ class TextFile:
         words = [record[place] for record in self._sample for place in places if place < len(record)]
         words = [word for word in words if "," in word or "." in word]
         commas = [word for word in words if "," in word and plain_number(word, "continuous", ",")]
-        if not commas or any("." in word and plain_number(word, "continuous", ".") for word in words):
+        points = [word for word in words if "." in word and plain_number(word, "continuous", ".")]
+        if not commas or not all(map(is_thousands, points)):
             return "."
         if all(map(is_thousands, commas)):
             raise SchemaError(

@@ -459,7 +459,7 @@ def test_columns_worth_a_word_are_pointed_out_before_anything_is_spent(people: P
     frame = pd.read_parquet(people).assign(visit_id=range(400), serial=range(400), constant=3)
     frame.to_parquet(people)
     wide = POLICY + "".join(f"[columns.{name}]\nbounds = [0, 400]\n" for name in ("visit_id", "serial", "constant"))
-    Path("people.policy.toml").write_text(wide)
+    Path("people.policy.toml").write_text(wide.replace("mu = 20", 'mu = 20\nrelease = "covariance"'))
     ended = call("people.parquet")
     assert ended.code == 0
     for said in ("by name: 'visit_id'", "all different in the first 400 rows: 'serial'", "hardly varying"):

@@ -187,7 +187,9 @@ def test_whole_numbers_may_be_written_as_fractions(tmp_path: Path) -> None:
     assert column(tmp_path, ["3.0", "+4", "1e3", "-9223372036854775808"], "integer") == [3, 4, 1000, -(2**63)]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the file is written anew each time
+@settings(
+    max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # the file is written anew each time
 @given(words=st.lists(WORDS, min_size=1, max_size=3), kind=st.sampled_from(NUMERIC), decimal=st.sampled_from(".,"))
 def test_fast_and_slow_reading_agree(words: list[str], kind: str, decimal: str, tmp_path: Path) -> None:
     """A cell has the same value whatever else is in its column: next to numbers alone, and next to a word."""
@@ -212,6 +214,7 @@ def test_fast_and_slow_reading_agree(words: list[str], kind: str, decimal: str, 
         (["1.5", "1,234.5"], "continuous", "line 3, column 'v': the value has thousands separators"),
         (["1.5", "1 234"], "continuous", "thousands separators"),
         (["1,5", "1.234,5"], "continuous", "thousands separators"),
+        (["0,5", "1.234"], "continuous", "line 3, column 'v': the value has thousands separators"),
         (["1", "1.5"], "integer", "is a fraction in an integer column"),
         (["1", "99999999999999999999"], "integer", "beyond the largest integer"),
         (["1", "1932-04-30"], "continuous", "is a date or a time"),
@@ -275,6 +278,8 @@ def test_bytes_outside_the_encoding_matter_only_where_they_are_read(tmp_path: Pa
         read(tmp_path / "a.csv", {"t": "text"})
     assert read(tmp_path / "a.csv", {"t": "text"}, encoding="cp1252") == {"t": ["café", "x"]}
     (tmp_path / "b.csv").write_bytes("é,t\n1,2\n".encode())
+    (tmp_path / "c.csv").write_bytes("\ufeffé,t\n1,2\n".encode())
+    assert read(tmp_path / "c.csv", {"é": "integer"}, encoding="UTF8") == {"é": [1]}
     with pytest.raises(SchemaError, match="is not in ascii: set encoding"):
         open_table(tmp_path / "b.csv", Dialect(encoding="ascii"))
 
