@@ -3,8 +3,9 @@
 pyarrow reads numbers fast; a column in which it meets anything else is read as text and converted cell by cell by
 `read_cell`, by the same rule. Where that finds a fault, the csv module searches the file once more for its line.
 
-Of the rows only the decimal mark is found out: a comma, if numbers in the first rows have one and none has a point. A
-cell is read in one way at most whichever mark is chosen, so that the choice changes no value: it can only refuse.
+Of the rows only the decimal mark is found out: a comma, if numbers in the first rows have one, or semicolons separate
+the cells, and no point there is a decimal one. A cell is read in one way at most whichever mark is chosen, so that the
+choice changes no value: it can only refuse.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ class TextFile:
             return None  # a damaged file, of which pyarrow complains
 
     def _decimal(self, kinds: dict[str, str]) -> str:
-        """Return the decimal mark of the policy, or of the first rows.
+        """Return the decimal mark of the policy, or of the first rows; where semicolons separate, a comma if in doubt.
 
         Raises
         ------
@@ -174,14 +175,14 @@ class TextFile:
         words = [word for word in words if "," in word or "." in word]
         commas = [word for word in words if "," in word and plain_number(word, "continuous", ",")]
         points = [word for word in words if "." in word and plain_number(word, "continuous", ".")]
-        if not commas or not all(map(is_thousands, points)):
+        if not all(map(is_thousands, points)):
             return "."
-        if all(map(is_thousands, commas)):
+        if commas and all(map(is_thousands, commas)):
             raise SchemaError(
                 f'{self.path} has numbers such as 1,234: set decimal = "," under [table] in the policy if that is a '
                 "fraction, and write numbers without separators if it is a thousand"
             )
-        return ","
+        return "," if commas or self.layout.delimiter == ";" else "."
 
     def _loose(self, kinds: dict[str, str], decimal: str) -> set[str]:
         """Return the columns whose first rows hold words that pyarrow does not take for numbers."""

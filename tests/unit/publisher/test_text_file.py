@@ -238,6 +238,11 @@ def test_commas_that_may_separate_thousands_are_refused(tmp_path: Path) -> None:
     assert column(tmp_path, ["1,234"], decimal=",") == [1.234]
     with pytest.raises(CellError, match="thousands"):
         column(tmp_path, ["1,234"], decimal=".")
+    (tmp_path / "a.csv").write_text("v;w\n800;x\n1.234;y\n")
+    with pytest.raises(CellError, match="line 3, column 'v': the value has thousands separators"):
+        read(tmp_path / "a.csv", {"v": "continuous"})
+    assert read(tmp_path / "a.csv", {"v": "continuous"}, decimal=".") == {"v": [800, 1.234]}
+    assert column(tmp_path, ["800", "1.234"]) == [800, 1.234]
 
 
 def test_columns_of_text_are_named_together(tmp_path: Path) -> None:
