@@ -18,6 +18,7 @@ from dp_bundle.errors import (
     DrownedColumnError,
     EquivocationError,
     EstimationError,
+    HeaderError,
     KeyStoreError,
     MissingBudgetError,
     MissingValuesError,
@@ -48,8 +49,8 @@ def test_docstring_draws_the_tree_that_exists() -> None:
 
 
 def test_exit_codes_are_the_documented_ones() -> None:
-    """2 for usage, 3 for distrust, 4 for no answer, 5 for the budget, 1 for the rest."""
-    expected = {ParameterError: 2, BundleError: 3, EstimationError: 4, BudgetExceededError: 5}
+    """2 for usage and a header in doubt, 3 for distrust, 4 for no answer, 5 for the budget, 1 for the rest."""
+    expected = {ParameterError: 2, HeaderError: 2, BundleError: 3, EstimationError: 4, BudgetExceededError: 5}
     for kind in CLASSES.values():
         codes = [code for base, code in expected.items() if issubclass(kind, base)]
         assert kind.exit_code == (codes[0] if codes else 1)
