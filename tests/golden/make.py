@@ -1,7 +1,7 @@
 """Make the stored bundles of the current format version: `python tests/golden/make.py`, once per format version.
 
-A bundle of rows and one of second moments; what is stored already stays as it is. Each is signed with a key made for
-the purpose and thrown away; only its public half is kept, as a test key.
+A bundle of rows, one of second moments and one of sampled eigenvectors; what is stored already stays as it is. Each is
+signed with a key made for the purpose and thrown away; only its public half is kept, as a test key.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ FOLDER = Path(__file__).parent
 BOUNDS = {"alcohol": [10, 16], "hue": [0, 2], "proline": [0, 2000]}
 ROWS = {"unit": "row", "mu": 30.0}
 COVARIANCE = {"unit": "row", "mu": 2.0, "release": "covariance", "mechanism": "gaussian", "neighbours": "add-remove"}
+EIGENVECTORS = {"unit": "row", "epsilon": 4.0, "release": "covariance", "mechanism": "eigenvectors"}
+KINDS = {"": ROWS, "-covariance": COVARIANCE, "-eigenvectors-covariance": EIGENVECTORS}
 
 
 def main() -> None:
     """Write each bundle-NAME.tar that is not there, its public test key, and what a reader must find in it."""
-    for name, privacy in ((f"v{FORMAT_VERSION}", ROWS), (f"v{FORMAT_VERSION}-covariance", COVARIANCE)):
+    for kind, privacy in KINDS.items():
+        name = f"v{FORMAT_VERSION}{kind}"
         path = FOLDER / f"bundle-{name}.tar"
         if path.exists():
             continue
