@@ -20,12 +20,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh
 from scipy.special import gammainccinv, gammaincinv, ndtri
 
 from dp_bundle.columns import Column
 from dp_bundle.manifest import SecondMoments
 from dp_bundle.quoting import quote_name
+from dp_learn.linalg import is_positive_definite, smallest_eigenvalue
 from dp_learn.moments import Moments
 
 __all__ = ["find_contradictions", "find_moment_contradictions", "smallest_possible_eigenvalue"]
@@ -167,7 +167,10 @@ def _contradicting_noise(names: Sequence[str], covariance: Floats, variance: Flo
     if edge == 0.0:
         return []
     root = np.sqrt(variance)
-    smallest = float(eigh(covariance / np.outer(root, root), eigvals_only=True, subset_by_index=[0, 0])[0])
+    scaled = covariance / np.outer(root, root)
+    if is_positive_definite(scaled - edge * np.eye(len(root))):
+        return []
+    smallest = smallest_eigenvalue(scaled)
     if smallest < edge:
         return [
             f"some combination of columns varies less than the stated noise alone would: the smallest eigenvalue in "

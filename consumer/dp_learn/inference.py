@@ -15,18 +15,22 @@ Journal of Statistics 9, eq. 4. Fieller (1954), Some problems in interval estima
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
 from dp_bundle.errors import ParameterError
 from dp_learn.evidence import Evidence
 from dp_learn.forms import FormErrors
-from dp_learn.linalg import FloatArray
+from dp_learn.linalg import FloatArray, sandwich
 from dp_learn.uncertainty import form_errors
 
-__all__ = ["EdgeInference", "error_forms", "infer_edges"]
+__all__ = ["EdgeInference", "Pairs", "error_forms", "infer_edges"]
+
+Pairs = tuple[npt.NDArray[np.intp], ...]  # the positions of first columns, and of second ones
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,13 @@ class EdgeInference:
         size = np.abs(self.estimate)
         return np.divide(size, self.standard_error, out=np.zeros_like(size), where=self.standard_error > 0.0)
 
+    def p_values_at(self, pairs: Pairs) -> FloatArray:
+        """Return the p-values of some pairs, given by the positions of their columns."""
+        size, error = np.abs(self.estimate[pairs]), self.standard_error[pairs]
+        scores = np.divide(size, error, out=np.zeros_like(size), where=error > 0.0)
+        values: FloatArray = 2.0 * special.ndtr(-scores)
+        return values
+
     @property
     def p_values(self) -> FloatArray:
         """Two-sided, of no edge; normal in the limit of many rows. One on the diagonal, which is not tested."""
@@ -89,16 +100,35 @@ class EdgeInference:
         inequality in r. So zero is outside exactly when p < 1 - level, unless T_ii and T_jj are so uncertain that the
         r in question are all but a gap around zero; then, and where T_ii is not positive, the interval is [-1, 1].
         """
-        square = _quantile(level) ** 2
-        r = _normalized(self.estimate)
-        # (r - x)^2 <= square * (products + crossed x + squares x^2), sorted by powers of x
-        a = 1.0 - square * self.errors.squares
-        b = -2.0 * r - square * self.errors.crossed
-        c = r * r - square * self.errors.products
-        low, high = _solve_quadratic_inequality(a, b, c)
+        low, high = self._partial_intervals(level, np.s_[:, :])
         np.fill_diagonal(low, 1.0)
         np.fill_diagonal(high, 1.0)
         return low, high
+
+    def error_bars_at(self, pairs: Pairs, level: float = 0.95) -> dict[str, FloatArray]:
+        """Return `error_bars` of some pairs of different columns, given by their positions, without the others'."""
+        low, high = self._partial_intervals(level, pairs)
+        p_values = self.p_values_at(pairs)
+        ranked = np.sort(self.p_values_at(np.triu_indices(len(self.columns), 1)))
+        q_values = np.minimum(
+            np.minimum.accumulate((ranked * (len(ranked) / np.arange(1, len(ranked) + 1)))[::-1]), 1.0
+        )
+        return {
+            "standard_error": np.sqrt(self.errors.products[pairs]),
+            "ci_low": low,
+            "ci_high": high,
+            "p_value": p_values,
+            "q_value": q_values[::-1][np.searchsorted(ranked, p_values)],
+        }
+
+    def _partial_intervals(self, level: float, pairs: Any) -> tuple[FloatArray, FloatArray]:
+        square = _quantile(level) ** 2
+        r = _normalized(self.estimate)[pairs]
+        # (r - x)^2 <= square * (products + crossed x + squares x^2), sorted by powers of x
+        a = 1.0 - square * self.errors.squares[pairs]
+        b = -2.0 * r - square * self.errors.crossed[pairs]
+        c = r * r - square * self.errors.products[pairs]
+        return _solve_quadratic_inequality(a, b, c)
 
     def error_bars(self, level: float = 0.95) -> dict[str, FloatArray]:
         """Return standard_error, ci_low, ci_high, p_value and q_value of the partial correlations.
@@ -181,7 +211,7 @@ def _desparsify(evidence: Evidence, precision: FloatArray) -> FloatArray:
         raise ParameterError("precision.shape", f"{evidence.covariance.shape}, like the covariance", precision.shape)
     if not (np.diagonal(precision) > 0.0).all():
         raise ParameterError("precision", "a matrix with a positive diagonal", np.diagonal(precision).tolist())
-    t = 2.0 * precision - precision @ evidence.covariance @ precision
+    t = 2.0 * precision - sandwich(precision, evidence.covariance)
     return (t + t.T) / 2.0
 
 

@@ -10,21 +10,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import eigh, eigh_tridiagonal
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "Anderson",
     "FloatArray",
     "balancing_factor",
+    "dense",
     "eigendecomposition",
     "few_threads",
     "is_positive_definite",
     "logdet",
     "negative_part",
     "raise_to_semidefinite",
+    "sandwich",
+    "scale_columns",
+    "smallest_eigenpair",
     "smallest_eigenvalue",
     "sparse_if_worth_it",
 ]
@@ -32,6 +37,10 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 WORTH_THREADS = 2000  # columns: with fewer, threads wait for each other longer than they work
+WORTH_ITERATIONS = 600  # columns: with fewer, all eigenvalues take no time
+WORTH_CHOOSING = 150  # columns: from here on, some of the eigenvectors take less time than all
+LANCZOS_STEPS = 40
+RESIDUE = 1e-12  # relative, of rounding
 SPARSE = 0.02  # the share of entries below which sparse products beat the far faster dense ones
 WORTH_SPARSE = 200  # columns: dense products of fewer take no time
 
@@ -52,9 +61,31 @@ def _threads() -> ThreadpoolController:
 
 
 def sparse_if_worth_it(matrix: FloatArray) -> Any:
-    """Return a square matrix as a sparse one, if products are faster so, or the matrix itself."""
-    p = len(matrix)
-    return csr_array(matrix) if p >= WORTH_SPARSE and np.count_nonzero(matrix) < SPARSE * p * p else matrix
+    """Return a matrix as a sparse one, if products are faster so, or the matrix itself."""
+    worth = min(matrix.shape) >= WORTH_SPARSE and np.count_nonzero(matrix) < SPARSE * matrix.size
+    return csr_array(matrix) if worth else matrix
+
+
+def dense(matrix: Any) -> FloatArray:
+    """Return a matrix, sparse or not, as an array."""
+    array: FloatArray = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    return array
+
+
+def scale_columns(matrix: Any, columns: FloatArray) -> Any:
+    """Return a matrix, sparse or not, with every column multiplied by a number."""
+    if isinstance(matrix, np.ndarray):
+        return matrix * columns
+    scaled = matrix.copy()
+    scaled.data *= columns[scaled.indices]
+    return scaled
+
+
+def sandwich(b: FloatArray, s: FloatArray) -> FloatArray:
+    """Return ``B S B'`` of a symmetric S, by sparse products where B is sparse."""
+    rows = sparse_if_worth_it(b)
+    product: FloatArray = rows @ (rows @ s).T
+    return product
 
 
 def logdet(matrix: FloatArray) -> float:
@@ -80,14 +111,62 @@ def eigendecomposition(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def smallest_eigenvalue(matrix: FloatArray) -> float:
     """Return the smallest eigenvalue."""
+    if len(matrix) >= WORTH_ITERATIONS:
+        return smallest_eigenpair(matrix)[0]
     return float(eigh(matrix, eigvals_only=True, driver="evd", check_finite=False)[0])
+
+
+def smallest_eigenpair(matrix: FloatArray) -> tuple[float, FloatArray]:
+    """Return the smallest eigenvalue and its eigenvector.
+
+    Of a large matrix by Lanczos iterations on the inverse of ``matrix - shift``, whose Cholesky factor proves that the
+    shift is below all eigenvalues: the nearest one is the smallest.
+    """
+    p = len(matrix)
+    if p < WORTH_ITERATIONS:
+        d, q = eigh(matrix, subset_by_index=[0, 0], driver="evr", check_finite=False)
+        return float(d[0]), q[:, 0]
+    start = np.random.default_rng(0).normal(size=p)
+    near, error = _lanczos_estimate(matrix, start)
+    while True:
+        shifted = matrix.copy()
+        shifted[np.diag_indices(p)] -= near - error
+        factor, info = dpotrf(shifted.T, lower=0, clean=0, overwrite_a=1)
+        if info == 0:
+            break
+        error *= 4.0
+    inverse = LinearOperator((p, p), matvec=lambda x: dpotrs(factor, x)[0], dtype=np.float64)
+    d, q = eigsh(aslinearoperator(matrix), k=1, sigma=near - error, OPinv=inverse, v0=start, tol=1e-12)
+    return float(d[0]), q[:, 0]
+
+
+def _lanczos_estimate(matrix: FloatArray, start: FloatArray) -> tuple[float, float]:
+    """Return an estimate of the smallest eigenvalue from above, and how far below it that may be."""
+    v, before, beta = start / np.linalg.norm(start), np.zeros_like(start), 0.0
+    diagonal, beside = [], []
+    for _ in range(LANCZOS_STEPS):
+        w = matrix @ v - beta * before
+        alpha = float(w @ v)
+        w -= alpha * v
+        before, beta = v, float(np.linalg.norm(w))
+        diagonal.append(alpha)
+        beside.append(beta)
+        if beta <= RESIDUE * abs(alpha):
+            break
+        v = w / beta
+    d, q = eigh_tridiagonal(diagonal, beside[:-1])
+    return float(d[0]), 2.0 * abs(beside[-1] * q[-1, 0]) + RESIDUE * float(np.abs(d).max())
 
 
 def negative_part(matrix: FloatArray) -> FloatArray:
     """Return the positive semidefinite N for which ``matrix + N`` is the projection onto the semidefinite cone."""
-    d, q = eigendecomposition(matrix)
-    k = int(np.searchsorted(d, 0.0))
-    root: FloatArray = q[:, :k] * np.sqrt(-d[:k])
+    if len(matrix) < WORTH_CHOOSING:
+        d, q = eigendecomposition(matrix)
+        k = int(np.searchsorted(d, 0.0))
+        d, q = d[:k], q[:, :k]
+    else:
+        d, q = eigh(matrix, subset_by_value=[-np.inf, 0.0], driver="evr", check_finite=False)
+    root: FloatArray = q * np.sqrt(-np.minimum(d, 0.0))
     return root @ root.T
 
 

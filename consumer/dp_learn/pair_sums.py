@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dp_learn.evidence import Evidence, MomentSource, Source
-from dp_learn.linalg import FloatArray, sparse_if_worth_it
+from dp_learn.linalg import FloatArray, scale_columns, sparse_if_worth_it
 
 __all__ = ["sum_over_pairs"]
 
@@ -44,7 +44,7 @@ def sum_over_pairs(evidence: Evidence, precision: FloatArray) -> tuple[float, fl
 
 
 def _row_sum(source: Source, b: Any, c: Any) -> float:
-    n = _scaled(b, source.noise_variance) @ b.T
+    n = scale_columns(b, source.noise_variance) @ b.T
     d = n.diagonal()
     trace, squares = float(d.sum()), float(d @ d)
     gaussian = (len(d) - 2) * trace + _inner(c, n) + (trace * trace + _inner(n, n)) / 2.0 - squares
@@ -53,7 +53,7 @@ def _row_sum(source: Source, b: Any, c: Any) -> float:
 
 def _moment_sum(source: MomentSource, b: Any, c: Any) -> float:
     t, u = source.sum_variances
-    scaled = _scaled(b, source.half_widths)
+    scaled = scale_columns(b, source.half_widths)
     corner = -(scaled @ source.scaled_mean) / source.constant if source.constant else np.zeros(b.shape[0])
     inner = scaled @ scaled.T
     d = inner.diagonal() + corner * corner
@@ -75,15 +75,6 @@ def _squares_of_pairs(b: Any) -> FloatArray:
     sums = np.asarray(squares.sum(axis=0))
     pairs: FloatArray = (sums * sums - np.asarray((squares * squares).sum(axis=0))) / 2.0
     return pairs
-
-
-def _scaled(b: Any, columns: FloatArray) -> Any:
-    """Return the matrix with every column multiplied by a number."""
-    if isinstance(b, np.ndarray):
-        return b * columns
-    scaled = b.copy()
-    scaled.data *= columns[scaled.indices]
-    return scaled
 
 
 def _inner(x: Any, y: Any) -> float:

@@ -21,7 +21,7 @@ from dp_bundle.errors import NotConvergedError
 from dp_learn.evidence import Evidence
 from dp_learn.feasibility import smallest_solvable_alpha
 from dp_learn.graph_fit import fit_on_graph
-from dp_learn.linalg import FloatArray, is_positive_definite
+from dp_learn.linalg import FloatArray, is_positive_definite, sandwich
 from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
@@ -127,10 +127,10 @@ def _misfit(evidence: Evidence, precision: FloatArray) -> float:
     standard errors is put in its place: nothing where the graph is right, but for chance.
     """
     s = evidence.covariance
-    found = precision - precision @ s @ precision
+    found = precision - sandwich(precision, s)
     error = np.sqrt(form_variances(evidence, precision))
     systematic = np.where(np.abs(found) > math.sqrt(2.0 * math.log(len(s))) * error, found, 0.0)
-    left = np.abs(systematic @ s @ systematic)
+    left = np.abs(sandwich(systematic, s))
     upper = np.triu_indices(len(s), 1)
     return float(np.mean(left[upper] > 0.5 * error[upper]))
 

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 from dp_bundle.errors import ParameterError
 from dp_learn.checks import check_covariance, check_free_diagonal
 from dp_learn.choices import RepairMethod
-from dp_learn.linalg import FloatArray, eigendecomposition, smallest_eigenvalue
+from dp_learn.linalg import (
+    FloatArray,
+    eigendecomposition,
+    is_positive_definite,
+    smallest_eigenpair,
+    smallest_eigenvalue,
+)
 from dp_learn.max_norm import nearest_psd_max_norm
 
 __all__ = ["Repair", "RepairMethod", "repair_covariance"]
@@ -63,16 +69,19 @@ def repair_covariance(covariance: ArrayLike, method: str = "none", *, rtol: floa
     if method not in list(RepairMethod):
         raise ParameterError("repair", "one of " + ", ".join(RepairMethod), method)
     s = check_covariance(covariance)
-    d, q = eigendecomposition(s)
-    if d[0] >= 0.0 and method != RepairMethod.NONE:
+    if is_positive_definite(s):
         return Repair(s, RepairMethod.NONE, 0.0, 0.0)
-    bound = max(0.0, -float(d[0])) / float(np.abs(q[:, 0]).sum()) ** 2  # certificate: the outer product of q[:, 0]
+    lowest, direction = smallest_eigenpair(s)
+    if lowest >= 0.0 and method != RepairMethod.NONE:
+        return Repair(s, RepairMethod.NONE, 0.0, 0.0)
+    bound = max(0.0, -lowest) / float(np.abs(direction).sum()) ** 2  # certificate: the outer product of the direction
     if method == RepairMethod.NONE:
         return Repair(s, RepairMethod.NONE, 0.0, bound)
     if method == RepairMethod.MAXNORM:
         projection = nearest_psd_max_norm(s, rtol=rtol)
         return Repair(projection.matrix, RepairMethod.MAXNORM, projection.distance, projection.lower_bound)
     if method == RepairMethod.CLIP:
+        d, q = eigendecomposition(s)
         root: FloatArray = q * np.sqrt(np.maximum(d, 0.0))
         repaired = root @ root.T
     else:

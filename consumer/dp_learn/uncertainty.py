@@ -25,13 +25,15 @@ matrix estimator, Econometrica 48(4).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dgemm, dsyrk
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.evidence import Evidence, MomentSource, Source
 from dp_learn.forms import FormErrors, fourth_order, isserlis, one_entry, sum_errors
-from dp_learn.linalg import FloatArray
+from dp_learn.linalg import FloatArray, dense, sandwich, scale_columns, sparse_if_worth_it
 
 __all__ = [
     "clean_forms",
@@ -44,7 +46,7 @@ __all__ = [
 ]
 
 
-CHUNK = 2**14  # rows
+CHUNK_BYTES = 2**26  # of one matrix of rows
 
 
 def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
@@ -67,7 +69,8 @@ def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
 
 def form_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
     """Return the errors of the forms for Gaussian rows: the sampling part plus the mechanism's."""
-    return sampling_errors(evidence, b) + mechanism_errors(evidence, b)
+    c, b = clean_forms(evidence, b), sparse_if_worth_it(b)
+    return isserlis(c, c).times(evidence.sampling_factor) + _mechanism(evidence, c, b)
 
 
 def sampling_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
@@ -78,7 +81,10 @@ def sampling_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
 
 def mechanism_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
     """Return what the noise adds to the forms' variances, for independent rows of any distribution."""
-    c = clean_forms(evidence, b)
+    return _mechanism(evidence, clean_forms(evidence, b), sparse_if_worth_it(b))
+
+
+def _mechanism(evidence: Evidence, c: FloatArray, b: Any) -> FormErrors:
     parts = [
         _mechanism_of(source, c, b).times(weight * weight)
         for source, weight in zip(evidence.sources, evidence.weights, strict=True)
@@ -107,21 +113,23 @@ def row_errors(batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray) -
         There are fewer than two rows.
     """
     n_rows, q = 0, len(b)
-    second, squares, cubes = np.zeros((q, q)), np.zeros((q, q)), np.zeros((q, q))
+    second, squares, cubes = (np.zeros((q, q), order="F") for _ in range(3))
+    chunk = max(1, CHUNK_BYTES // (8 * b.shape[1]))  # the powers of a whole batch would take several times its memory
+    forms = sparse_if_worth_it(b)
     for batch in batches:
-        for start in range(0, len(batch), CHUNK):  # the powers of a whole batch would take several times its memory
-            y = (batch[start : start + CHUNK] - mean) @ b.T
+        for start in range(0, len(batch), chunk):
+            y = np.asfortranarray((forms @ (batch[start : start + chunk] - mean).T).T)
             y2 = y * y
-            second += y.T @ y
-            squares += y2.T @ y2
-            cubes += (y2 * y).T @ y
+            second = dsyrk(1.0, y, 1.0, second, trans=1, overwrite_c=1)
+            squares = dsyrk(1.0, y2, 1.0, squares, trans=1, overwrite_c=1)
+            cubes = dgemm(1.0, y2 * y, y, 1.0, cubes, trans_a=1, overwrite_c=1)
         n_rows += len(batch)
     if n_rows < 2:
         raise EstimationError("a standard error needs at least two rows")
-    p = second / n_rows
+    p = _from_upper(second) / n_rows
     d = np.diagonal(p)
     mean_square = (d[:, None] + d) / 2.0
-    raw = fourth_order(squares / n_rows, cubes / n_rows)
+    raw = fourth_order(_from_upper(squares) / n_rows, cubes / n_rows)
     centred = FormErrors(
         np.maximum(raw.products - p * p, 0.0),  # rounding, where y_i y_j is the same in all rows
         raw.crossed - 2.0 * p * mean_square,
@@ -142,12 +150,19 @@ def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormE
     squared = [weight * weight for weight in evidence.weights]
     if not evidence.same_rows:
         return sum_errors([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
-    c = clean_forms(evidence, b)
+    c, b = clean_forms(evidence, b), sparse_if_worth_it(b)
     left = [
         (error + _mechanism_of(source, c, b).times(-1.0)).times(factor / sum(squared))
         for error, source, factor in zip(errors, evidence.sources, squared, strict=True)
     ]
-    return _possible(sum_errors(left)) + mechanism_errors(evidence, b)
+    return _possible(sum_errors(left)) + _mechanism(evidence, c, b)
+
+
+def _from_upper(matrix: FloatArray) -> FloatArray:
+    """Return the symmetric matrix of which the upper triangle is given."""
+    upper = np.triu(matrix)
+    upper += np.triu(matrix, 1).T
+    return upper
 
 
 def _possible(errors: FormErrors) -> FormErrors:
@@ -157,24 +172,26 @@ def _possible(errors: FormErrors) -> FormErrors:
     return FormErrors(products, np.clip(errors.crossed, -most, most), squares)
 
 
-def _mechanism_of(source: Source | MomentSource, c: FloatArray, b: FloatArray) -> FormErrors:
+def _mechanism_of(source: Source | MomentSource, c: FloatArray, b: Any) -> FormErrors:
     """Return the mechanism's part in one source."""
     return _row_noise(source, c, b) if isinstance(source, Source) else _moment_noise(source, c, b)
 
 
-def _row_noise(source: Source, c: FloatArray, b: FloatArray) -> FormErrors:
+def _row_noise(source: Source, c: FloatArray, b: Any) -> FormErrors:
     """Return Isserlis' formula at C + N less that at C, and the kurtosis's share."""
-    n = (b * source.noise_variance) @ b.T
+    n = dense(scale_columns(b, source.noise_variance) @ b.T)
     gaussian = isserlis(c, n).times(2.0) + isserlis(n, n)
-    weighted = b * source.noise_fourth_cumulant
-    kurtosis = fourth_order((b * weighted) @ (b * b).T, (b * b * weighted) @ b.T)
+    if not source.noise_fourth_cumulant.any():
+        return gaussian.times(1.0 / (source.n_rows - 1))
+    weighted, square = scale_columns(b, source.noise_fourth_cumulant), b * b
+    kurtosis = fourth_order(dense((b * weighted) @ square.T), dense((square * weighted) @ b.T))
     return gaussian.times(1.0 / (source.n_rows - 1)) + kurtosis.times(1.0 / source.n_rows)
 
 
-def _moment_noise(source: MomentSource, c: FloatArray, b: FloatArray) -> FormErrors:
+def _moment_noise(source: MomentSource, c: FloatArray, b: Any) -> FormErrors:
     """Return the errors of b~_i' E b~_j / n, and of what the count's own error does where it is not exact."""
     t, u = source.sum_variances
-    scaled = b * source.half_widths
+    scaled = dense(scale_columns(b, source.half_widths))
     if source.constant:
         corner = -(scaled @ source.scaled_mean) / source.constant
         scaled = np.column_stack([scaled, corner])
@@ -195,9 +212,10 @@ def clean_forms(evidence: Evidence, b: FloatArray) -> FloatArray:
     S^ may be indefinite. With each pair a covariance, every variance of this module is a sum of products of
     covariances of pairs, and so is not negative.
     """
-    c = b @ evidence.covariance @ b.T
+    c = sandwich(b, evidence.covariance)
     d = np.maximum(np.diagonal(c), 0.0)
-    bound = np.sqrt(np.outer(d, d))
-    possible: FloatArray = np.clip(c, -bound, bound)
+    root = np.sqrt(d)
+    bound = np.outer(root, root)
+    possible: FloatArray = np.clip(c, -bound, bound, out=c)
     np.fill_diagonal(possible, d)
     return possible

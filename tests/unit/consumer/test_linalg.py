@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from dp_learn.linalg import Anderson
+from dp_learn.linalg import Anderson, negative_part, sandwich, smallest_eigenpair
 
 
 def contraction(p: int, slowest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -47,3 +48,28 @@ def test_a_point_with_a_larger_residual_is_refused() -> None:
     assert np.array_equal(anderson.next_point(zero, one), one)
     assert np.array_equal(anderson.next_point(5.0 * one, 9.0 * one), one)
     assert np.array_equal(anderson.next_point(one, 1.5 * one), 1.5 * one)
+
+
+@pytest.mark.parametrize("matrix", ["indefinite", "definite", "diagonal"])
+def test_smallest_eigenpair_of_a_large_matrix_is_lapacks(matrix: str) -> None:
+    """Lanczos iterations agree with a full decomposition to rounding, indefinite matrix or not."""
+    rows = np.random.default_rng(0).normal(size=(900, 620))
+    s = {"diagonal": np.diag(np.linspace(-1.0, 2.0, 620)), "definite": np.cov(rows.T)}.get(
+        matrix, np.cov(rows.T) - 0.1 * np.eye(620)
+    )
+    d, q = smallest_eigenpair(s)
+
+    assert d == pytest.approx(np.linalg.eigvalsh(s)[0], abs=1e-12)
+    np.testing.assert_allclose(s @ q, d * q, atol=1e-9)
+
+
+def test_negative_part_and_sparse_products_are_exact() -> None:
+    """Some of the eigenvectors give the same projection as all, and a sparse B the same product as a dense one."""
+    rng = np.random.default_rng(1)
+    s = rng.normal(size=(210, 210))
+    s = s + s.T
+    d, q = np.linalg.eigh(s)
+    b = np.where(rng.random(size=(210, 210)) < 0.01, 1.0, 0.0)
+
+    np.testing.assert_allclose(negative_part(s), (q * np.maximum(-d, 0.0)) @ q.T, atol=1e-10)
+    np.testing.assert_allclose(sandwich(b, s), b @ s @ b.T, atol=1e-11)
