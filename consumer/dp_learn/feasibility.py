@@ -17,7 +17,15 @@ from dp_learn.checks import check_covariance, check_free_diagonal, check_weights
 from dp_learn.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
 from dp_learn.max_norm import project_max_norm
 
-__all__ = ["Feasibility", "Verdict", "feasible_covariance", "judge_box", "smallest_solvable_alpha", "soft_threshold"]
+__all__ = [
+    "RTOL",
+    "Feasibility",
+    "Verdict",
+    "feasible_covariance",
+    "judge_box",
+    "smallest_solvable_alpha",
+    "soft_threshold",
+]
 
 RESOLUTION = 1e-11  # a box in which no smallest eigenvalue exceeds this, in units of the variances, is at the boundary
 MAX_ITER = 1000
@@ -105,7 +113,7 @@ def judge_box(s: FloatArray, penalty: FloatArray, *, max_iter: int = MAX_ITER) -
 
 
 def smallest_solvable_alpha(
-    covariance: ArrayLike, *, weights: ArrayLike | None = None, penalize_diagonal: bool = True
+    covariance: ArrayLike, *, weights: ArrayLike | None = None, penalize_diagonal: bool = True, rtol: float = RTOL
 ) -> float:
     r"""Return the smallest alpha at which the graphical lasso has a solution.
 
@@ -115,11 +123,13 @@ def smallest_solvable_alpha(
     ----------
     covariance, weights, penalize_diagonal
         As in `graphical_lasso`.
+    rtol : float
+        How close it is to be found, relatively.
 
     Returns
     -------
     float
-        At this alpha a solution exists, and 1.5e-4 below it (relatively) provably none; 0 for a positive definite
+        At this alpha a solution exists, and provably none below it by `rtol` and 5e-5 of it; 0 for a positive definite
         covariance, and wherever any alpha will do; inf when none helps, because the free entries alone are indefinite.
 
     Raises
@@ -145,7 +155,7 @@ def smallest_solvable_alpha(
     if not costly.any():
         return 0.0
     free, finite = np.where(np.isinf(w), np.inf, 0.0), np.where(np.isinf(w), 0.0, w)
-    projection = project_max_norm(s, free, finite, inside, rtol=RTOL, max_iter=MAX_ITER)
+    projection = project_max_norm(s, free, finite, inside, rtol=rtol, max_iter=MAX_ITER)
     alpha = projection.distance * (1.0 + MARGIN)
     if alpha <= TINIEST * needed:  # semidefinite, so that any alpha will do
         return 0.0

@@ -11,13 +11,13 @@ covariance estimation based on Gaussian graphical models, JMLR 12, section 2.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dp_learn.feasibility import smallest_solvable_alpha
-from dp_learn.linalg import FloatArray
+from dp_learn.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
 from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
@@ -26,6 +26,9 @@ __all__ = ["GraphFit", "fit_on_graph", "solve_on_graph"]
 
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
 _LEAST_SHARE = 0.01
+_SHARE_RTOL = 1e-2  # a fifth of the margin
+_DESCENTS, _MOST, _LITTLE = 30, 0.9, 0.02  # steps; shares of an eigenvalue taken at once, and not worth another step
+_ROUGH, _ROUGH_ITER = 1e-3, 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +71,18 @@ def fit_on_graph(
     solver, tol, max_iter, start
         As in `graphical_lasso`.
     """
-    share = 0.0
+    share, known = 0.0, start if is_positive_definite(matrix) else _descend(matrix, edges, solver, start)
     while share < 1.0:
-        solution = solve_on_graph(
-            matrix, edges, share * penalty, solver=solver, tol=tol, max_iter=max_iter, start=start
-        )
+        solution = None
+        if share > 0.0 or known is not None or is_positive_definite(matrix):
+            solution = solve_on_graph(
+                matrix, edges, share * penalty, solver=solver, tol=tol, max_iter=max_iter, start=known or start
+            )
         if solution is not None and solution.converged:
             return GraphFit(solution.precision, share)
         smallest = 0.0
         if solution is None:
-            smallest = smallest_solvable_alpha(matrix, weights=_restrict(penalty, edges))
+            smallest = smallest_solvable_alpha(matrix, weights=_restrict(penalty, edges), rtol=_SHARE_RTOL)
         share = max(_MARGIN * smallest, 2.0 * share, _LEAST_SHARE)
     return None
 
@@ -95,6 +100,33 @@ def solve_on_graph(
     """Return the fit on a graph, its entries penalised or not; None if there is none."""
     problem = make_problem(matrix, 1.0, weights=_restrict(penalty, edges))
     return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
+
+
+def _descend(matrix: FloatArray, edges: npt.NDArray[np.bool_], solver: str, start: Solution | None) -> Solution | None:
+    """Return a start for the fit to an indefinite matrix, which agrees with it on the graph; None if none was found.
+
+    With its variances raised enough the matrix has a fit, whose own covariance is further from singular than the matrix
+    itself was: lowering the variances by most of its smallest eigenvalue gives the start of the next fit. This ends at
+    variances that are raised no more, or where nothing is gained because the matrix has no fit.
+    """
+    variances = np.diagonal(matrix)
+    unit = np.outer(np.sqrt(variances), np.sqrt(variances))
+    raised = -2.0 * smallest_eigenvalue(matrix / unit)
+    found = start
+    for _ in range(_DESCENTS):
+        higher = matrix + np.diag(raised * variances)
+        found = solve_on_graph(higher, edges, solver=solver, tol=_ROUGH, max_iter=_ROUGH_ITER, start=found)
+        if found is None or not found.converged:
+            return None
+        gained = _MOST * smallest_eigenvalue(found.covariance / unit)
+        step = min(gained, raised)
+        found = replace(found, covariance=found.covariance - np.diag(step * variances))
+        if gained >= raised:
+            return found
+        if gained < _LITTLE * raised:
+            return None
+        raised -= gained
+    return None
 
 
 def _restrict(penalty: FloatArray | float, edges: npt.NDArray[np.bool_]) -> FloatArray:

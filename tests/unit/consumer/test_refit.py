@@ -10,6 +10,7 @@ import pytest
 from dp_bundle.errors import NotConvergedError
 from dp_learn import refit
 from dp_learn.evidence import Evidence, Source, combine_sources
+from dp_learn.graph_fit import fit_on_graph
 from dp_learn.refit import fit_for_inference, inference_penalty
 from dp_learn.solvers import graphical_lasso, solve
 
@@ -85,3 +86,19 @@ def test_solver_that_does_not_converge_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(refit, "solve", partial(solve, max_iter=1))
     with pytest.raises(NotConvergedError, match="auto solver"):
         fit_for_inference(make_evidence(covariance, 300))
+
+
+def test_fit_to_an_indefinite_matrix_is_found_where_there_is_one() -> None:
+    """A chain's fit exists wherever neighbours' correlations are below one, however indefinite the other entries."""
+    rng = np.random.default_rng(0)
+    p = 30
+    noise = rng.uniform(-0.6, 0.6, (p, p))
+    matrix = np.tril(noise, -1) + np.tril(noise, -1).T + np.eye(p)
+    edges = np.abs(np.subtract.outer(np.arange(p), np.arange(p))) <= 1
+    for each in (matrix, matrix * np.outer(np.arange(1, p + 1), np.arange(1, p + 1))):
+        fitted = fit_on_graph(each, edges, np.ones((p, p)))
+
+        assert np.linalg.eigvalsh(each)[0] < -1.0
+        assert fitted is not None
+        assert fitted.share == 0.0
+        np.testing.assert_allclose(np.linalg.inv(fitted.precision)[edges], each[edges], rtol=1e-4, atol=1e-4)
