@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import networkx as nx
@@ -12,6 +13,7 @@ import pandas as pd
 
 from dp_learn.inference import EdgeInference
 from dp_learn.linalg import FloatArray
+from dp_learn.wide_files import write_graphml, write_square
 
 __all__ = ["GraphEstimate", "partial_correlations", "to_networkx", "write_estimate"]
 
@@ -68,7 +70,7 @@ class GraphEstimate:
         }
         if self.inference is not None:
             table |= {"desparsified": self.inference.partial_correlation[rows, columns]}
-            table |= {"p_value": self.inference.p_values[rows, columns]}
+            table |= {"p_value": self.inference.p_values_at((rows, columns))}
         return pd.DataFrame(table).iloc[np.argsort(-scores, kind="stable")].reset_index(drop=True)
 
     def edges(self) -> pd.DataFrame:
@@ -82,10 +84,15 @@ class GraphEstimate:
             graph, and its standard_error, ci_low, ci_high (95 %), p_value and q_value. Surest first: by the tests at a
             rate, else by the evidence, else by strength.
         """
+        return self._edges.copy()
+
+    @cached_property
+    def _edges(self) -> pd.DataFrame:
         tests = self.inference if self.fdr is not None else None
         chosen = self.precision != 0.0 if tests is None else tests.q_values <= (self.fdr or 0.0)
         pairs = np.nonzero(np.triu(chosen, 1))
-        partial = partial_correlations(self.precision)[pairs]
+        root = np.sqrt(np.diagonal(self.precision))
+        partial = 0.0 - self.precision[pairs] / (root[pairs[0]] * root[pairs[1]])
         table = {
             "source": [self.columns[index] for index in pairs[0]],
             "target": [self.columns[index] for index in pairs[1]],
@@ -97,7 +104,7 @@ class GraphEstimate:
             order = table["evidence"] = self.evidence[pairs]
         if self.inference is not None:
             table |= {"desparsified": self.inference.partial_correlation[pairs]}
-            table |= {name: values[pairs] for name, values in self.inference.error_bars().items()}
+            table |= self.inference.error_bars_at(pairs)
         if tests is not None:
             order = tests.scores[pairs]
         return pd.DataFrame(table).iloc[np.argsort(-order, kind="stable")].reset_index(drop=True)
@@ -133,6 +140,6 @@ def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
     estimate.edges().to_csv(folder / "edges.csv", index=False)
     if (ranking := estimate.ranking()) is not None:
         ranking.to_csv(folder / "ranking.csv", index=False)
-    pd.DataFrame(estimate.precision, names, names).to_csv(folder / "precision.csv")
-    pd.DataFrame(estimate.covariance, names, names).to_csv(folder / "covariance.csv")
-    nx.write_graphml(to_networkx(estimate), folder / "graph.graphml")
+    write_square(estimate.precision, names, folder / "precision.csv")
+    write_square(estimate.covariance, names, folder / "covariance.csv")
+    write_graphml(to_networkx(estimate), folder / "graph.graphml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -21,6 +24,7 @@ __all__ = ["draw_graph"]
 
 _POSITIVE, _NEGATIVE = "#1f6fb4", "#c4452d"
 _MAX_DRAWN_EDGES = 400
+_MAX_LABELS = 500  # around the largest picture
 _INCH_PER_LETTER = 0.065
 _LONGEST_NAME = 36
 _FULL_WIDTH = 0.2  # a partial correlation of this size is drawn at full width, if there is no stronger one
@@ -38,6 +42,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
     graph = to_networkx(estimate)
     names = [*graph.nodes, *drowned]
     labels, families, numbered = drawable_labels(names, _LONGEST_NAME)
+    labels, unnamed = _keep_strongest(labels, graph)
     longest = max(len(label) for label in labels)
     side = float(np.clip(4 + 0.12 * len(names) + 0.1 * longest, 7, 24))
     figure = Figure(figsize=(side, side), layout="constrained")
@@ -57,7 +62,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
     said, title_families = drawable_title(title)
     axes.set_title(said, loc="left", fontfamily=title_families)
     numbers = "\nnames that no font here can write are numbered as in the files" if numbered else ""
-    axes.set_xlabel(caption + numbers)
+    axes.set_xlabel(caption + unnamed + numbers)
     axes.legend(handles=_legend(kinds), loc="lower right", frameon=False)
     reach = 1.12 / (1 - 2 * _INCH_PER_LETTER * longest / side)  # room for the names
     axes.set(xticks=[], yticks=[], aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
@@ -66,16 +71,31 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
     figure.savefig(path, dpi=130)
 
 
+def _keep_strongest(labels: list[str], graph: nx.Graph) -> tuple[list[str], str]:
+    """Return the labels with only those left that there is room for, and what the caption says of it."""
+    if len(labels) <= _MAX_LABELS:
+        return labels, ""
+    ends = dict.fromkeys(node for source, target, _ in _ranked(graph)[:_MAX_DRAWN_EDGES] for node in (source, target))
+    kept = set(list(ends)[:_MAX_LABELS])
+    shown = [label if node in kept else "" for node, label in zip_longest(graph, labels)]
+    return shown, f"\nthe {len(kept)} columns at the ends of the strongest edges are named"
+
+
+def _ranked(graph: nx.Graph) -> list[tuple[str, str, dict[str, float]]]:
+    """Return the edges, strongest first."""
+    return sorted(graph.edges(data=True), key=lambda edge: -edge[2]["weight"])
+
+
 def _draw_edges(axes: Axes, graph: nx.Graph, places: dict[str, FloatArray]) -> str:
     """Draw the strongest edges, the weakest of them first, and return what the caption says of them."""
-    ranked = sorted(graph.edges(data=True), key=lambda edge: -edge[2]["weight"])
+    ranked = _ranked(graph)
     drawn = ranked[:_MAX_DRAWN_EDGES]
     strongest = max((edge[2]["weight"] for edge in ranked), default=1.0)
-    for source, target, data in reversed(drawn):
-        relative = data["weight"] / max(strongest, _FULL_WIDTH)
-        colour = _POSITIVE if data["sign"] > 0 else _NEGATIVE
-        ends = np.array([places[source], places[target]])
-        axes.plot(*ends.T, color=colour, lw=0.4 + 4 * relative, alpha=0.25 + 0.7 * relative, zorder=1)
+    relative = np.array([data["weight"] for _, _, data in drawn[::-1]]) / max(strongest, _FULL_WIDTH)
+    signs = [_POSITIVE if data["sign"] > 0 else _NEGATIVE for _, _, data in drawn[::-1]]
+    colours = [to_rgba(sign, alpha) for sign, alpha in zip(signs, 0.25 + 0.7 * relative, strict=True)]
+    ends = [(places[source], places[target]) for source, target, _ in drawn[::-1]]
+    axes.add_collection(LineCollection(ends, colors=colours, linewidths=0.4 + 4 * relative, zorder=1))
 
     shown = "" if len(drawn) == len(ranked) else f" (the strongest {len(drawn)} drawn)"
     widest = f"; the widest line is a partial correlation of {strongest:.2f} in size" if ranked else ""
@@ -86,9 +106,12 @@ def _draw_node(axes: Axes, label: str, place: FloatArray, kind: dict[str, Any], 
     angle = float(np.degrees(np.arctan2(place[1], place[0])))
     turned = angle + 180 if abs(angle) > 90 else angle
     axes.plot(*place, **kind, zorder=2)
-    axes.annotate(
+    if not label:
+        return
+    axes.text(
+        1.06 * float(place[0]),
+        1.06 * float(place[1]),
         label,
-        tuple(1.06 * place),
         rotation=turned,
         rotation_mode="anchor",
         ha="right" if abs(angle) > 90 else "left",
@@ -96,8 +119,8 @@ def _draw_node(axes: Axes, label: str, place: FloatArray, kind: dict[str, Any], 
         color="#222222" if kind is _LINKED else kind["mec"],
         fontsize=8,
         fontfamily=families,
-        annotation_clip=False,
-    )
+        clip_on=False,
+    ).set_in_layout(False)  # there is room for it
 
 
 def _legend(kinds: Sequence[dict[str, Any]]) -> list[Line2D]:
