@@ -1,11 +1,13 @@
 """The graphical lasso against every solver that can be installed, to one certified gap on one thread each.
 
-Problems: chains (precision matrix 1 / 0.45) and random graphs with 1 % edges, p = 50 to 1000, 4p rows, the penalty
-chosen for about 3.5 non-zeros a row, the diagonal not penalised (what all solvers can do). Every solver is given the
-loosest tolerance, in steps of half a decade (a decade where a run takes seconds), at which
-`dp_learn.problem.duality_gap` proves its answer within 1e-6 p, for the dual matrix its own covariance or the inverse of
-its precision matrix, whichever is better, clipped into the box. Figures are medians over runs in turn; R's are measured
-inside R.
+Problems: chains (precision matrix 1 / 0.45), random graphs with 1 % edges (at small p many small components), one
+market factor with ten sectors, and blocks of 10 equally correlated columns, p = 50 to 1000, 4p rows, the penalty chosen
+for about 3.5 non-zeros a row; dense precision matrices with condition 1e3 to 1e6 at p = 100 and 300, with 5 to 40 % of
+the edges kept; the diagonal not penalised (what all solvers can do). Every solver is given the loosest tolerance, in
+steps of half a decade (a decade where a run takes seconds), at which `dp_learn.problem.duality_gap` proves its answer
+within 1e-6 p, for the dual matrix its own covariance or the inverse of its precision matrix, whichever is better,
+clipped into the box. Figures are CPU-seconds, which a busy machine hardly changes, medians over runs in turn; R's are
+measured inside R.
 
     python benchmarks/solvers.py [--quick] [--glassofast LIBRARY]
     python benchmarks/solvers.py --large            p = 5000, 20,000 rows: memory, and time in Cholesky inverses
@@ -55,7 +57,7 @@ GAP = 1e-6  # per column
 MEMORY = 2048  # megabytes
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 OURS = "cd"
-SHARE = 0.67  # of the best other solver's time
+SHARE, SMALL_SHARE, SMALL = 0.67, 1.0, 50  # of the best other solver's time; up to p = 50 the second
 AHEAD = {("chain", 500): 26, ("random", 500): 33, ("chain", 1000): 41, ("random", 1000): 41}  # of scikit-learn
 LOOSEST = {"scikit-learn": 1.1e-4, "R huge": 0.0}  # its default, with more it cycles; and huge has none
 TOLERANCES = [10.0 ** (-k / 2) for k in range(2, 25)]
@@ -75,9 +77,9 @@ run <- if (a[1] == "glasso") {
 }
 n <- 1
 repeat {
-  start <- proc.time()[["elapsed"]]
+  start <- sum(proc.time()[1:2])
   for (i in 1:n) answer <- run()
-  spent <- proc.time()[["elapsed"]] - start
+  spent <- sum(proc.time()[1:2]) - start
   if (spent > 0.1) break
   n <- 4 * n
 }
@@ -112,6 +114,16 @@ def sample_covariance(kind: str, p: int, n_rows: int, seed: int = 0) -> Floats:
     rng = np.random.default_rng(seed)
     if kind == "chain":
         theta = np.eye(p) + 0.45 * (np.eye(p, k=1) + np.eye(p, k=-1))
+    elif kind == "factor":
+        sectors = np.arange(p)[:, None] % 10 == np.arange(10)
+        loadings = np.column_stack([rng.uniform(0.3, 1.5, p), 0.6 * sectors])
+        theta = np.linalg.inv(loadings @ loadings.T + np.diag(rng.uniform(0.5, 1.5, p)))
+    elif kind == "block":
+        block = np.arange(p) // 10
+        theta = np.linalg.inv(0.5 * np.eye(p) + 0.5 * (block[:, None] == block))
+    elif kind.startswith("dense"):
+        basis = np.linalg.qr(rng.normal(size=(p, p)))[0]
+        theta = (basis * np.geomspace(1.0, 10.0 ** int(kind[5]), p)) @ basis.T
     else:
         edges = np.triu((rng.random((p, p)) < 0.01) * rng.uniform(-0.8, 0.8, (p, p)), 1)
         theta = edges + edges.T
@@ -131,7 +143,7 @@ def choose_alpha(s: Floats, wanted: float = 3.5) -> float:
         alpha = (low + high) / 2
         solution = graphical_lasso(s, alpha, penalize_diagonal=False, tol=1e-4)
         found = np.count_nonzero(solution.precision) / len(s)
-        if abs(found - wanted) < 0.2:
+        if abs(found - wanted) < 0.05 * wanted:
             break
         low, high = (alpha, high) if found > wanted else (low, alpha)
     return alpha
@@ -141,15 +153,15 @@ def choose_alpha(s: Floats, wanted: float = 3.5) -> float:
 
 
 def timed(solve: Callable[[], Any]) -> tuple[Any, float]:
-    """Return a function's value and its seconds: the mean over as many calls as take a tenth of a second."""
+    """Return a function's value and its CPU-seconds: the mean over as many calls as take a tenth of a second."""
     n_calls = 1
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         while True:
-            started = time.perf_counter()
+            started = time.process_time()
             for _ in range(n_calls):
                 value = solve()
-            spent = time.perf_counter() - started
+            spent = time.process_time() - started
             if spent > 0.1:
                 return value, spent / n_calls
             n_calls *= 4
@@ -285,6 +297,8 @@ def find_solvers(glassofast: str | None) -> tuple[dict[str, Runner], list[str]]:
             missing.append(name)
     if glassofast:
         found["glassoFast"] = glassofast_runner(glassofast)
+    else:
+        missing.append("glassoFast")
     return found, missing
 
 
@@ -336,7 +350,8 @@ def find_tolerance(problem: Problem, runner: Runner, loosest: float) -> Result:
 def compare(kind: str, p: int, solvers: dict[str, Runner], repetitions: int) -> Iterator[str]:
     """Measure all solvers on one problem; yield the lines of its table."""
     s = sample_covariance(kind, p, 4 * p)
-    problem = make_problem(s, choose_alpha(s), penalize_diagonal=False)
+    kept = float(kind.partition("-")[2] or 0.0) / 100  # of all pairs, in a dense problem
+    problem = make_problem(s, choose_alpha(s, 1 + kept * p if kept else 3.5), penalize_diagonal=False)
     s = problem.covariance
     results = {}
     for name, runner in solvers.items():
@@ -369,8 +384,8 @@ def judge(kind: str, p: int, results: dict[str, Result], medians: dict[str, floa
         yield "  FAILED: no certified answer to compare"
         return
     rival = min(others, key=others.__getitem__)
-    share = ours / others[rival]
-    yield f"  {'ok' if share <= SHARE else 'FAILED'}: {share:.3f} of {rival}'s time, at most {SHARE} wanted"
+    share, most = ours / others[rival], SMALL_SHARE if p <= SMALL else SHARE
+    yield f"  {'ok' if share <= most else 'FAILED'}: {share:.3f} of {rival}'s time, at most {most} wanted"
     if "scikit-learn" in others:
         factor, wanted = others["scikit-learn"] / ours, AHEAD.get((kind, p))
         if wanted is None:
@@ -429,14 +444,21 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="p = 50 and 200, three repetitions")
     parser.add_argument("--large", action="store_true", help="p = 5000 instead: time and memory of ours")
     parser.add_argument("--solve-large", metavar="FILE", help=argparse.SUPPRESS)
-    parser.add_argument("--only", help="one problem, as chain:500")
+    parser.add_argument("--only", help="one problem, as chain:500 or dense6-40:100 (condition 1e6, 40 %% of edges)")
     parser.add_argument("--solvers", help="only these, separated by commas, as cd,scikit-learn")
-    parser.add_argument("--glassofast", metavar="LIBRARY", help="glassoFast as a shared library")
+    parser.add_argument(
+        "--glassofast",
+        metavar="LIBRARY",
+        default=os.environ.get("GLASSOFAST"),
+        help="glassoFast as a shared library; $GLASSOFAST by default",
+    )
     options = parser.parse_args()
     if any(os.environ.get(variable) != "1" for variable in THREADS):  # numpy reads them when it is imported
         command = [sys.executable, *sys.argv]
         sys.exit(subprocess.run(command, env=os.environ | dict.fromkeys(THREADS, "1"), check=False).returncode)
-    kinds: list[tuple[str, int]] = [(kind, p) for p in (50, 200, 500, 1000) for kind in ("chain", "random")]
+    names = ("chain", "random", "factor", "block")
+    kinds: list[tuple[str, int]] = [(kind, p) for p in (50, 100, 200, 500, 1000) for kind in names]
+    kinds += [(f"dense{power}-{kept}", p) for p in (100, 300) for power in (3, 6) for kept in (5, 40)]
     if options.only:
         kind, p = options.only.split(":")
         kinds = [(kind, int(p))]

@@ -17,10 +17,11 @@ from dp_learn.feasibility import feasible_covariance, smallest_solvable_alpha
 from dp_learn.linalg import FloatArray, is_positive_definite
 from dp_learn.problem import Problem, make_problem
 from dp_learn.solution import Solution, Status
-from dp_learn.solvers._block_kernels import label_components, shrink_into_box
+from dp_learn.solvers import auto
+from dp_learn.solvers._block_kernels import shrink_into_box
+from dp_learn.solvers._component_kernels import solve_components
 from dp_learn.solvers._sparse_kernels import is_dominant, off_diagonal_rows
 from dp_learn.solvers.admm import solve_admm
-from dp_learn.solvers.auto import solve_auto
 from dp_learn.solvers.block_descent import solve_block_descent
 from dp_learn.solvers.newton import solve_newton
 from dp_learn.solvers.sparse_certificate import is_sparse, sparse_logdet
@@ -113,7 +114,10 @@ def solve(
     variance = problem.covariance.diagonal() + problem.penalty.diagonal()
     if (variance <= 0.0).any():
         return None
-    singles, components = _components(problem)
+    precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
+    n_components, components, objective, duality_gap, n_iter = _solve_simple(
+        problem, run, tol, max_iter, start, precision, w
+    )
 
     def solve_component(index: NDArray[np.intp]) -> Piece | None:
         form = standardize(problem, index)
@@ -123,11 +127,7 @@ def solve(
     pieces = _map(solve_component, components)
     if pieces and pieces[0] is not None and components[0].size == problem.n_features:
         precision, w = pieces[0][1].theta, pieces[0][1].w  # restored in place
-    else:
-        precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
-        precision[singles, singles], w[singles, singles] = 1.0 / variance[singles], variance[singles]
-    objective = float(np.log(variance[singles]).sum()) + singles.size
-    duality_gap, n_iter, status, used = 0.0, 0, Status.OPTIMAL, set[str]()
+    status, used = Status.OPTIMAL, {auto.ORDER[0][0]} if solver == AUTO and n_iter else set[str]()
     for index, piece in zip(components, pieces, strict=True):
         if piece is None:
             return None
@@ -141,9 +141,7 @@ def solve(
     if status is not Status.OPTIMAL and duality_gap <= tol * problem.n_features:
         status = Status.OPTIMAL
     name = ", ".join(each for each in SOLVERS if each in used) or solver
-    return Solution(
-        precision, w, objective, duality_gap, n_iter, status, problem.alpha, name, singles.size + len(components)
-    )
+    return Solution(precision, w, objective, duality_gap, n_iter, status, problem.alpha, name, n_components)
 
 
 def _map(
@@ -169,16 +167,30 @@ def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, star
     p = problem.n_features
     if start is not None and start.precision.shape != (p, p):
         raise ParameterError("start", f"a solution with {p} columns", start.precision.shape)
-    return solve_auto if solver == AUTO else SOLVERS[solver]
+    return auto.solve_auto if solver == AUTO else SOLVERS[solver]
 
 
-def _components(problem: Problem) -> tuple[NDArray[np.intp], list[NDArray[np.intp]]]:
-    """Return the columns that stand alone, and the columns of each larger component."""
-    labels = label_components(problem.covariance, problem.penalty)
-    order = np.argsort(labels, kind="stable")
-    sizes = np.bincount(labels)
-    blocks = np.split(order, np.cumsum(sizes)[:-1])
-    return order[sizes[labels[order]] == 1], [block for block in blocks if block.size > 1]
+def _solve_simple(
+    problem: Problem,
+    run: Solver,
+    tol: float,
+    max_iter: int,
+    start: Solution | None,
+    precision: FloatArray,
+    w: FloatArray,
+) -> tuple[int, list[NDArray[np.intp]], float, float, int]:
+    """Solve single columns and, by block descent, small components; return the number of all, and those left.
+
+    Then come the objective and the gap of what was solved, and the most sweeps.
+    """
+    descends = solve_block_descent is (auto.ORDER[0][1] if run is auto.solve_auto else run)
+    warm = (start.precision, start.covariance) if start is not None else (precision, w)
+    largest = WORTH_A_THREAD - 1 if descends else 1
+    labels, left, *solved = solve_components(
+        problem.covariance, problem.penalty, start is not None, *warm, tol, largest, max_iter, precision, w
+    )
+    components = [np.flatnonzero(labels == label) for label in np.flatnonzero(left)] if left.any() else []
+    return left.size, components, *solved
 
 
 def _starting_point(form: StandardForm, index: NDArray[np.intp], start: Solution | None) -> Start | None:

@@ -69,7 +69,7 @@ def _fill_row(row: Array, own: int, index: Array, value: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def is_dominant(edges: SparseRows) -> bool:
+def is_dominant(edges: SparseRows, max_scalings: int = MAX_SCALINGS) -> bool:
     """Return whether a scale was found in which every diagonal entry, one, exceeds the sum of the others in its row.
 
     That proves the matrix positive definite (Gershgorin). The scale approaches the eigenvector of the largest
@@ -77,7 +77,7 @@ def is_dominant(edges: SparseRows) -> bool:
     """
     p = edges.length.size
     scale, total = np.ones(p), np.empty(p)
-    for _ in range(MAX_SCALINGS):
+    for _ in range(max_scalings):
         dominant = True
         largest = 0.0
         for i in range(p):

@@ -15,6 +15,7 @@ import numpy as np
 from dp_learn.linalg import FloatArray, is_positive_definite
 from dp_learn.problem import certify
 from dp_learn.solution import Status
+from dp_learn.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK, LOOSEST, TIGHTEST, next_tolerance
 from dp_learn.solvers._kernels import sweep_columns
 from dp_learn.solvers._sparse_kernels import SparseRows, fill_precision, off_diagonal_rows
 from dp_learn.solvers.sparse_certificate import certify_sparse, is_sparse
@@ -22,9 +23,6 @@ from dp_learn.solvers.standard_form import Answer, StandardForm, Start
 
 __all__ = ["solve_block_descent"]
 
-LOOSEST, TIGHTEST = 1e-2, 1e-14  # tolerance of the lasso of one column
-FIRST_CHECK = 10.0  # gaps: a sweep that gains less is followed by a certificate, as the gap is far below its gain
-CHECK_EVERY = 10  # sweeps between two certificates at the latest
 MAX_FAILURES = 6  # losses of positive definiteness, each answered by tighter lassos
 MAX_IDLE = 20  # certificates without progress at the tightest lassos
 
@@ -47,7 +45,7 @@ def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_ite
             w = safe.copy()
         coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol)
         if definite:
-            tol = max(TIGHTEST, min(loosest, 0.03 * math.sqrt(increase / s.shape[0]) * float(variance.min())))
+            tol = next_tolerance(increase, variance, loosest)
             if increase > target and n_iter < next_check and n_iter < max_iter:
                 continue
             theta, value, reached = _certified(form, coefficients, variance, w)

@@ -13,6 +13,7 @@ from dp_learn.linalg import logdet
 from dp_learn.problem import duality_gap, make_problem
 from dp_learn.solution import Solution, Status
 from dp_learn.solvers import auto, graphical_lasso
+from dp_learn.solvers._elimination_kernels import log_determinant
 from dp_learn.solvers._sparse_kernels import off_diagonal_rows
 from dp_learn.solvers.block_descent import solve_block_descent
 from dp_learn.solvers.sparse_certificate import certify_sparse, is_sparse, sparse_logdet
@@ -134,3 +135,43 @@ def test_auto_without_any_success_returns_the_best() -> None:
     assert solution.status is Status.MAX_ITER
     alone = graphical_lasso(chain(20, 2), 0.1, solver="cd", tol=1e-15, max_iter=1)
     assert solution.duality_gap <= alone.duality_gap
+
+
+@pytest.mark.parametrize("solver", ["cd", "auto"])
+def test_small_components_are_solved_without_leaving_compiled_code(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many small components, cold or from an earlier answer, are certified, and agree with another solver's answer."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a component was taken out of compiled code")
+
+    s = blocks(1, 7, 40, 2, 100, 1)
+    judge = graphical_lasso(s, 0.2, solver="newton", tol=1e-9)
+    monkeypatch.setattr(solvers, "standardize", refuse)
+    cold = graphical_lasso(s, 0.2, solver=solver, tol=1e-9)
+    found = [cold]
+    small = blocks(1, 7, 40, 2, 1)
+    found.append(graphical_lasso(small, 0.2, solver=solver, tol=1e-9, start=graphical_lasso(small, 0.3)))
+    for solution, covariance in zip(found, (s, small), strict=True):
+        gap = duality_gap(make_problem(covariance, 0.2), solution.precision, solution.covariance)
+        assert solution.converged
+        assert gap <= 1.01e-9 * len(covariance)
+        assert gap <= solution.duality_gap + 1e-12 * len(covariance)
+    np.testing.assert_allclose(cold.precision, judge.precision, atol=1e-4)
+    assert cold.objective == pytest.approx(judge.objective, abs=1e-8 * len(s))
+    assert cold.n_components == judge.n_components == 6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_determinant_by_elimination_is_the_dense_one(seed: int) -> None:
+    """Whatever the order, the logarithm of the determinant is right, and -inf without positive definiteness."""
+    rng = np.random.default_rng(seed)
+    matrix = np.triu((rng.random((60, 60)) < 0.02 * (1 + seed)) * rng.normal(size=(60, 60)), 1)
+    matrix += matrix.T
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    edges = off_diagonal_rows(matrix)
+    for excess, definite in ((0.1, True), (-0.1, False)):
+        diagonal = np.full(60, excess - smallest)
+        found = log_determinant(edges, diagonal)
+        assert found == (pytest.approx(logdet(matrix + np.diag(diagonal)), rel=1e-10) if definite else -math.inf)

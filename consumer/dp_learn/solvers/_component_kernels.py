@@ -1,0 +1,171 @@
+"""Block coordinate descent on every small or sparse component in one compiled loop.
+
+Where a graph falls into many components, most of the time would go into the steps between compiled kernels. Here
+components are found, brought into standard form, solved, certified and put back without leaving compiled code, by the
+kernels that `block_descent` and `sparse_certificate` use. Whatever is not simple (a dense component of more than
+`SMALL` columns, a start that is not positive definite, a lasso solved too loosely, too many sweeps) is left to them.
+
+Legend: S covariance, L penalties (entries may be 0 or inf), W dual matrix, T precision matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dp_learn.solvers._block_kernels import gather_block, label_components, scatter_block, shrink_into_box
+from dp_learn.solvers._elimination_kernels import log_determinant
+from dp_learn.solvers._kernels import sweep_columns
+from dp_learn.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows, trace_terms
+
+__all__ = ["CHECK_EVERY", "FIRST_CHECK", "LOOSEST", "TIGHTEST", "next_tolerance", "solve_components"]
+
+Array = np.ndarray
+
+LOOSEST, TIGHTEST = 1e-2, 1e-14  # tolerance of the lasso of one column
+FIRST_CHECK = 40.0  # gaps: a sweep that gains less is followed by a certificate, as the gap is a hundredth of its gain
+CHECK_EVERY = 10  # sweeps between two certificates at the latest
+SMALL = 128  # columns of a component that may be dense
+DEGREE = 16  # entries a column of a larger one, at most, on average
+MAX_SWEEPS = 50
+FEW_SCALINGS = 8  # of rows, before a factorisation decides
+ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, as in `problem`
+
+
+@njit(cache=True, nogil=True)
+def solve_components(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, warm: bool, T0: Array, W0: Array, gap: float, largest: int, max_iter: int, T: Array, W: Array
+):
+    """Solve what is simple, to a gap of `gap` a column, overwriting its entries of T and W, which are zero.
+
+    T0 and W0 are an earlier answer to start from, if `warm`. Returns the labels of the components, which of them are
+    left (more than `largest` columns, or not simple), the objective and the gap of the others, and the most sweeps.
+    """
+    p = S.shape[0]
+    labels = label_components(S, L)
+    n_components = labels.max() + 1
+    first = np.zeros(n_components + 1, dtype=np.int64)
+    for i in range(p):
+        first[labels[i] + 1] += 1
+    for c in range(n_components):
+        first[c + 1] += first[c]
+    order, n_placed = np.empty(p, dtype=np.int64), np.zeros(n_components, dtype=np.int64)
+    for i in range(p):
+        order[first[labels[i]] + n_placed[labels[i]]] = i
+        n_placed[labels[i]] += 1
+
+    left = np.zeros(n_components, dtype=np.bool_)
+    objective, reached, n_iter = 0.0, 0.0, 0
+    for c in range(n_components):
+        index = order[first[c] : first[c + 1]]
+        k = index.size
+        if k == 1:
+            variance = S[index[0], index[0]] + L[index[0], index[0]]
+            T[index[0], index[0]], W[index[0], index[0]] = 1.0 / variance, variance
+            objective += np.log(variance) + 1.0
+        elif k > largest or (warm and k > SMALL):
+            left[c] = True
+        else:
+            scale = np.empty(k)
+            for a in range(k):
+                scale[a] = 1.0 / np.sqrt(S[index[a], index[a]] + L[index[a], index[a]])
+            value, own_gap, sweeps = _solve_component(
+                S, L, warm, T0, W0, index, scale, gap * k, min(max_iter, MAX_SWEEPS), T, W
+            )
+            left[c] = sweeps == 0
+            if sweeps > 0:
+                objective += value - 2.0 * np.log(scale).sum()
+                reached += own_gap
+                n_iter = max(n_iter, sweeps)
+    return labels, left, objective, reached, n_iter
+
+
+@njit(cache=True, nogil=True)
+def _solve_component(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, warm: bool, T0: Array, W0: Array, index: Array, scale: Array, gap: float, max_iter: int,
+    T: Array, W: Array,
+):  # fmt: skip
+    """Solve one component and put it into T and W; return objective and gap in standard form, and sweeps, or 0."""
+    k = index.size
+    s, penalty, w, theta = np.empty((k, k)), np.empty((k, k)), np.empty((k, k)), np.empty((k, k))
+    gather_block(S, index, scale, s)
+    gather_block(L, index, scale, penalty)
+    for a in range(k):
+        s[a, a], penalty[a, a] = 1.0, 0.0
+    none = SparseRows(np.empty((k, 0), dtype=np.int32), np.empty((k, 0)), np.zeros(k, dtype=np.int64))
+    coefficients, variance = none, np.ones(k)
+    started = False
+    if warm:
+        gather_block(W0, index, scale, w)
+        np.minimum(np.maximum(w, s - penalty), s + penalty, w)
+        if log_determinant(off_diagonal_rows(w), np.ones(k)) > -np.inf:
+            gather_block(T0, index, 1.0 / scale, theta)
+            coefficients = _coefficients(theta, penalty, variance)
+            started = True
+    if not started:
+        shrink_into_box(s, penalty, w)
+        edges = off_diagonal_rows(w)
+        if k > SMALL and edges.length.sum() > DEGREE * k:
+            return 0.0, 0.0, 0
+        if not is_dominant(edges, FEW_SCALINGS) and log_determinant(edges, np.ones(k)) == -np.inf:
+            return 0.0, 0.0, 0
+    value, reached, sweeps = _descend(s, penalty, w, coefficients, variance, gap, max_iter, theta)
+    if sweeps > 0:
+        scatter_block(theta, index, scale, T)
+        scatter_block(w, index, 1.0 / scale, W)
+    return value, reached, sweeps
+
+
+@njit(cache=True, nogil=True)
+def _coefficients(theta: Array, penalty: Array, variance: Array) -> SparseRows:
+    """Return the regression coefficients of a precision matrix, and overwrite the residual variances."""
+    k = variance.size
+    for a in range(k):
+        for c in range(k):
+            if penalty[a, c] == np.inf:
+                theta[a, c] = 0.0
+    edges = off_diagonal_rows(theta)
+    for a in range(k):
+        variance[a] = 1.0 / theta[a, a]
+        for e in range(edges.length[a]):
+            edges.value[a, e] *= -variance[a]
+    return edges
+
+
+@njit(cache=True, nogil=True)
+def _descend(  # type: ignore[no-untyped-def]
+    s: Array, penalty: Array, w: Array, coefficients: SparseRows, variance: Array, gap: float, max_iter: int,
+    theta: Array,
+):  # fmt: skip
+    """Sweep until the gap is proven, overwriting `w` and `theta`; return objective, gap and sweeps, or 0 sweeps."""
+    tol, target, next_check = LOOSEST, FIRST_CHECK * gap, CHECK_EVERY
+    for n_iter in range(1, max_iter + 1):
+        coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol)
+        if not definite:
+            return 0.0, 0.0, 0
+        tol = next_tolerance(increase, variance, LOOSEST)
+        if increase > target and n_iter < next_check:
+            continue
+        edges = fill_precision(coefficients, variance, theta)
+        diagonal = np.diag(theta).copy()
+        logdet = log_determinant(edges, diagonal)
+        if logdet == -np.inf:
+            return 0.0, 0.0, 0
+        linear, size, complementarity, square = trace_terms(s, penalty, w, edges, diagonal)
+        distance = np.sqrt(max(square, 0.0))
+        reached = np.inf
+        if distance < 1.0:
+            bound = square * (0.5 + distance / (3.0 * (1.0 - distance)))  # see `sparse_certificate`
+            reached = complementarity + bound + ROUNDING * size
+        if reached <= gap:
+            return linear - logdet, reached, n_iter
+        next_check = n_iter + CHECK_EVERY
+        target = 0.5 * increase * gap / reached if reached < np.inf else 0.1 * increase
+    return 0.0, 0.0, 0
+
+
+@njit(cache=True, nogil=True)
+def next_tolerance(increase: float, variance: Array, loosest: float) -> float:
+    """Return the tolerance of the next sweep's lassos: a small part of a typical step of the last."""
+    tol: float = max(TIGHTEST, min(loosest, 0.03 * np.sqrt(increase / variance.size) * variance.min()))
+    return tol
