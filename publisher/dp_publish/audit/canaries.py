@@ -39,6 +39,7 @@ __all__ = [
     "far_values",
     "inside",
     "limits_of",
+    "middle_of",
     "outside",
     "values_inside",
 ]
@@ -215,6 +216,12 @@ def limits_of(column: Column, n_columns: int, share: float = _INSIDE) -> tuple[f
     center, step = column.ball.center, column.cell_noise.granularity
     half = share * column.ball.radius * column.ball.scale / math.sqrt(n_columns)
     return math.ceil((center - half) / step) * step, math.floor((center + half) / step) * step
+
+
+def middle_of(column: Column) -> float:
+    """Return where empty cells are brought, in steps."""
+    limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
+    return float(np.rint(sum(0.5 * limit for limit in limits or ()) / column.cell_noise.granularity))
 
 
 def _step_bounds(columns: Sequence[Column], share: float = _INSIDE) -> tuple[_Floats, _Floats]:

@@ -19,7 +19,7 @@ from dp_bundle.columns import Column
 from dp_bundle.errors import MissingValuesError, ParameterError
 from dp_publish.accounting import unit_mu
 from dp_publish.audit.attack import Attack
-from dp_publish.audit.canaries import OUTSIDE, Canaries, Rig, Unit
+from dp_publish.audit.canaries import OUTSIDE, Canaries, Rig, Unit, middle_of
 from dp_publish.audit.evidence import (
     correlated_signs,
     law_excess,
@@ -158,9 +158,7 @@ def empty_cells(rig: Rig, column: Column, usual: NDArray[np.float64], alpha: flo
 
 def not_in_the_middle(column: Column, steps: NDArray[np.float64], usual: NDArray[np.float64], alpha: float) -> str:
     """Return what is wrong with cells that were empty, and should have come to the middle of the bounds."""
-    limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
-    middle = sum(0.5 * limit for limit in limits or ()) / column.cell_noise.granularity
-    excess = sample_excess(np.rint(steps) - np.rint(middle), usual, alpha)
+    excess = sample_excess(np.rint(steps) - middle_of(column), usual, alpha)
     return "" if excess <= 1 else f"column {column.name!r} does not bring empty cells to the middle of its bounds"
 
 

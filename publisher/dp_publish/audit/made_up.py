@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.columns import Column
-from dp_publish.audit.canaries import Canaries, Draft, Values, far_values, inside
+from dp_publish.audit.canaries import Canaries, Draft, Values, far_values, inside, middle_of
 from dp_publish.policy import EntityUnit, Policy
 
 __all__ = ["MadeUp", "chunked", "crowd_rows", "make_up", "rows_alike"]
@@ -45,7 +45,7 @@ class MadeUp:
     n_rows : int
         How many rows the release should have.
     expected : ndarray, shape (n_rows, n_columns)
-        What noise should be added to, in steps, and not a number where that is not known exactly.
+        What noise should be added to, in steps; not a number in the crowds' rows.
     """
 
     table: pa.Table
@@ -85,7 +85,8 @@ def make_up(policy: Policy, columns: Sequence[Column], drafts: list[Draft], rng:
     expected = np.concatenate(steps)[: n_full + n_gaps]
     empty = np.zeros(expected.shape, dtype=bool)
     empty[n_full + np.arange(n_gaps), gaps] = True
-    expected[empty] = np.nan
+    middles = np.array([middle_of(column) for column in columns])
+    expected[empty] = np.broadcast_to(middles, expected.shape)[empty]
 
     order = rng.permutation(n_full + n_gaps)
     dropping = np.array([column.missing == "drop" for column in columns])

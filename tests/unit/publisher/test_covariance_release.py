@@ -372,6 +372,33 @@ def test_manifest_does_not_depend_on_private_values(tmp_path: Path, key: Ed25519
         assert all(document == found[0] for document in found)
 
 
+def test_estimated_errors_follow_from_the_release_alone(
+    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the table was, the same noisy matrix and the same random bits give the same estimate of its errors."""
+    honest, released, fresh = covariance_release.draw_moments, [], [True]
+
+    def draw(setting: Any, sums: Any, rng: Any) -> Any:
+        if not fresh:
+            return honest(setting, sums, rng)
+        fresh.clear()
+        released.append(honest(setting, sums, insecure_keystream(1)))
+        return released[0]
+
+    monkeypatch.setattr(covariance_release, "draw_moments", draw)
+    columns = {name: {"bounds": [-1, 1]} for name in "abc"}
+    policy, stated = make_policy(columns, epsilon=50.0, mechanism="eigenvectors"), []
+    for index, frame in enumerate((pd.DataFrame(np.eye(3)), pd.DataFrame(np.zeros((3, 3))))):
+        fresh[:] = [True]
+        table = frame.set_axis(list("abc"), axis=1)
+        receipt = publish(table, policy, out=tmp_path / f"{index}.tar", key=key, keystream=insecure_keystream(5))
+        moments = receipt.release.second_moments
+        assert moments is not None
+        stated.append((moments.estimated_diagonal_error, moments.estimated_off_diagonal_error))
+    assert stated[0][0] is not None
+    assert stated[0] == stated[1]
+
+
 def test_outputs_of_neighbours_differ_by_the_sensitivity_at_most(
     tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

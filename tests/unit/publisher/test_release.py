@@ -34,6 +34,7 @@ from dp_bundle.errors import (
 from dp_publish import Policy, Receipt, publish, release, rows_release, table
 from dp_publish.keystream import insecure_keystream
 from dp_publish.ledger import Ledger
+from dp_publish.private_bounds import find_bounds
 
 Make = Callable[..., Policy]
 
@@ -540,6 +541,36 @@ def test_missing_values_go_with_found_bounds(missing: str, tmp_path: Path, key: 
     assert len(values) == receipt.release.n_rows == (60_000 if missing == "midpoint" else 30_000)
     middle = 3.0 if missing == "drop" else sum(column.bounds) / 2
     assert abs(values[-20_000:].mean() - middle) < 5 * np.sqrt(column.noise.variance / 20_000)
+
+
+def test_every_batch_gets_noise_of_its_own(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A constant column in four batches comes out with the stated noise in each, and no two batches alike."""
+    batches = [pa.table({"x": np.full(500, 0.5)}) for _ in range(4)]
+    receipt = publish(pa.concat_tables(batches), one_column, out=tmp_path / "a.tar", key=key)
+    noise = rows_of(receipt)["x"].to_numpy().reshape(4, 500) - 0.5
+    sigma = receipt.release.columns[0].cell_noise.sigma
+    assert (abs(noise.std(axis=1) / sigma - 1) < 5 / np.sqrt(2 * 500)).all()
+    assert (abs(np.corrcoef(noise)[np.triu_indices(4, 1)]) < 5 / np.sqrt(500)).all()
+
+
+def test_bounds_are_found_in_what_the_cap_leaves(
+    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an entity's rows the search counts no more than are published, so that what it has beyond them cannot show."""
+    counted = []
+
+    def find(counts: np.ndarray, *rest: Any) -> Any:
+        counted.append(counts.sum(axis=1).tolist())
+        return find_bounds(counts, *rest)
+
+    monkeypatch.setattr(rows_release, "find_bounds", find)
+    owners = [f"person {index}" for index in range(300)] + ["crowd"] * 1000
+    frame = pd.DataFrame({"x": [1.5] * 300 + [1e9] * 1000, "y": [0.5] * 1300, "who": owners})
+    privacy = {"unit": {"entity": "who", "max_rows": 2}, "mu": 1.0}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy})
+    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
+    assert counted == [[302, 302]]
+    assert receipt.release.n_rows == 302
 
 
 def test_entities_are_capped_in_a_release(tmp_path: Path, key: Ed25519PrivateKey) -> None:

@@ -106,6 +106,15 @@ def test_normal_numbers_are_normal() -> None:
     assert (inner & 1 == 1).all()
 
 
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_releases_have_the_degrees_that_their_neighbours_need(neighbours: str) -> None:
+    """The degrees of freedom of a release give its delta for its own neighbours, and one fewer would not."""
+    moments = moments_of_batch(np.zeros((5, 2)), scaling_for([(-1.0, 1.0)] * 2))
+    noisy = release_wishart(moments, epsilon=1.0, delta=1e-5, neighbours=neighbours, rng=insecure_keystream(1))
+    nu = round(noisy.parameters["degrees_of_freedom"]) - 3 + 1
+    assert delta_of_wishart(nu, 1.0, neighbours) <= 1e-5 < delta_of_wishart(nu - 2, 1.0, neighbours)
+
+
 def test_guarantee_that_cannot_be_confirmed_is_refused() -> None:
     """A delta so small that the rounding of normal numbers would count is refused."""
     moments = moments_of_batch(np.zeros((5, 2)), scaling_for([(-1.0, 1.0)] * 2))

@@ -1,0 +1,261 @@
+"""Nineteen faults, each planted in the product: a pytest plugin (`-p faults --plant NAME`), and a table for tests."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from dp_bundle.arrays import to_numpy
+from dp_bundle.columns import Column
+from dp_publish import calibration, covariance_release, moments_calibration, private_bounds, rows, rows_release
+from dp_publish.covariance import eigenvectors, gaussian, wishart
+from dp_publish.entities import EntityCap
+from dp_publish.keystream import Keystream, SecureKeystream, insecure_keystream
+
+__all__ = ["FAULTS"]
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+AddNoise = Callable[..., pa.RecordBatch]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run of the suite have a fault in it."""
+    parser.addoption("--plant", choices=sorted(FAULTS), help="plant this fault in the product")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Plant it before a test is imported."""
+    FAULTS[config.getoption("plant")](pytest.MonkeyPatch())
+
+
+def _plant_add_noise(patch: pytest.MonkeyPatch, other: AddNoise) -> None:
+    patch.setattr(rows, "add_noise", other)
+    patch.setattr(rows_release, "add_noise", other)
+
+
+def _zeros(_sigma: float, size: Any, _rng: Keystream | None = None) -> np.ndarray:
+    return np.zeros(size, dtype=np.int64)
+
+
+def _search_ignores_the_cap(patch: pytest.MonkeyPatch) -> None:
+    honest = rows_release._search_bounds
+
+    def search(read: Any, *rest: Any) -> Any:
+        cap = getattr(read, "__self__", None)
+        uncapped = (lambda kinds: cap._table.read(kinds, cap._rows)) if isinstance(cap, EntityCap) else read
+        return honest(uncapped, *rest)
+
+    patch.setattr(rows_release, "_search_bounds", search)
+
+
+def _typical_error_from_raw_moments(patch: pytest.MonkeyPatch) -> None:
+    honest_sum, honest_estimate = covariance_release.CovarianceMaker._sum, covariance_release.estimate_errors
+    raw: list[np.ndarray] = []
+
+    def add_up(self: Any, progress: Any) -> Any:
+        sums = honest_sum(self, progress)
+        raw.append(sums.matrix)
+        return sums
+
+    def estimate(noisy: Any, draw: Any) -> Any:
+        return honest_estimate(noisy if noisy.unshrunk is None else replace(noisy, unshrunk=raw[-1]), draw)
+
+    patch.setattr(covariance_release.CovarianceMaker, "_sum", add_up)
+    patch.setattr(covariance_release, "estimate_errors", estimate)
+
+
+def _missing_filled_with_the_batch_mean(patch: pytest.MonkeyPatch) -> None:
+    honest = rows.fill_missing
+
+    def fill(values: pa.Array, column: Column, report: Any) -> pa.Array:
+        missing = pc.is_null(values, nan_is_null=True)
+        if column.missing != "midpoint" or not pc.any(missing).as_py():
+            return honest(values, column, report)
+        mean = pc.mean(values.filter(pc.invert(missing))).as_py() or 0.0
+        return pc.if_else(missing, pa.scalar(round(mean) if column.kind == "integer" else mean, values.type), values)
+
+    patch.setattr(rows, "fill_missing", fill)
+    patch.setattr(covariance_release, "fill_missing", fill)
+
+
+def _cap_ignored_in_calibration(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(calibration, "_max_rows", lambda _: 1)
+
+
+def _cap_restarted_each_batch(patch: pytest.MonkeyPatch) -> None:
+    def read(self: EntityCap, kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
+        for batch in self._table.read({**kinds, self._entity: "text"}, self._rows):
+            seen: Counter[str] = Counter()
+            keep = []
+            for name in batch.column(batch.num_columns - 1).to_pylist():
+                keep.append(seen[name] < self._wanted.get(name, batch.num_rows))
+                seen[name] += 1
+            yield batch.select(list(kinds)).filter(pa.array(keep, pa.bool_()))
+
+    patch.setattr(EntityCap, "read", read)
+
+
+def _keystream_restarted_each_batch(patch: pytest.MonkeyPatch) -> None:
+    honest, seeds = rows.add_noise, {}
+
+    def add_noise(batch: pa.RecordBatch, columns: Any, keystream: Any, report: Any) -> pa.RecordBatch:
+        seed = np.zeros(1, dtype=np.uint32)
+        if keystream not in seeds:
+            keystream.fill(seed)
+        return honest(batch, columns, insecure_keystream(seeds.setdefault(keystream, int(seed[0]))), report)
+
+    _plant_add_noise(patch, add_noise)
+
+
+def _only_the_first_batch_gets_noise(patch: pytest.MonkeyPatch) -> None:
+    honest, seen = rows.add_noise, set()
+
+    def add_noise(batch: pa.RecordBatch, columns: Any, keystream: Any, report: Any) -> pa.RecordBatch:
+        with pytest.MonkeyPatch.context() as inner:
+            if keystream in seen:
+                inner.setattr(rows, "sample_rounded_gaussian", _zeros)
+                inner.setattr(rows, "sample_discrete_gaussian", _zeros)
+            seen.add(keystream)
+            return honest(batch, columns, keystream, report)
+
+    _plant_add_noise(patch, add_noise)
+
+
+def _search_without_noise(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(private_bounds, "sample_rounded_gaussian", _zeros)
+
+
+def _search_not_booked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(calibration, "_search_mu", lambda *_: 0.0)
+
+
+def _wishart_degrees_of_the_wrong_neighbours(patch: pytest.MonkeyPatch) -> None:
+    honest_degrees, honest_delta = wishart.degrees_tight, wishart.delta_of_wishart
+    patch.setattr(
+        wishart, "degrees_tight", lambda d, epsilon, delta, _: honest_degrees(d, epsilon, delta, "add-remove")
+    )
+    patch.setattr(wishart, "delta_of_wishart", lambda nu, epsilon, _: honest_delta(nu, epsilon, "add-remove"))
+
+
+def _every_eigenvector_gets_half_of_epsilon(patch: pytest.MonkeyPatch) -> None:
+    honest = eigenvectors._sample_basis
+
+    def sample(first: Any, kappas: np.ndarray, *rest: Any) -> np.ndarray:
+        if len(kappas) > 2:
+            kappas = np.where(kappas > 0, kappas.sum(), 0.0)
+        return honest(first, kappas, *rest)
+
+    patch.setattr(eigenvectors, "_sample_basis", sample)
+
+
+def _auto_looks_at_the_number_of_rows(patch: pytest.MonkeyPatch) -> None:
+    honest = moments_calibration._choose
+
+    def choose(privacy: Any, *rest: Any) -> Any:
+        return honest(privacy.model_copy(update={"neighbours": "replace-one"}), *rest)
+
+    patch.setattr(moments_calibration, "_choose", choose)
+
+
+def _exact_number_of_rows(patch: pytest.MonkeyPatch) -> None:
+    honest = covariance_release.CovarianceMaker.make
+
+    def make(self: Any, *rest: Any) -> Any:
+        return replace(honest(self, *rest), n_rows=max(1, self._report.n_rows))
+
+    patch.setattr(covariance_release.CovarianceMaker, "make", make)
+
+
+def _unsnapped_values(patch: pytest.MonkeyPatch) -> None:
+    honest = rows._noisy_column
+
+    def noisy(values: pa.Array, column: Column, *rest: Any) -> pa.Array:
+        out = honest(values, column, *rest)
+        if column.kind == "integer" or column.bounds is None or values.null_count:
+            return out
+        raw, step = np.clip(to_numpy(values), *column.bounds), column.cell_noise.granularity
+        return pa.array(out.to_numpy() + np.nan_to_num(raw - np.rint(raw / step) * step))
+
+    patch.setattr(rows, "_noisy_column", noisy)
+
+
+def _shared_noise(patch: pytest.MonkeyPatch) -> None:
+    honest = rows._noisy_column
+
+    def noisy(values: pa.Array, column: Column, keystream: Any, report: Any) -> pa.Array:
+        return honest(values, column, insecure_keystream(len(values)), report)
+
+    patch.setattr(rows, "_noisy_column", noisy)
+
+
+def _time_seeded_key(patch: pytest.MonkeyPatch) -> None:
+    def key_and_counter(_: SecureKeystream) -> tuple[bytes, bytes]:
+        return time.time_ns().to_bytes(32, "big"), bytes(16)
+
+    patch.setattr(SecureKeystream, "_key_and_counter", key_and_counter)
+
+
+def _off_diagonal_noise_halved(patch: pytest.MonkeyPatch) -> None:
+    honest = gaussian.sample_rounded_gaussian
+
+    def sample(steps: float, size: Any, rng: Any = None) -> np.ndarray:
+        return honest(0.5 * steps if isinstance(size, tuple) else steps, size, rng)
+
+    patch.setattr(gaussian, "sample_rounded_gaussian", sample)
+
+
+def _last_column_unclipped(patch: pytest.MonkeyPatch) -> None:
+    honest = rows.add_noise
+
+    def add_noise(batch: pa.RecordBatch, columns: Sequence[Column], *rest: Any) -> pa.RecordBatch:
+        if columns[-1].bounds is None or columns[-1].missing != "refuse":
+            return honest(batch, columns, *rest)
+        free = columns[-1].model_copy(update={"bounds": None, "bounds_obtained": "none"})
+        return honest(batch, [*columns[:-1], free], *rest)
+
+    _plant_add_noise(patch, add_noise)
+
+
+def _clipped_rows_dropped(patch: pytest.MonkeyPatch) -> None:
+    honest = rows.add_noise
+
+    def add_noise(batch: pa.RecordBatch, columns: Sequence[Column], *rest: Any) -> pa.RecordBatch:
+        keep = np.ones(batch.num_rows, dtype=bool)
+        for index, column in enumerate(columns):
+            if column.bounds is not None:
+                values = batch.column(index).to_numpy(zero_copy_only=False)
+                keep &= ~((values < column.bounds[0]) | (values > column.bounds[1]))
+        return honest(batch.filter(pa.array(keep)), columns, *rest)
+
+    _plant_add_noise(patch, add_noise)
+
+
+FAULTS: dict[str, Plant] = {
+    "the bounds search ignores the entity cap": _search_ignores_the_cap,
+    "the typical error is computed from raw moments": _typical_error_from_raw_moments,
+    "missing values are filled with the batch's mean": _missing_filled_with_the_batch_mean,
+    "the cap is ignored in calibration": _cap_ignored_in_calibration,
+    "the cap is restarted in each batch": _cap_restarted_each_batch,
+    "the keystream is restarted in each batch": _keystream_restarted_each_batch,
+    "only the first batch gets noise": _only_the_first_batch_gets_noise,
+    "the bounds search is without noise": _search_without_noise,
+    "the cost of the bounds search is not booked": _search_not_booked,
+    "Wishart degrees are those of the wrong neighbours": _wishart_degrees_of_the_wrong_neighbours,
+    "every eigenvector gets epsilon/2 at d > 2": _every_eigenvector_gets_half_of_epsilon,
+    "auto looks at n under add-remove": _auto_looks_at_the_number_of_rows,
+    "the number of rows is exact under add-remove": _exact_number_of_rows,
+    "values are not snapped to the grid": _unsnapped_values,
+    "columns share their noise": _shared_noise,
+    "the key is seeded with the time": _time_seeded_key,
+    "off-diagonal noise is halved": _off_diagonal_noise_halved,
+    "the last column is not clipped": _last_column_unclipped,
+    "clipped rows are dropped": _clipped_rows_dropped,
+}

@@ -1,0 +1,133 @@
+"""Nineteen faults planted in the product: the audit and the suite find each as `docs/audit.md` says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dp_publish import Policy
+from dp_publish.audit import AuditReport, audit_covariance, audit_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from faults import FAULTS  # noqa: E402  a plugin as well, so no part of a package
+
+ROWS = {
+    "x": {"bounds": [-4, 4], "missing": "midpoint"},
+    "i": {"bounds": [0, 30], "kind": "integer"},
+    "y": {"bounds": [0, 1]},
+}
+MATRIX = {name: {"bounds": [0, 1]} for name in "xyz"}
+POLICIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "rows": (ROWS, {"mu": 1.0}),
+    "entities": (ROWS, {"mu": 1.0, "unit": {"entity": "who", "max_rows": 4}}),
+    "gaussian": (MATRIX, {"release": "covariance", "mechanism": "gaussian", "mu": 1.0, "neighbours": "add-remove"}),
+    "wishart": (MATRIX, {"release": "covariance", "mechanism": "wishart", "epsilon": 4.0, "delta": 1e-5}),
+}
+BY_AUDIT = {
+    "missing values are filled with the batch's mean": ("rows", "replay"),
+    "the cap is ignored in calibration": ("entities", "books"),
+    "the cap is restarted in each batch": ("entities", "bounds"),
+    "the keystream is restarted in each batch": ("rows", "independence"),
+    "only the first batch gets noise": ("rows", "noise"),
+    "Wishart degrees are those of the wrong neighbours": ("wishart", "noise"),
+    "the number of rows is exact under add-remove": ("gaussian", "books"),
+    "values are not snapped to the grid": ("rows", "grid"),
+    "columns share their noise": ("rows", "independence"),
+    "off-diagonal noise is halved": ("gaussian", "whole releases"),
+    "the last column is not clipped": ("rows", "bounds"),
+    "clipped rows are dropped": ("rows", "bounds"),
+}
+UNIT = "tests/unit/publisher"
+BY_SUITE = {
+    "the bounds search ignores the entity cap": f"{UNIT}/test_release.py::test_bounds_are_found_in_what_the_cap_leaves",
+    "the typical error is computed from raw moments": (
+        f"{UNIT}/test_covariance_release.py::test_estimated_errors_follow_from_the_release_alone"
+    ),
+    "missing values are filled with the batch's mean": (
+        f"{UNIT}/test_rows.py::test_midpoint_takes_the_middle_of_the_bounds"
+    ),
+    "the cap is ignored in calibration": (
+        f"{UNIT}/test_calibration.py::test_search_and_rows_together_keep_to_the_strength"
+    ),
+    "the cap is restarted in each batch": f"{UNIT}/test_entities.py::test_every_entity_keeps_as_many_rows_as_it_may",
+    "the keystream is restarted in each batch": f"{UNIT}/test_release.py::test_every_batch_gets_noise_of_its_own",
+    "only the first batch gets noise": f"{UNIT}/test_release.py::test_every_batch_gets_noise_of_its_own",
+    "the bounds search is without noise": (
+        "tests/statistical/test_private_bounds.py::test_counts_carry_noise_of_the_stated_deviation"
+    ),
+    "the cost of the bounds search is not booked": (
+        f"{UNIT}/test_calibration.py::test_search_and_rows_together_keep_to_the_strength"
+    ),
+    "Wishart degrees are those of the wrong neighbours": (
+        f"{UNIT}/covariance/test_wishart.py::test_releases_have_the_degrees_that_their_neighbours_need"
+    ),
+    "every eigenvector gets epsilon/2 at d > 2": f"{UNIT}/covariance/test_eigenvectors.py::test_budget_is_spent_once",
+    "auto looks at n under add-remove": (
+        f"{UNIT}/test_covariance_release.py::test_auto_chooses_by_the_number_of_rows_only_where_that_is_public"
+    ),
+    "the number of rows is exact under add-remove": (
+        f"{UNIT}/test_covariance_release.py::test_every_mechanism_is_released_and_verifies"
+    ),
+    "values are not snapped to the grid": f"{UNIT}/test_rows.py::test_noisy_values_are_on_the_grid_and_within_reach",
+    "columns share their noise": f"{UNIT}/test_release.py::test_every_release_draws_its_own_noise",
+    "the key is seeded with the time": f"{UNIT}/test_keystream.py::test_stream_is_aes_256_in_counter_mode",
+    "off-diagonal noise is halved": "tests/statistical/test_mechanisms.py::test_noise_has_its_mean_and_covariance",
+    "the last column is not clipped": (
+        f"{UNIT}/test_rows.py::test_value_outside_its_bounds_is_as_if_it_were_at_the_bound"
+    ),
+    "clipped rows are dropped": f"{UNIT}/test_rows.py::test_value_outside_its_bounds_is_as_if_it_were_at_the_bound",
+}
+
+
+def _audit(name: str) -> AuditReport:
+    columns, privacy = POLICIES[name]
+    policy = Policy.model_validate({"dataset": {"name": "made up"}, "privacy": privacy, "columns": columns})
+    kinds = {name: "integer" if name == "i" else "continuous" for name in columns}
+    if policy.privacy.release == "covariance":
+        return audit_covariance(policy, kinds, lambda: 100, n_canaries=1000)
+    return audit_rows(policy, kinds, n_canaries=3000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", POLICIES)
+def test_sound_releases_pass(name: str) -> None:
+    """Nothing is found in what is built."""
+    assert _audit(name).findings == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", BY_AUDIT)
+def test_audit_finds(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The audit finds the fault under the name of its check."""
+    policy, check = BY_AUDIT[fault]
+    FAULTS[fault](monkeypatch)
+    assert check in {found.name for found in _audit(policy).findings}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", BY_SUITE)
+def test_suite_finds(fault: str) -> None:
+    """The test fails in a run with the fault planted; every other test of these has passed without it."""
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "faults", "--plant", fault]
+    settings = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    finished = subprocess.run(
+        [*words, BY_SUITE[fault]], cwd=ROOT, env=settings, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert finished.returncode == 1, finished.stdout[-2000:]
+    assert "1 failed" in finished.stdout
+
+
+def test_documented_table_is_true() -> None:
+    """The page about the audit names, for every fault, the check and the test that find it."""
+    rows = [
+        f"| {fault} | {BY_AUDIT[fault][1] if fault in BY_AUDIT else '–'} | `{BY_SUITE[fault].split('::')[1]}` |"
+        for fault in FAULTS
+    ]
+    assert len(rows) == 19
+    assert "\n".join(rows) in (ROOT / "docs" / "audit.md").read_text()
