@@ -24,6 +24,7 @@ __all__ = ["MadeUp", "chunked", "crowd_rows", "make_up", "rows_alike"]
 _CROWDS = 8
 _LARGEST_CROWD = 2000  # rows that an entity may have; beyond, no crowd is made up
 _ALIKE = 16  # rows of an entity that are canaries, at most
+_FILLED = ("midpoint", "drop")  # what becomes of empty cells that are made up; where centers are, is not known before
 _EMPTY = 1000  # cells of each column
 _CUTS = (0.13, 0.4, 0.41, 0.78, 0.9999)  # where one batch ends and the next begins
 
@@ -76,7 +77,7 @@ def crowd_rows(policy: Policy) -> int:
 
 def make_up(policy: Policy, columns: Sequence[Column], drafts: list[Draft], rng: np.random.Generator) -> MadeUp:
     """Return a table of these canaries, and of rows with empty cells, mixed."""
-    gaps = [index for index, column in enumerate(columns) if column.missing != "refuse" for _ in range(_EMPTY)]
+    gaps = [index for index, column in enumerate(columns) if column.missing in _FILLED for _ in range(_EMPTY)]
     full = inside(columns, max(len(gaps), 1), rng)
     n_full, n_gaps = sum(len(draft.coins) for draft in drafts), len(gaps)
     parts = zip(*(draft.values for draft in [*drafts, full]), strict=True)

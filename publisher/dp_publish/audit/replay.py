@@ -193,6 +193,8 @@ def _replay_equals(replayer: _Replayer, columns: Sequence[Column], base: Table) 
         low, high = limits_of(column, len(columns))
         if column.missing == "refuse":
             replayer.refused(gaps, column.name)
+        elif column.missing == "center":  # whose place is found from the table, and paid for
+            continue
         elif column.missing == "drop":
             replayer.same(gaps, [np.delete(values, rows) for values in base], "rows to be dropped and rows not there")
         else:
@@ -267,4 +269,8 @@ def _as_arrow(column: Column, values: NDArray[Any]) -> pa.Array:
 
 
 def _without(found: Any, hidden: Sequence[str]) -> Any:
-    return {key: value for key, value in found.items() if key not in hidden} if isinstance(found, dict) else found
+    if isinstance(found, list):
+        return [_without(part, hidden) for part in found]
+    if isinstance(found, dict):
+        return {key: _without(value, hidden) for key, value in found.items() if key not in hidden}
+    return found
