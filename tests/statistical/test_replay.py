@@ -1,0 +1,132 @@
+"""Neighbouring tables, published with the same random bits: the same draws, and all but the unit's own values alike."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dp_publish import Policy, entities, laplace_sampling, sampling
+from dp_publish.audit.press import Published, publish_made_up
+from dp_publish.audit.replay import compare
+from dp_publish.keystream import insecure_keystream
+
+N_ROWS, CROWD, CAP = 400, 30, 5
+BOUNDED = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1], "missing": "midpoint"}, "i": {"bounds": [0, 9]}}
+BALL = {name: {"center": 0.5, "scale": 0.5} for name in "xy"}
+UNITS = {"cell": "cell", "row": "row", "entity": {"entity": "who", "max_rows": CAP}}
+STRENGTHS: dict[str, dict[str, Any]] = {
+    "gaussian": {"mu": 1.0},
+    "laplace": {"epsilon": 1.0},
+    "wishart": {"epsilon": 1.0, "delta": 1e-6},
+    "eigenvectors": {"epsilon": 1.0},
+    "sulq": {"epsilon": 1.0, "delta": 1e-6},
+    "kapralov-talwar": {"epsilon": 1.0},
+}
+BY_EIGENVECTORS = ("eigenvectors", "kapralov-talwar")
+CASES = [  # all that a policy may ask for
+    (mechanism, neighbours, unit)
+    for mechanism, neighbours, unit in itertools.product(STRENGTHS, ("replace-one", "add-remove"), UNITS)
+    if (unit, neighbours) != ("cell", "add-remove") and not (unit == "entity" and mechanism in ("wishart", "sulq"))
+]
+
+Calls = list[tuple[Any, ...]]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Write down every call of a sampler, with its law and size, and keep the same rows of an entity in every run."""
+    found: Calls = []
+    honest_fill, honest_laplace = sampling._fill, laplace_sampling._geometric
+
+    def fill(out: np.ndarray, sigma: float, rng: Any, tabulate: Any, large: Any) -> None:
+        found.append((tabulate.__name__, sigma, out.size))
+        honest_fill(out, sigma, rng, tabulate, large)
+
+    def geometric(probabilities: Any, size: Any, *rest: Any) -> np.ndarray:
+        found.append(("laplace", probabilities, size))
+        return honest_laplace(probabilities, size, *rest)
+
+    monkeypatch.setattr(sampling, "_fill", fill)
+    monkeypatch.setattr(laplace_sampling, "_geometric", geometric)
+    monkeypatch.setattr(entities.secrets, "randbits", lambda _: 7)
+    return found
+
+
+def _pair(columns: dict[str, Any], unit: str, *, one_more: bool = False) -> list[pa.Table]:
+    """Return two tables in batches of unequal size that differ in one cell, row or entity, which is last."""
+    rng = np.random.default_rng(1)
+    n = N_ROWS + (CROWD if unit == "entity" else 1)
+    changed = np.arange(N_ROWS, n)
+    tables = []
+    for end in (0, 1):
+        values: dict[str, Any] = {}
+        for index, name in enumerate(columns):
+            column = rng.integers(0, 10, n) if name == "i" else np.round(rng.random(n), 3)
+            if unit != "cell" or index == 0:
+                column[changed] = (0, 9)[end] if name == "i" else (0.001, 0.999)[end]
+            values[name] = pa.array(column, from_pandas=True)
+        rng = np.random.default_rng(1)
+        values["who"] = pa.array([*range(N_ROWS), *[-1] * len(changed)])
+        whole = pa.table(values).select([*columns, *(["who"] if unit == "entity" else [])])
+        if one_more and end == 0:
+            whole = whole.slice(0, N_ROWS)
+        cuts = [0, 50, 51, 300, N_ROWS - 7, N_ROWS + CROWD // 2, n]
+        parts = [whole.slice(start, stop - start) for start, stop in itertools.pairwise(cuts) if stop > start]
+        tables.append(pa.concat_tables(parts))
+    return tables
+
+
+def _policy(columns: dict[str, Any], unit: str, **privacy: Any) -> Policy:
+    privacy["unit"] = UNITS[unit]
+    return Policy.model_validate({"dataset": {"name": "made up"}, "privacy": privacy, "columns": columns})
+
+
+def _publish(tables: list[pa.Table], policy: Policy, calls: Calls) -> tuple[list[Published], list[Calls]]:
+    published, drawn = [], []
+    for table in tables:
+        calls.clear()
+        published.append(publish_made_up(table, policy, insecure_keystream(3)))
+        drawn.append(list(calls))
+    return published, drawn
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("clipped", ["bounds", "ball", "private bounds"])
+def test_rows(clipped: str, unit: str, calls: Calls) -> None:
+    """The same draws; only the unit's own values differ, by at most mu standard deviations in the Euclidean norm."""
+    columns: dict[str, Any] = {"bounds": BOUNDED, "ball": BALL, "private bounds": {"x": {}, "y": {}}}[clipped]
+    privacy = {"mu": 3.0, **({"l2_radius": 1.0} if clipped == "ball" else {})}
+    tables = _pair(columns, unit)
+    (one, other), drawn = _publish(tables, _policy(columns, unit, **privacy), calls)
+
+    assert drawn[0] == drawn[1]
+    assert compare(one, other) == []
+    moved = (other.values - one.values) / [column.cell_noise.sigma for column in one.release.columns]
+    assert 0 < np.linalg.norm(moved) <= 3.0
+    assert np.count_nonzero(moved.any(axis=1)) <= (CAP if unit == "entity" else 1)
+    assert np.count_nonzero(moved) <= {"cell": 1, "row": len(columns), "entity": CAP * len(columns)}[unit]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mechanism", "neighbours", "unit"), CASES)
+def test_covariances(mechanism: str, neighbours: str, unit: str, calls: Calls) -> None:
+    """The same draws, but for those of vectors, and all that a reader sees is equal but for what the matrix tells."""
+    columns = dict.fromkeys("xyz", BOUNDED["x"])
+    privacy = {"release": "covariance", "mechanism": mechanism, "neighbours": neighbours, **STRENGTHS[mechanism]}
+    tables = _pair(columns, unit, one_more=neighbours == "add-remove")
+    (one, other), drawn = _publish(tables, _policy(columns, unit, **privacy), calls)
+
+    if mechanism in BY_EIGENVECTORS:
+        drawn = [[call for call in run if call[0] == "laplace"][:2] for run in drawn]  # of the eigenvalues
+    hidden = {"README.md", "n_rows"} if neighbours == "add-remove" else set()  # which the noisy matrix tells
+    if mechanism in BY_EIGENVECTORS:
+        hidden |= {"README.md", "estimated_diagonal_error", "estimated_off_diagonal_error"}
+    assert drawn[0] == drawn[1]
+    assert drawn[0]
+    assert compare(one, other, tuple(hidden)) == []
+    assert (one.values != other.values).any()
