@@ -176,7 +176,7 @@ def error_forms(evidence: Evidence, precision: FloatArray) -> FloatArray:
 
     It is what `row_errors` needs for errors that do not suppose Gaussian rows.
     """
-    return precision / _unit(_desparsify(evidence, precision), precision)[:, None]
+    return precision / _unit(desparsify(evidence, precision), precision)[:, None]
 
 
 def infer_edges(evidence: Evidence, precision: FloatArray, errors: FormErrors | None = None) -> EdgeInference:
@@ -197,7 +197,7 @@ def infer_edges(evidence: Evidence, precision: FloatArray, errors: FormErrors | 
     ----------
     Jankova & van de Geer (2015), eq. 4 and theorem 1.
     """
-    t = _desparsify(evidence, precision)
+    t = desparsify(evidence, precision)
     unit = _unit(t, precision)
     if errors is None:
         errors = form_errors(evidence, precision / unit[:, None])
@@ -206,7 +206,8 @@ def infer_edges(evidence: Evidence, precision: FloatArray, errors: FormErrors | 
     return EdgeInference(evidence.columns, t, np.outer(unit, unit) * np.sqrt(errors.products), partial, errors)
 
 
-def _desparsify(evidence: Evidence, precision: FloatArray) -> FloatArray:
+def desparsify(evidence: Evidence, precision: FloatArray) -> FloatArray:
+    """Return T = 2 Theta - Theta S^ Theta."""
     if precision.shape != evidence.covariance.shape:
         raise ParameterError("precision.shape", f"{evidence.covariance.shape}, like the covariance", precision.shape)
     if not (np.diagonal(precision) > 0.0).all():

@@ -12,11 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from dp_learn.evidence import Evidence
-from dp_learn.inference import infer_edges
+from dp_learn.inference import desparsify
 from dp_learn.linalg import FloatArray
 from dp_learn.problem import make_problem
 from dp_learn.refit import inference_penalty
 from dp_learn.solvers import solve
+from dp_learn.uncertainty import form_variances
 
 __all__ = ["score_pairs"]
 
@@ -44,6 +45,8 @@ def score_pairs(evidence: Evidence, *, solver: str = "auto") -> FloatArray:
     usable = solution is not None and solution.converged
     theta = solution.precision if solution is not None and usable else np.eye(len(evidence.columns))
     d = evidence.deviations
-    scores = infer_edges(evidence, theta / np.outer(d, d)).scores
+    theta = theta / np.outer(d, d)
+    size, error = np.abs(desparsify(evidence, theta)), np.sqrt(form_variances(evidence, theta))
+    scores = np.divide(size, error, out=np.zeros_like(size), where=error > 0.0)
     np.fill_diagonal(scores, 0.0)
     return scores

@@ -64,7 +64,30 @@ def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
     ndarray of shape (q, q)
         Not negative, also where S^ is indefinite.
     """
-    return form_errors(evidence, b).products
+    sources = [source for source in evidence.sources if isinstance(source, Source)]
+    if len(sources) < len(evidence.sources):
+        return form_errors(evidence, b).products
+    c = clean_forms(evidence, b)
+    variances = _products(c, c) * evidence.sampling_factor
+    for source, weight in zip(sources, evidence.weights, strict=True):
+        variances += _row_noise_variances(source, c, b) * weight**2
+    return variances
+
+
+def _row_noise_variances(source: Source, c: FloatArray, b: FloatArray) -> FloatArray:
+    """Return what `_row_noise` says of the forms alone, at a fraction of its time and memory."""
+    rows = sparse_if_worth_it(b)
+    squares = rows * rows
+    n = dense(scale_columns(rows, source.noise_variance) @ rows.T)
+    gaussian = 2.0 * _products(c, n) + _products(n, n)
+    kurtosis = dense(scale_columns(squares, source.noise_fourth_cumulant) @ squares.T)
+    return gaussian / (source.n_rows - 1) + kurtosis / source.n_rows
+
+
+def _products(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the products of `isserlis(x, y)`."""
+    crossed = np.outer(np.diagonal(x), np.diagonal(y))
+    return (crossed + crossed.T) / 2.0 + x * y
 
 
 def form_errors(evidence: Evidence, b: FloatArray) -> FormErrors:

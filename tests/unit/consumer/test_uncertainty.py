@@ -189,3 +189,18 @@ def test_a_noisy_release_does_not_blur_the_errors_of_another() -> None:
     for weights in ((0.5, 0.5), (0.1, 0.9)):
         errors = combine_row_errors(combine_sources("abc", sources, weights, same_rows=True), np.eye(3), each)
         assert min(errors.along(r).min() for r in np.linspace(-1, 1, 201)) >= 0.0
+
+
+@pytest.mark.parametrize("p", [5, 220])
+def test_variances_alone_are_those_of_all_errors(p: int) -> None:
+    """The quick way to the variances, also by sparse products of many columns, agrees with the errors' own."""
+    rng = np.random.default_rng(0)
+    covariance = np.cov(rng.normal(size=(3 * p, p)).T)
+    sources = [
+        Source(n_rows, covariance + np.diag(variance), variance, 0.1 * variance**2)
+        for n_rows, variance in ((300, rng.uniform(0.1, 1.0, p)), (900, rng.uniform(0.1, 1.0, p)))
+    ]
+    evidence = combine_sources([f"c{index}" for index in range(p)], sources, [0.3, 0.7])
+    sparse = np.eye(p) + 0.3 * (np.eye(p, k=1) + np.eye(p, k=-1))
+    for b in (sparse, rng.normal(size=(p, p))):
+        np.testing.assert_allclose(form_variances(evidence, b), form_errors(evidence, b).products, rtol=1e-10)
