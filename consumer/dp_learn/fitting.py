@@ -37,7 +37,8 @@ from dp_learn.weighing import chance_alpha, clear_columns, effective_rows, null_
 __all__ = ["N_SUBSAMPLES", "REFIT_MAX_ITER", "Fit", "Rule", "Settings", "fit_edges", "fit_graph"]
 
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
-GAMMA = 0.0  # what keeps edges of mere chance out is where the path ends
+GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
+PATIENCE = 8  # graphs; the path is short
 _AT_CHANCE = "no smaller alpha was tried, as chance alone would make edges at it"
 REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
 
@@ -245,6 +246,7 @@ def _select(
             lambda theta: effective_rows(evidence, theta / units),
             alphas,
             gamma=GAMMA,
+            patience=PATIENCE,
             why_last=_AT_CHANCE if bounded else SMALLEST,
             **options,
         )
