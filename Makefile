@@ -13,7 +13,7 @@ test: .venv/installed
 	$(BIN)/python -m pytest -m "not slow and not data" -n auto
 
 test-slow: .venv/installed
-	$(BIN)/python -m pytest -m "slow or data"
+	$(BIN)/python -m pytest -m "slow or data" -n auto
 
 lint: .venv/installed
 	$(BIN)/ruff check .

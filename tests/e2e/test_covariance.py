@@ -98,6 +98,7 @@ def test_alpha_is_chosen_from_estimated_errors(
     assert "no known law" in tested.stderr
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_many_releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:
     """Over 60 releases the covariance varies as stated, and is right on average."""
     policy = policy_for(unit="row", release="covariance", mechanism="gaussian", mu=0.3)

@@ -78,6 +78,7 @@ def test_a_covariance_release_killed_at_20_random_moments(tmp_path: Path, key: E
             assert opened.second_moments().shape == (5, 5)
 
 
+@pytest.mark.slow
 def test_eight_at_once_with_room_for_five(tmp_path: Path, key: Ed25519PrivateKey, table: pd.DataFrame) -> None:
     """Of eight processes that publish one dataset at once with room for five, five succeed and three exit with 5."""
     table[["height", "weight"]].to_parquet(tmp_path / "big.parquet")

@@ -122,6 +122,7 @@ def test_noise_and_mu_of_the_search_are_inverse(unit: str, n_columns: int, mu: f
     assert cell <= row <= histogram_mu("entity", n_columns, sigma, max_rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(
     widths=st.lists(st.integers(5, 3000), min_size=1, max_size=3),

@@ -190,6 +190,7 @@ def test_discrete_noise_of_few_steps_is_not_accused(unit: str, width: float, sig
     assert all(_audit(columns, unit, seed, mechanism=_narrow).findings for seed in range(5))
 
 
+@pytest.mark.slow
 def test_false_alarms_keep_to_the_stated_chance() -> None:
     """At 60 % confidence at most 40 % of 200 audits of the honest mechanism fail, and hardly any bound is too high."""
     columns = _columns(KINDS["mixed"], 2.0, "row")

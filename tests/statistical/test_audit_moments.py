@@ -77,6 +77,7 @@ def test_outputs_impossible_for_a_neighbour_are_found(monkeypatch: pytest.Monkey
     assert _attack(_setting("wishart", 4.0), 20_000)[1] == {"attack", "noise"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["replace-one", pytest.param("add-remove", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("epsilon", [pytest.param(1.0, marks=pytest.mark.slow), 4.0])
 @pytest.mark.parametrize("mechanism", ["eigenvectors", pytest.param("kapralov-talwar", marks=pytest.mark.slow)])

@@ -259,6 +259,7 @@ def test_penalised_estimate_does_not_cover_the_edges() -> None:
     assert simulate(chain(20), gaussian_noise(1.0), 2000, repetitions=50).edges > 0.92
 
 
+@pytest.mark.slow
 def test_heavy_tails_need_the_rows() -> None:
     """For rows of Student's t with 6 degrees of freedom errors from the rows cover; those of Gaussian rows do not."""
     world = gaussian_world(chain_precision(20), degrees=6.0)

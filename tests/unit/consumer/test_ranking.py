@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.metrics import roc_auc_score
 
 from dp_learn.evidence import Evidence, Source, combine_sources
@@ -36,6 +37,7 @@ def auc(scores: np.ndarray, graph: np.ndarray) -> float:
     return float(roc_auc_score(graph[upper], scores[upper]))
 
 
+@pytest.mark.slow
 def test_ranking_is_good_at_every_strength_of_the_noise() -> None:
     """It finds a chain with little noise, and with as much noise as signal, which buries the desparsified estimate."""
     for variance, least in ((0.01, 0.99), (1.0, 0.97)):

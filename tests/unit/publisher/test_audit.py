@@ -332,6 +332,7 @@ class _SameNoise:
         return replace(honest, matrix=np.rint((moments.matrix + self.noise) / step) * step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [_setting(mu=1.0), _setting("laplace", epsilon=3.0)])
 @pytest.mark.parametrize(
     ("faults", "found"),
@@ -354,6 +355,7 @@ def test_planted_faults_of_covariance_mechanisms_are_found(
     assert found <= failed
 
 
+@pytest.mark.slow
 def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -> None:
     """The command audits a covariance release, in mu or in epsilon, and spends nothing."""
     words = ("dp-publish", "audit", "people.parquet", "--release", "covariance")

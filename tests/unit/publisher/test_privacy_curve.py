@@ -82,6 +82,7 @@ def test_discrete_noise_is_not_gaussian_dp() -> None:
     assert epsilon_of_unit("row", [Loss(1, 1.0, discrete=True)], 1e-5) > epsilon_for_delta(1.0, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("losses", "max_rows", "common_mu"),
     [

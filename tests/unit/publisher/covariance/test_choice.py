@@ -21,6 +21,7 @@ def _scaling(p: int, *, with_mean: bool = True) -> Scaling:
     return scaling_for([(-1.0, 1.0)] * p, with_mean=with_mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 def test_expected_errors_are_those_of_releases(neighbours: str) -> None:
     """Root mean squares agree within 5 %, the eigenvectors' error is below its bound; 60 releases of each."""

@@ -33,6 +33,7 @@ def _errors(noisy: NoisyMoments, exact: SecondMoments) -> tuple[float, float]:
     return float(np.mean(on**2)), float(np.mean(beside**2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", [insecure_eigenvectors, insecure_kapralov_talwar])
 @pytest.mark.parametrize(
     ("neighbours", "with_mean"), [("replace-one", True), ("replace-one", False), ("add-remove", True)]
