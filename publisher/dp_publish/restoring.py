@@ -131,7 +131,10 @@ def cost_of_release(release: Release) -> Cost:
 
 
 def _rows_mu(release: Release, guarantee: Guarantee, unit: str) -> dict[str, float]:
-    """Return the mu of the columns' noise and of the search for bounds, whose counts a row moves in each column."""
+    """Return the mu of the columns' noise, and of the searches for bounds and for the means of rows with gaps.
+
+    A row moves the counts of the one in each column, and the sums of the other as far as any of its cells can.
+    """
     max_rows = guarantee.max_rows or 1
     searched = sum(column.bounds_obtained == "private-histogram" for column in release.columns)
     moved = {"row": math.sqrt(searched), unit: math.sqrt(searched) * max_rows}
@@ -139,7 +142,8 @@ def _rows_mu(release: Release, guarantee: Guarantee, unit: str) -> dict[str, flo
     noise = {"cell": release_mu("cell", release.columns), "row": release_mu("row", release.columns)}
     noise.setdefault(unit, release_mu("entity", release.columns, max_rows))
     search = {each: guarantee.bounds_mu * moved[each] / moved[unit] if searched else 0.0 for each in noise}
-    return {each: math.hypot(noise[each], search[each]) * _ROUND_UP for each in noise}
+    centers = {each: guarantee.centers_mu * (1.0 if each == unit else 1 / max_rows) for each in noise}
+    return {each: math.hypot(noise[each], search[each], centers[each]) * _ROUND_UP for each in noise}
 
 
 def _moments_mu(guarantee: Guarantee, unit: str) -> dict[str, float]:

@@ -115,6 +115,9 @@ def test_lost_ledger_is_refused_and_restored(loss: str, home: Path, release: Pub
         {"mu": 1.0, "bounds": False},
         {"mu": 1.0, "bounds": False, "unit": "cell"},
         {"mu": 1.0, "bounds": False, "unit": {"entity": "who", "max_rows": 3}},
+        {"mu": 1.0, "gaps": True},
+        {"mu": 1.0, "gaps": True, "bounds": False},
+        {"mu": 1.0, "gaps": True, "bounds": False, "unit": {"entity": "who", "max_rows": 3}},
         {"mu": 1.0, "l2_radius": 2.0},
         {"snr_db": 20.0},
         {"sigma": 3.0},
@@ -129,10 +132,13 @@ def test_lost_ledger_is_refused_and_restored(loss: str, home: Path, release: Pub
 )
 def test_bundle_tells_what_it_cost(privacy: dict[str, Any], release: Publish) -> None:
     """What bounds and noise of a bundle say of its cost, in every unit, is what the ledger had booked."""
+    privacy = dict(privacy)
     bare = not privacy.pop("bounds", True) or "l2_radius" in privacy
-    columns = (
+    columns: dict[str, Any] = (
         {name: {"kind": "continuous"} for name in BOUNDS} if bare else {n: {"bounds": b} for n, b in BOUNDS.items()}
     )
+    if privacy.pop("gaps", False):
+        columns = {name: {**entry, "kind": "continuous", "missing": "center"} for name, entry in columns.items()}
     document = {"dataset": {"name": "d"}, "privacy": privacy, "columns": columns}
     made = release(Policy.model_validate(document)).release
     (booked,) = (entry.cost for entry in Ledger().entries())
