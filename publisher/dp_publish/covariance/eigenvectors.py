@@ -212,8 +212,9 @@ def _exact_tools(moments: SecondMoments, epsilon: float, max_rows: int, rng: Key
     bits = 64 * math.ceil(max(192, security + 8) / 64)
 
     def eigenvalues(grid: Grid, scale: float) -> _Floats:
-        noise = sample_discrete_laplace(scale, d, rng, bits=bits)
-        return np.array(eigenvalues_in_units(moments.steps, grid.exponent), dtype=np.float64) + noise
+        noise = sample_discrete_laplace(scale, d, rng, bits=bits).tolist()
+        exact = eigenvalues_in_units(moments.steps, grid.exponent)
+        return np.array([one + other for one, other in zip(exact, noise, strict=True)], dtype=np.float64)
 
     def vector(basis: _Floats, subtracted: _Floats, kappa: float) -> _Floats:
         if basis.shape[1] == 1:

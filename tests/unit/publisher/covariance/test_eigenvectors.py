@@ -12,6 +12,7 @@ from dp_bundle.errors import PrivacyError
 from dp_publish.covariance import bingham, eigenvectors
 from dp_publish.covariance.bingham import envelope_parameter, sample_bingham
 from dp_publish.covariance.eigenvectors import release_eigenvectors, release_kapralov_talwar
+from dp_publish.covariance.noisy import Grid
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
 from dp_publish.keystream import Keystream, insecure_keystream
@@ -170,3 +171,13 @@ def test_eigenvalues_stay_within_what_rows_allow(moments: SecondMoments) -> None
         eigenvalues = np.linalg.eigvalsh(noisy.matrix)
         assert eigenvalues.min() > -4 * noisy.granularity / 2 - 1e-9
         assert eigenvalues.sum() <= 50 * flat.scaling.square * (1 + 1e-9) + 4 * noisy.granularity / 2
+
+
+def test_eigenvalues_get_their_noise_as_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where float64 does not hold the exact eigenvalues, of very many rows, nothing is rounded before the noise."""
+    scaling = scaling_for([(-1.0, 1.0)] * 2, with_mean=False)
+    products = np.array([[(1 << 60) + 3, 0], [0, (1 << 59) + 1]], dtype=object)
+    moments = SecondMoments(scaling, 1 << 21, products, np.zeros(2, dtype=object))
+    monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", lambda *_, **__: np.array([-(1 << 60), -(1 << 59)]))
+    tools = eigenvectors._exact_tools(moments, 1.0, 1, insecure_keystream(1))
+    assert tools.eigenvalues(Grid(0), 1e8).tolist() == [3.0, 1.0]
