@@ -20,7 +20,9 @@ _DEFAULT_MU = 1.0
 
 def policy_path(data: Path) -> Path:
     """Return where the policy of a data file or folder is expected: `data.policy.toml` beside it."""
-    return data.with_name(f"{Path(unpacked_name(data)).stem if data.is_file() else data.name}.policy.toml")
+    place = data.resolve() if data.name in ("", "..") else data  # "." is a folder that has a name, too
+    name = Path(unpacked_name(place)).stem if place.is_file() else place.name
+    return place.parent / f"{name}.policy.toml"
 
 
 def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:

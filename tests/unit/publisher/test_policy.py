@@ -357,3 +357,13 @@ def test_covariance_releases_are_read(tmp_path: Path) -> None:
     assert load(tmp_path, text, release="rows", mu=1.0).privacy.neighbours == "replace-one"
     assert load(tmp_path, "", release="covariance").privacy.mu == 1.0
     assert load(tmp_path, "", release="covariance", mechanism="wishart-pure").privacy.mechanism == "wishart-pure"
+
+
+def test_the_folder_one_is_in_has_its_policy_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder given as "." or ".." has the policy that it has under its name; "/" has one, too."""
+    inner = tmp_path / "table" / "part"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    assert policy_path(Path()) == policy_path(inner) == tmp_path / "table" / "part.policy.toml"
+    assert policy_path(Path("..")) == tmp_path / "table.policy.toml"
+    assert policy_path(Path("/")) == Path("/.policy.toml")
