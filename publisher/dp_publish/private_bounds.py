@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dp_bundle.arrays import to_numpy
+from dp_bundle.errors import PrivacyError
+from dp_bundle.noise import MAX_SIGMA, MIN_SIGMA
 from dp_publish.keystream import Keystream
 from dp_publish.sampling import sample_rounded_gaussian
 
@@ -55,8 +57,19 @@ def histogram_sigma(unit: str, n_columns: int, mu: float, max_rows: int = 1) -> 
         What the search may cost.
     max_rows : int
         How many rows an entity has at most.
+
+    Raises
+    ------
+    PrivacyError
+        Noise of that width cannot be drawn.
     """
-    return _sensitivity(unit, n_columns, max_rows) / mu
+    sigma = _sensitivity(unit, n_columns, max_rows) / mu
+    if not MIN_SIGMA <= sigma * _STEPS <= 0.5 * MAX_SIGMA:
+        raise PrivacyError(
+            "this strength is too extreme for bounds to be found privately: choose another one, or declare bounds in "
+            "the policy"
+        )
+    return sigma
 
 
 def histogram_mu(unit: str, n_columns: int, sigma: float, max_rows: int = 1) -> float:

@@ -18,7 +18,7 @@ from dp_publish.contents import Contents, NewFile, Progress, Read
 from dp_publish.keystream import Keystream
 from dp_publish.policy import Policy
 from dp_publish.private_bounds import Bounds, count_magnitudes, find_bounds
-from dp_publish.private_centers import find_centers, sum_complete_rows
+from dp_publish.private_centers import find_centers, steps_for, sum_complete_rows
 from dp_publish.rows import RowReport, add_noise
 from dp_publish.spending import Cost
 from dp_publish.table import Table
@@ -104,7 +104,8 @@ def _with_centers(
     columns: tuple[Column, ...], batches: Iterator[pa.RecordBatch], sigma: float, keystream: Keystream
 ) -> tuple[Column, ...]:
     """Return the columns with the means, found privately, at which rows with gaps will stand."""
-    centers = find_centers(sum_complete_rows(batches, columns), columns, sigma, keystream)
+    total = sum_complete_rows(batches, columns, steps_for(sigma))
+    centers = find_centers(total, columns, sigma, keystream)
     return tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
 
 

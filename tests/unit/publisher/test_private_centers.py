@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
 from dp_bundle.bundle import open_bundle
-from dp_bundle.errors import MissingValuesError, PolicyError
+from dp_bundle.errors import MissingValuesError, PolicyError, PrivacyError
 from dp_bundle.manifest import Guarantee, Release
 from dp_bundle.statements import describe_gaps
 from dp_publish import Policy, publish
@@ -22,7 +22,7 @@ from dp_publish.audit import audit
 from dp_publish.calibration import calibrate, cost_of, share_mu
 from dp_publish.columns import choose_columns
 from dp_publish.keystream import insecure_keystream
-from dp_publish.private_centers import centers_mu, centers_sigma, find_centers, sum_complete_rows
+from dp_publish.private_centers import centers_mu, centers_sigma, find_centers, steps_for, sum_complete_rows
 from dp_publish.table import open_table
 
 BOUNDS = {"a": [-1.0, 3.0], "b": [0.0, 10.0], "c": [-5.0, 5.0]}
@@ -56,7 +56,8 @@ def test_no_row_moves_the_sums_further_than_the_sensitivity() -> None:
     """Between any two rows, complete or not, within bounds or far outside, the sums move by 2 sqrt(p) at most."""
     columns = calibrate(make_policy({"a": "center"}), KINDS)
     ends = [[None, -1e9, 3.0, 1.0], [0.0, 10.0, math.inf], [-5.0, 5.0, 0.1]]
-    sums = [sum_complete_rows([batch_of([list(row)])], columns) / 2.0**20 for row in itertools.product(*ends)]
+    steps = 1 << 20
+    sums = [sum_complete_rows([batch_of([list(row)])], columns, steps) / steps for row in itertools.product(*ends)]
     moved = [float(np.linalg.norm(one - other)) for one in sums for other in sums]
 
     assert max(moved) == pytest.approx(2 * math.sqrt(3), rel=1e-6)
@@ -65,11 +66,29 @@ def test_no_row_moves_the_sums_further_than_the_sensitivity() -> None:
     assert centers_sigma(3, 1.0) == 2 * math.sqrt(3)
 
 
+@pytest.mark.parametrize("sigma", [2.0, 900.0, 1e4, 4e8])
+def test_any_noise_has_a_grid_that_it_can_be_drawn_on(sigma: float) -> None:
+    """Wide noise gets coarser steps, on which rows move sums no further; noise beyond all grids is refused."""
+    columns = calibrate(make_policy({"a": "center"}), KINDS)
+    steps = steps_for(sigma)
+    ends = [[-1e9, 3.0, 0.3], [0.0, 10.0, math.inf], [-5.0, 5.0, 0.1]]
+    sums = [sum_complete_rows([batch_of([list(row)])], columns, steps) / steps for row in itertools.product(*ends)]
+    noise = sum_complete_rows([], columns, steps)
+    centers = find_centers(noise, columns, sigma, insecure_keystream(1))
+
+    assert max(float(np.linalg.norm(one - other)) for one in sums for other in sums) <= 2 * math.sqrt(3)
+    assert all(BOUNDS[name][0] <= value <= BOUNDS[name][1] for name, value in centers.items())
+    assert steps == (1 << 20 if sigma == 2.0 else 2.0 ** math.floor(math.log2(1e9 / sigma)))
+    for mu in (1e-10, 1e10):
+        with pytest.raises(PrivacyError, match="choose another one"):
+            centers_sigma(3, mu)
+
+
 def test_the_means_are_those_of_complete_rows() -> None:
     """Up to their noise; without a complete row they are somewhere within the bounds."""
     columns = calibrate(make_policy({"a": "center"}), KINDS)
     frame = gappy()
-    total = sum_complete_rows([pa.RecordBatch.from_pandas(frame)], columns)
+    total = sum_complete_rows([pa.RecordBatch.from_pandas(frame)], columns, steps_for(2.0))
     found = find_centers(total, columns, 2.0, insecure_keystream(1))
     empty = find_centers(np.zeros(4, np.int64), columns, 2.0, insecure_keystream(2))
 
