@@ -24,6 +24,7 @@ __all__ = ["draw_graph"]
 
 _POSITIVE, _NEGATIVE = "#1f6fb4", "#c4452d"
 _MAX_DRAWN_EDGES = 400
+_CROWDED = 150  # names, from where on the picture is so large that fixed margins hold the title and the caption
 _MAX_LABELS = 500  # around the largest picture
 _INCH_PER_LETTER = 0.065
 _LONGEST_NAME = 36
@@ -45,9 +46,10 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
     labels, unnamed = _keep_strongest(labels, graph)
     longest = max(len(label) for label in labels)
     side = float(np.clip(4 + 0.12 * len(names) + 0.1 * longest, 7, 24))
-    figure = Figure(figsize=(side, side), layout="constrained")
+    crowded = len(names) > _CROWDED
+    figure = Figure(figsize=(side, side), layout=None if crowded else "constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    axes = figure.add_axes((0.02, 0.05, 0.96, 0.9)) if crowded else figure.add_subplot()
 
     angles = 2.0 * np.pi * np.arange(len(names)) / len(names)
     places = dict(zip(names, np.column_stack([np.cos(angles), np.sin(angles)]), strict=True))
@@ -56,8 +58,12 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
         _DROWNED if index >= graph.number_of_nodes() else _LINKED if graph.degree[name] else _UNLINKED
         for index, name in enumerate(names)
     ]
+    for kind in (_LINKED, _UNLINKED, _DROWNED):
+        points = [place for place, own in zip(places.values(), kinds, strict=True) if own is kind]
+        axes.plot(*np.reshape(points, (-1, 2)).T, ls="", **kind, zorder=2)
     for place, label, kind in zip(places.values(), labels, kinds, strict=True):
-        _draw_node(axes, label, place, kind, families)
+        if label:
+            _write_label(axes, label, place, kind, families)
 
     said, title_families = drawable_title(title)
     axes.set_title(said, loc="left", fontfamily=title_families)
@@ -68,7 +74,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
     axes.set(xticks=[], yticks=[], aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     for spine in axes.spines.values():
         spine.set_visible(False)
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=130, pil_kwargs={"compress_level": 1})
 
 
 def _keep_strongest(labels: list[str], graph: nx.Graph) -> tuple[list[str], str]:
@@ -102,12 +108,9 @@ def _draw_edges(axes: Axes, graph: nx.Graph, places: dict[str, FloatArray]) -> s
     return f"{len(ranked)} edge{'' if len(ranked) == 1 else 's'}{shown}{widest}"
 
 
-def _draw_node(axes: Axes, label: str, place: FloatArray, kind: dict[str, Any], families: list[str]) -> None:
+def _write_label(axes: Axes, label: str, place: FloatArray, kind: dict[str, Any], families: list[str]) -> None:
     angle = float(np.degrees(np.arctan2(place[1], place[0])))
     turned = angle + 180 if abs(angle) > 90 else angle
-    axes.plot(*place, **kind, zorder=2)
-    if not label:
-        return
     axes.text(
         1.06 * float(place[0]),
         1.06 * float(place[1]),
