@@ -22,13 +22,14 @@ from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
 
-__all__ = ["GraphFit", "fit_on_graph", "solve_on_graph"]
+__all__ = ["GraphFit", "find_start", "fit_on_graph", "solve_on_graph"]
 
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
 _LEAST_SHARE = 0.01
 _SHARE_RTOL = 1e-2  # a fifth of the margin
 _DESCENTS, _MOST, _LITTLE = 30, 0.9, 0.02  # steps; shares of an eigenvalue taken at once, and not worth another step
 _ROUGH, _ROUGH_ITER = 1e-3, 100
+_LEAST_RAISE = 1e-8  # of a variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +72,11 @@ def fit_on_graph(
     solver, tol, max_iter, start
         As in `graphical_lasso`.
     """
-    share, known = 0.0, start if is_positive_definite(matrix) else _descend(matrix, edges, solver, start)
+    share, definite = 0.0, is_positive_definite(matrix)
+    known = start if definite else find_start(matrix, _restrict(0.0, edges), solver=solver, start=start)
     while share < 1.0:
         solution = None
-        if share > 0.0 or known is not None or is_positive_definite(matrix):
+        if share > 0.0 or definite or known is not None:
             solution = solve_on_graph(
                 matrix, edges, share * penalty, solver=solver, tol=tol, max_iter=max_iter, start=known or start
             )
@@ -102,8 +104,10 @@ def solve_on_graph(
     return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
 
 
-def _descend(matrix: FloatArray, edges: npt.NDArray[np.bool_], solver: str, start: Solution | None) -> Solution | None:
-    """Return a start for the fit to an indefinite matrix, which agrees with it on the graph; None if none was found.
+def find_start(
+    matrix: FloatArray, penalty: FloatArray, *, solver: str = "auto", start: Solution | None = None
+) -> Solution | None:
+    """Return a start for an indefinite matrix and a penalty that leaves its diagonal free; None if none was found.
 
     With its variances raised enough the matrix has a fit, whose own covariance is further from singular than the matrix
     itself was: lowering the variances by most of its smallest eigenvalue gives the start of the next fit. This ends at
@@ -111,16 +115,16 @@ def _descend(matrix: FloatArray, edges: npt.NDArray[np.bool_], solver: str, star
     """
     variances = np.diagonal(matrix)
     unit = np.outer(np.sqrt(variances), np.sqrt(variances))
-    raised = -2.0 * smallest_eigenvalue(matrix / unit)
+    raised = max(-2.0 * smallest_eigenvalue(matrix / unit), _LEAST_RAISE)
     found = start
     for _ in range(_DESCENTS):
-        higher = matrix + np.diag(raised * variances)
-        found = solve_on_graph(higher, edges, solver=solver, tol=_ROUGH, max_iter=_ROUGH_ITER, start=found)
+        problem = make_problem(matrix + np.diag(raised * variances), 1.0, weights=penalty, penalize_diagonal=False)
+        found = solve(problem, solver=solver, tol=_ROUGH, max_iter=_ROUGH_ITER, start=found)
         if found is None or not found.converged:
             return None
+
         gained = _MOST * smallest_eigenvalue(found.covariance / unit)
-        step = min(gained, raised)
-        found = replace(found, covariance=found.covariance - np.diag(step * variances))
+        found = replace(found, covariance=found.covariance - np.diag(min(gained, raised) * variances))
         if gained >= raised:
             return found
         if gained < _LITTLE * raised:

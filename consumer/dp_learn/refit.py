@@ -20,7 +20,7 @@ import numpy as np
 from dp_bundle.errors import NotConvergedError
 from dp_learn.evidence import Evidence
 from dp_learn.feasibility import smallest_solvable_alpha
-from dp_learn.graph_fit import fit_on_graph
+from dp_learn.graph_fit import find_start, fit_on_graph
 from dp_learn.linalg import FloatArray, is_positive_definite, sandwich
 from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
@@ -145,4 +145,6 @@ def _well_determined_inverse(evidence: Evidence) -> FloatArray | None:
 
 
 def _solve(correlation: FloatArray, penalty: FloatArray, solver: str) -> Solution | None:
-    return solve(make_problem(correlation, 1.0, weights=penalty, penalize_diagonal=False), solver=solver, tol=_TOL)
+    start = None if is_positive_definite(correlation) else find_start(correlation, penalty, solver=solver)
+    problem = make_problem(correlation, 1.0, weights=penalty, penalize_diagonal=False)
+    return solve(problem, solver=solver, tol=_TOL, start=start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -181,5 +182,6 @@ def _clipped(matrix: FloatArray) -> FloatArray:
 
 def _fit(matrix: FloatArray, edges: npt.NDArray[np.bool_], start: Solution, solver: str, tol: float) -> Solution | None:
     """Return the fit with the largest likelihood on a graph, or None where it could not be certified."""
-    fitted = solve_on_graph(matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=start)
+    feasible = replace(start, covariance=matrix)  # which the covariance of an earlier fit need not be
+    fitted = solve_on_graph(matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=feasible)
     return fitted if fitted is not None and fitted.converged else None
