@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import mpmath
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
