@@ -56,7 +56,13 @@ def _is_summary(path: Path) -> bool:
 def write_results(
     graph: GraphEstimate | None, tables: dict[str, pd.DataFrame], summary: dict[str, Any], title: str, target: Path
 ) -> None:
-    """Write everything into a hidden folder beside the target, then put it in place of an earlier result."""
+    """Write everything into a hidden folder beside the target, then put it in place of an earlier result.
+
+    Raises
+    ------
+    DpGraphError
+        It cannot be written, or the target is by now something else than an earlier result, which stays as it is.
+    """
     from dp_learn.report.picture import draw_graph  # matplotlib takes memory that the pass over the rows has use for
 
     target = target.resolve()
@@ -70,11 +76,28 @@ def write_results(
             table.to_csv(partial / name, index=not isinstance(table.index, pd.RangeIndex))
         text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
         (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
-        if target.exists():
-            os.rename(target, earlier)  # noqa: PTH104
-        os.rename(partial, target)  # noqa: PTH104
+        _put_in_place(partial, target, earlier)
     except OSError as error:
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(earlier, ignore_errors=True)
+
+
+def _put_in_place(partial: Path, target: Path, earlier: Path) -> None:
+    """Rename the new folder to the target; what was there is removed last, and only if it was an earlier result."""
+    if not os.path.lexists(target):
+        os.rename(partial, target)  # noqa: PTH104
+        return
+    os.rename(target, earlier)  # noqa: PTH104
+    try:
+        _require_result(earlier, target)
+        os.rename(partial, target)  # noqa: PTH104
+    except BaseException:
+        os.rename(earlier, target)  # noqa: PTH104
+        raise
+    shutil.rmtree(earlier, ignore_errors=True)
+
+
+def _require_result(folder: Path, name: Path) -> None:
+    if not is_result(folder):
+        raise DpGraphError(f"{name} is no longer an earlier result of dp-learn: give another --out")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dp_learn import estimate_moments
-from dp_learn.results import is_result
+from dp_bundle.errors import DpGraphError
+from dp_learn import estimate_moments, results
+from dp_learn.results import is_result, write_results
 from dp_publish import Policy, Receipt, publish
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -45,6 +47,40 @@ def test_links_and_folders_with_names_of_ours_are_not_results(tmp_path: Path) ->
     (tmp_path / "graph.png").rmdir()
     (tmp_path / "edges.csv").symlink_to(tmp_path / "summary.json")
     assert not is_result(tmp_path)
+
+
+def test_files_that_came_meanwhile_survive(tmp_path: Path) -> None:
+    """What somebody put into the folder while the graph was computed is not removed, and nothing else is left."""
+    folder = tmp_path / "result"
+    folder.mkdir()
+    (folder / "summary.json").write_text(json.dumps(OURS))
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(DpGraphError, match="give another --out"):
+        write_results(None, {}, OURS, "", folder)
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("error", [OSError("no room"), KeyboardInterrupt()], ids=str)
+def test_an_earlier_result_survives_a_failure(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the new folder cannot take its place, or somebody interrupts, the earlier one is there as before."""
+    folder, rename = tmp_path / "result", os.rename
+    folder.mkdir()
+    (folder / "summary.json").write_text(json.dumps(OURS))
+    calls = iter([None, error, None])
+
+    def fail_at_second(old: Path, new: Path) -> None:
+        if (said := next(calls)) is not None:
+            raise said
+        rename(old, new)
+
+    monkeypatch.setattr(results.os, "rename", fail_at_second)
+    with pytest.raises((DpGraphError, KeyboardInterrupt)):
+        write_results(None, {}, {**OURS, "estimator": "new"}, "", folder)
+    assert json.loads((folder / "summary.json").read_text()) == OURS
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_handmade_files_survive_and_results_are_replaced(bundle: Receipt, command: Run, tmp_path: Path) -> None:
