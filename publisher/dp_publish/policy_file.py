@@ -69,6 +69,8 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     table = document.get("table", {})
     if "header" in options and isinstance(table, dict):
         document = {**document, "table": {**table, "header": options["header"]}}
+    if "unit" in options:
+        document = _without_entity(document, privacy.get("unit"))
     privacy = {**privacy, **{name: value for name, value in options.items() if name != "header"}}
     assumed = not any(name in privacy for name in STRENGTHS)
     if assumed:
@@ -85,3 +87,16 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
             raise PolicyError(f"--{option.replace('_', '-')} {options[option]}: {message}") from error
         where = f"{where} with this command's options" if options and document else where
         raise PolicyError(f"the policy {where}, at {place or 'its top level'}: {message}") from error
+
+
+def _without_entity(document: dict[str, Any], unit: Any) -> dict[str, Any]:
+    """Drop the column that names the file's own entity: as an option's unit takes its place, it would be published."""
+    columns, entity = document.get("columns", {}), unit.get("entity") if isinstance(unit, dict) else None
+    if not isinstance(columns, dict) or not isinstance(entity, str):
+        return document
+    section = columns.get(entity, {})
+    return (
+        {**document, "columns": {**columns, entity: {**section, "drop": True}}}
+        if isinstance(section, dict)
+        else document
+    )

@@ -367,3 +367,14 @@ def test_the_folder_one_is_in_has_its_policy_beside_it(tmp_path: Path, monkeypat
     assert policy_path(Path()) == policy_path(inner) == tmp_path / "table" / "part.policy.toml"
     assert policy_path(Path("..")) == tmp_path / "table.policy.toml"
     assert policy_path(Path("/")) == Path("/.policy.toml")
+
+
+def test_a_unit_in_place_of_an_entity_does_not_publish_the_entity(tmp_path: Path) -> None:
+    """The column that names the file's entity, a person's number say, stays out under another unit from an option."""
+    text = "[privacy]\nmu = 1\nunit = { entity = 'who', max_rows = 2 }\n[columns.age]\nbounds = [0, 120]\n"
+    named = load(tmp_path, text + "[columns.who]\ndescription = 'a person'\n", unit="row")
+
+    assert load(tmp_path, text, unit="cell").column("who").drop
+    assert (named.column("who").drop, named.column("who").description) == (True, "a person")
+    assert not load(tmp_path, text).column("who").drop
+    assert not load(tmp_path, text, unit="row").column("age").drop
