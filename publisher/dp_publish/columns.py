@@ -111,9 +111,14 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         raise PolicyError(f"the policy gives bounds to columns that are not published: {listed(bounded)}")
     if not kinds:
         raise PolicyError("there is no numeric column to publish: every column is text, or dropped by the policy")
-    if any(not 0 < len(name) <= _MAX_NAME for name in kinds):
+    if "" in kinds:
         raise PolicyError(
-            f"a column to be published has no name, or one of more than {_MAX_NAME} characters: rename it in the data, "
+            'a column has no name, as an index has that was written along: set drop = true under [columns.""] in the '
+            "policy, as `dp-publish policy DATA` does, or rename it in the data"
+        )
+    if any(len(name) > _MAX_NAME for name in kinds):
+        raise PolicyError(
+            f"a column to be published has a name of more than {_MAX_NAME} characters: rename it in the data, "
             "or set drop = true for it"
         )
     for name in kinds:

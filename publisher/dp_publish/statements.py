@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
 from typing import Any
 
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import SecondMoments
+from dp_bundle.manifest import Release, SecondMoments
 from dp_bundle.quoting import quote_name
 from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, describe_total
 from dp_publish.forecast import forecast
@@ -18,6 +20,7 @@ from dp_publish.release import Receipt
 __all__ = ["describe_receipt", "receipt_document"]
 
 _SHOWN = 8  # columns that are named
+_NEARLY_ALWAYS = 0.99  # of the guesses between two tables are right: from mu = 4.65 on
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 
 
@@ -28,7 +31,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         f"wrote {receipt.path}: release {release.lineage.number} of {quote_name(release.dataset.name)}, "
         f"{describe_size(release)}"
     ]
-    lines += [f"  {sentence}" for sentence in describe_guarantee(release)]
+    lines += [f"  {sentence}" for sentence in (*describe_guarantee(release), *_describe_weakness(release))]
     lines += _describe_left_out(receipt, policy)
     lines += [f"  {receipt.remark}"] if receipt.remark else []
     if policy.assumed:
@@ -77,6 +80,21 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
     }
 
 
+def _describe_weakness(release: Release) -> list[str]:
+    """Say how often a guess may be right, Phi(mu / 2), where that is nearly always; rho counts as mu = sqrt(2 rho)."""
+    if release.guarantee is None:
+        return []
+    mu = release.guarantee.mu or math.sqrt(2 * release.guarantee.rho)
+    right = NormalDist().cdf(mu / 2)
+    if right <= _NEARLY_ALWAYS:
+        return []
+    often = "more than 99.99 %" if right > 0.9999 else f"up to {100 * right:.2f} %"
+    return [
+        f"This is weak: someone who knows all else, and of one {release.guarantee.unit} that it is one of two, finds "
+        f"out which in {often} of cases (in 69 % at mu = 1; pure guessing gives 50 %)."
+    ]
+
+
 def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
     """Say what the release is good for, and whether a column goes out as it is; from bounds and noise alone."""
     release = receipt.release
@@ -114,7 +132,9 @@ def _covariance_verdict(n_rows: int, names: list[str], policy: Policy, moments: 
         if moments.estimated_off_diagonal_error is not None:
             variance = covariance_variance(moments.estimated_off_diagonal_error**2, scaled, *ball)
             error = moments_error(n_rows, variance, scaled)
-            lines.append(f"{assumed}, a correlation is off by about {error:.2g}")
+            lines.append(
+                f"{assumed}, a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
+            )
         return lines
     variance = covariance_variance(moments.off_diagonal_variance, scaled, *ball)
     error = moments_error(n_rows, variance, scaled)

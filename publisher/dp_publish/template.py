@@ -88,7 +88,7 @@ def _table_section(layout: Layout | None, header: str | None) -> list[str]:
         *(f"{name} = {_quoted(value)}" for name, value in found.items()),
         *([f"decimal = {_quoted(layout.decimal)}"] if layout.decimal else [_DECIMAL]),
         *([] if said else ['# header = "none"          # if the first line is a row, and no column names']),
-        '# missing_values = ["-999"]   # besides empty cells, NA, N/A, NaN, null, None, ?, - and .',
+        '# missing_values = ["-999"]   # besides empty cells, NA, N/A, NaN, null, None, <NA>, ?, -, -- and .',
     ]
 
 

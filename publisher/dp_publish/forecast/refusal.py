@@ -79,7 +79,9 @@ def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> s
     if n_columns > 1 and smallest_seen(n_rows, n_columns, n_rows**-0.5) is None:
         return f"{n_rows:,} rows are too few to show how {n_columns} columns are related, even without noise"
     if release == "rows":
-        return f"the noise has {row.noise_to_signal:.3g} times the variance of the values"
+        ratio = row.noise_to_signal
+        shown = f"{ratio:,.0f}" if 100 <= ratio < 1e7 else f"{ratio:.3g}"
+        return f"the noise has {shown} times the variance of the values"
     return f"the noise gives a correlation a standard error of {row.error_in_moments:.2g}, not {n_rows**-0.5:.2g}"
 
 

@@ -76,6 +76,14 @@ def test_publishing_needs_one_word(people: Path, call: Call, tmp_path: Path) -> 
         assert bundle.release.dataset.name == "people"
 
 
+def test_a_weak_guarantee_is_called_weak(people: Path, call: Call) -> None:
+    """Whoever publishes at a mu that protects next to nothing is told what it means; at mu = 3 nothing is said."""
+    said = {mu: call(people.name, "--anyway", "--mu", mu, "--out", f"{mu}.tar").out for mu in (3, 5, 20)}
+    assert "This is weak" not in said[3]
+    assert "of one row that it is one of two, finds out which in up to 99.38 % of cases" in said[5]
+    assert "in more than 99.99 % of cases" in said[20]
+
+
 def test_without_a_policy_bounds_are_found_and_that_is_said(people: Path, call: Call, tmp_path: Path) -> None:
     """With no policy at all one row is protected at mu = 1, and the answer lists the bounds that were assumed."""
     (tmp_path / "people.policy.toml").unlink()
