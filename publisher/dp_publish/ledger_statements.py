@@ -76,6 +76,11 @@ def describe_surprises(done: Restoration) -> list[str]:
     ]
     if any(entry.state == "lost" for entry in done.put_back):
         lines.append("what is lost is known from totals alone, and stays spent even if its bundles turn up later")
+    if done.without_budget:
+        names = ", ".join(map(quote_name, done.without_budget))
+        lines.append(
+            f"bundles tell of no budget, and none is on the books for {names}: give budget_mu in the policy anew"
+        )
     return lines
 
 
@@ -86,6 +91,7 @@ def restoration_document(done: Restoration) -> dict[str, Any]:
         "put_back": [dataclasses.asdict(entry) for entry in done.put_back],
         "damaged": None if done.damaged is None else str(done.damaged),
         "skipped": {str(path): reason for path, reason in done.skipped.items()},
+        "without_budget": done.without_budget,
         "rewritten": [str(path) for path in done.rewritten],
         "doubled": [{"dataset": dataset, "number": number} for dataset, number in done.doubled],
     }

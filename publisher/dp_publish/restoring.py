@@ -47,6 +47,8 @@ class Restoration:
         Bundles whose ledger at the time was another one than this.
     doubled : list of (str, int)
         Datasets and numbers of which there are two releases.
+    without_budget : list of str
+        Datasets with releases that were put back, and no budget on the books: bundles tell of none.
     """
 
     damaged: Path | None
@@ -55,6 +57,7 @@ class Restoration:
     skipped: dict[Path, str]
     rewritten: list[Path]
     doubled: list[tuple[str, int]]
+    without_budget: list[str]
 
 
 class _OwnKeys(UnsafeTrustAnyone):
@@ -115,7 +118,8 @@ def restore(ledger: Ledger, places: Sequence[Path]) -> Restoration:
         (entry.dataset, entry.number) for entry in ledger.books().entries.values() if entry.state != "lost"
     )
     doubled = sorted(place for place, times in numbered.items() if times > 1)
-    return Restoration(damaged, n_lines, put_back, skipped, rewritten, doubled)
+    without_budget = sorted({entry.dataset for entry in put_back if not ledger.budgets(entry.dataset)})
+    return Restoration(damaged, n_lines, put_back, skipped, rewritten, doubled, without_budget)
 
 
 def cost_of_release(release: Release) -> Cost:

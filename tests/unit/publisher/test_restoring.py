@@ -22,6 +22,7 @@ from dp_bundle.keys import private_key_path
 from dp_bundle.signing import load_private_key, public_key_of
 from dp_publish import Policy, Receipt, publish
 from dp_publish.ledger import Ledger
+from dp_publish.ledger_statements import describe_surprises
 from dp_publish.restoring import cost_of_release, restore
 from dp_publish.spending import Cost, Entry
 
@@ -176,6 +177,19 @@ def test_bundles_restore_what_no_copy_holds(home: Path, release: Publish, tmp_pa
     again = restore(Ledger(), [tmp_path / "out"])
     assert (again.put_back, again.doubled, again.damaged) == ([], [], None)
     assert release().release.lineage.number == 5
+
+
+def test_restoring_tells_of_budgets_that_no_bundle_holds(home: Path, release: Publish, tmp_path: Path) -> None:
+    """What comes from bundles alone has lost its budget, and the publisher is told so; the copy keeps budgets."""
+    release(mu=1.0, budget_mu=3.0)
+    (home / "ledger.sqlite").unlink()
+    assert restore(Ledger(), [tmp_path / "out"]).without_budget == []
+
+    (home / "ledger.sqlite").unlink()
+    (home / "keys" / "ledger.log").unlink()
+    done = restore(Ledger(), [tmp_path / "out"])
+    assert done.without_budget == ["d"]
+    assert "none is on the books for d: give budget_mu in the policy anew" in describe_surprises(done)[-1]
 
 
 def test_totals_of_bundles_count_what_is_lost(home: Path, release: Publish) -> None:
