@@ -69,7 +69,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
     axes.set_title(said, loc="left", fontfamily=title_families)
     numbers = "\nnames that no font here can write are numbered as in the files" if numbered else ""
     axes.set_xlabel(caption + unnamed + numbers)
-    axes.legend(handles=_legend(kinds), loc="lower right", frameon=False)
+    figure.legend(handles=_legend(kinds), loc="outside lower right", frameon=False)
     reach = 1.12 / (1 - 2 * _INCH_PER_LETTER * longest / side)  # room for the names
     axes.set(xticks=[], yticks=[], aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
     for spine in axes.spines.values():

@@ -83,8 +83,9 @@ def _drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: tuple[str, ..
 def _said(figure: Figure) -> dict[str, str]:
     """Return the colour of every label, and the entries of the legend."""
     (axes,) = figure.axes
+    (legend,) = figure.legends
     texts = {text.get_text(): str(text.get_color()) for text in axes.texts}
-    return texts | {text.get_text(): "legend" for text in axes.get_legend().get_texts()}
+    return texts | {text.get_text(): "legend" for text in legend.get_texts()}
 
 
 def test_picture_tells_drowned_columns_from_those_without_an_edge(
@@ -128,3 +129,16 @@ def test_picture_finds_a_font_of_the_system(tmp_path: Path, monkeypatch: pytest.
     assert labels == [letter, "a"]
     assert families[1:] == ["Test Hieroglyphs"]
     assert not numbered
+
+
+@pytest.mark.parametrize("n_columns", [9, 12])
+def test_legend_hides_no_name(n_columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The legend has a place of its own, and covers no column however many there are around the circle."""
+    names = tuple(f"column_{index}" for index in range(n_columns))
+    figure = _drawn(monkeypatch, tmp_path, names, drowned=["gone_1", "gone_2"])
+    figure.draw_without_rendering()
+    (legend,), (axes,) = figure.legends, figure.axes
+    box = legend.get_window_extent()
+
+    assert not any(box.overlaps(text.get_window_extent()) for text in axes.texts)
+    assert not box.overlaps(axes.xaxis.label.get_window_extent())
