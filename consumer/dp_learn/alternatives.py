@@ -97,11 +97,15 @@ def learn_alternative(
         raise ParameterError("--target", f"a column of the bundle ({known}, ...)", target)
     chosen = {"target": target} if target is not None else {}
     fitted = ESTIMATORS[name](alpha=alpha, **chosen, **options).fit_evidence(evidence, location)
+    share = sample.evidence.noise_share
     summary = {
         **describe_origin(bundles, sample.evidence),
         "estimator": name,
         "columns": list(evidence.columns),
         "drowned_columns": list(drowned or getattr(fitted, "drowned_", ())),
+        "noise_share_of_variance": None
+        if share is None
+        else dict(zip(sample.evidence.columns, share.tolist(), strict=True)),
         "alpha": getattr(fitted, "alpha_", None),
         "repair": getattr(fitted, "repair_", "none"),
     }
@@ -111,14 +115,14 @@ def learn_alternative(
         return _discriminant(fitted, summary)
     if name == "thresholded-covariance":
         return _thresholded(fitted, evidence, summary)
-    precision, share = refit_estimate(fitted, evidence) if refit and name in REFITTED else (fitted.precision_, 1.0)
+    precision, kept_share = refit_estimate(fitted, evidence) if refit and name in REFITTED else (fitted.precision_, 1.0)
     graph = GraphEstimate(evidence.columns, precision, evidence.covariance)
     edges = graph.edges()
-    which = "the strongest, shrunk by the penalty" if share else "the strongest"
+    which = "the strongest, shrunk by the penalty" if kept_share else "the strongest"
     return Alternative(
         graph,
         {},
-        {**summary, "penalty_share": share, "n_edges": len(edges)},
+        {**summary, "penalty_share": kept_share, "n_edges": len(edges)},
         _strongest(edges, "partial_correlation", which),
     )
 
@@ -138,7 +142,7 @@ def _thresholded(fitted: Any, evidence: Evidence, summary: dict[str, Any]) -> Al
         "thresholded.csv": _square(fitted.covariance_, evidence.columns),
     }
     lines = [
-        f"  correlations of more than {fitted.alpha_:.3g} of their own standard errors; beyond 1 is the noise's doing",
+        f"  correlations above {fitted.alpha_:.3g} of their own standard errors; a size above 1 is the noise's doing",
         *_strongest(fitted.edges_, "correlation", "the surest"),
     ]
     return Alternative(None, tables, {**summary, "n_edges": len(fitted.edges_)}, lines)

@@ -154,6 +154,18 @@ class Evidence:
         return counts[0] if self.same_rows else sum(counts)
 
     @property
+    def noise_share(self) -> FloatArray | None:
+        """Each column's noise variance over its published variance, both pooled; None if not all sources are rows."""
+        noise, published = np.zeros(len(self.columns)), np.zeros(len(self.columns))
+        for source, weight in zip(self.sources, self.weights, strict=True):
+            if not isinstance(source, Source):
+                return None
+            noise += weight * source.noise_variance
+            published += weight * np.diagonal(source.covariance)
+        share = np.divide(noise, published, out=np.ones_like(noise), where=published > 0.0)
+        return np.minimum(share, 1.0)
+
+    @property
     def sampling_factor(self) -> float:
         """The sampling variance of a correlation that is zero: 1 / (n - 1) for one source of n rows."""
         if self.same_rows:

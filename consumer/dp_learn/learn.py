@@ -11,7 +11,6 @@ import numpy as np
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.diagnosis import find_contradictions, find_moment_contradictions
-from dp_learn.evidence import Source
 from dp_learn.feasibility import RTOL, smallest_solvable_alpha
 from dp_learn.fitting import Fit, Settings, fit_edges, fit_graph
 from dp_learn.graph import GraphEstimate
@@ -141,7 +140,7 @@ def _learn(opened: Sequence[Bundle], chosen: Settings, fdr: float | None, *, err
         fit,
         share,
         sample,
-        _noise_share(sample),
+        sample.evidence.noise_share,
         typical_errors(fit.evidence),
         eigenvalue,
         _smallest_alpha(fit, chosen, eigenvalue),
@@ -201,18 +200,6 @@ def _refit_found(fit: Fit, inference: EdgeInference, fdr: float, settings: Setti
         "the debiased covariance is so indefinite that the edges found have no unpenalised fit: precision.csv holds "
         "their desparsified estimates"
     ]
-
-
-def _noise_share(sample: Sample) -> FloatArray | None:
-    """Return the pooled noise variance over the pooled published variance, None if not all sources are rows."""
-    noise, published = np.zeros(len(sample.sources[0].columns)), np.zeros(len(sample.sources[0].columns))
-    for source, weight in zip(sample.evidence.sources, sample.evidence.weights, strict=True):
-        if not isinstance(source, Source):
-            return None
-        noise += weight * source.noise_variance
-        published += weight * np.diagonal(source.covariance)
-    share = np.divide(noise, published, out=np.ones_like(noise), where=published > 0.0)
-    return np.minimum(share, 1.0)
 
 
 def _smallest_alpha(fit: Fit, settings: Settings, eigenvalue: float) -> float:

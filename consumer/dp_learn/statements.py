@@ -43,7 +43,7 @@ def _called(bundle: Bundle) -> str:
 
 def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle], target: Path) -> str:
     """Return what dp-learn prints of a graph."""
-    lines = _describe_origin(summary, bundles, _describe_noise(learned))
+    lines = _describe_origin(summary, bundles)
     if summary["drowned_columns"]:
         lines.append(f"  left out, as the noise drowns them: {_listed(summary['drowned_columns'])}")
     lines += [f"  {sentence}" for sentence in (*_describe_definiteness(summary), *summary["notes"])]
@@ -68,7 +68,7 @@ def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[B
     return "\n".join([*lines, *found.lines, f"wrote {target}/: {written}"])
 
 
-def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle], noise: str = "") -> list[str]:
+def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle]) -> list[str]:
     """Return what is said of the bundles, and one line of their rows, of the noise, and of the error that it leaves."""
     lines = [_describe_bundle(bundle) for bundle in bundles]
     guarantees = dict.fromkeys(describe_guarantee(bundle.release)[0] for bundle in bundles)
@@ -80,7 +80,9 @@ def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle], noise: 
         weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
         rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
         lines.append(f"pooled for least variance as {rows}, with weights {weights}")
-    counted = f"  {'' if all(map(counts_rows, bundles)) else 'about '}{summary['n_rows']} rows{noise}"
+    counted = (
+        f"  {'' if all(map(counts_rows, bundles)) else 'about '}{summary['n_rows']} rows{_describe_noise(summary)}"
+    )
     errors = summary["correlation_standard_error"]
     if errors is not None:
         said = "an error, as the publisher estimates it, of about"
@@ -97,10 +99,10 @@ def _describe_bundle(bundle: Bundle) -> str:
     )
 
 
-def _describe_noise(learned: Learned) -> str:
-    if learned.noise_share is None:
+def _describe_noise(summary: dict[str, Any]) -> str:
+    if summary["noise_share_of_variance"] is None:
         return ""
-    share = 100 * learned.noise_share
+    share = 100 * np.array(list(summary["noise_share_of_variance"].values()))
     return (
         f"; noise is {share.min():.0f} to {share.max():.0f} % of the published variances (median "
         f"{np.median(share):.0f} %), and was subtracted"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
-from dp_learn.statements import describe_learned
+from dp_learn.alternatives import learn_alternative
+from dp_learn.statements import describe_alternative, describe_learned
 from dp_learn.summary import summarize
 from dp_publish import Receipt
 
@@ -33,3 +35,17 @@ def test_edges_of_any_strength_are_counted_and_not_listed(bundle: Receipt) -> No
     assert "-1.000 to +1.000" not in text
     assert "height -- weight" in text
     assert text.count(" -- ") == len(table) - wide
+
+
+@pytest.mark.parametrize("estimator", ["ridge", "thresholded-covariance", "neighborhood"])
+def test_every_estimator_is_told_with_the_share_of_the_noise(estimator: str, bundle: Receipt) -> None:
+    """What noise there was is said of all estimators alike, and is in their summaries."""
+    with open_bundle(bundle.path) as opened:
+        learned = learn_graph(opened, alpha=0.1)
+        found = learn_alternative([opened], estimator)
+        usual = describe_learned(learned, summarize(learned, opened), [opened], bundle.path)
+        other = describe_alternative(found, estimator, [opened], bundle.path.parent)
+
+    (told,) = [line for line in usual.splitlines() if "of the published variances" in line]
+    assert told in other.splitlines()
+    assert found.summary["noise_share_of_variance"] == summarize(learned, opened)["noise_share_of_variance"]
