@@ -53,7 +53,7 @@ class EntityCap:
         counts: Counter[str] = Counter()
         for batch in table.read({entity: "text"}, rows_at_once):
             if batch.column(0).null_count:
-                raise MissingValuesError(entity)
+                raise MissingValuesError(entity, names_entities=True)
             for pair in pc.value_counts(batch.column(0)).to_pylist():
                 counts[pair["values"]] += pair["counts"]
         crowded = {name: number for name, number in counts.items() if number > max_rows}

@@ -56,7 +56,7 @@ def describe_audit(report: AuditReport) -> str:
         mark = "ok  " if check.passed else "FAIL"
         if check.name == "attack" and check.passed and not proved:
             mark = "none"
-        lines.append(f"  {check.name:<14}{mark}  {check.detail}")
+        lines.append(f"  {check.name + ' ':<14}{mark}  {check.detail}")
     return "\n".join(lines)
 
 
