@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
-import pandas as pd
 
-from dp_learn.inference import EdgeInference
+from dp_learn.inference import EdgeInference, Pairs
 from dp_learn.linalg import FloatArray
-from dp_learn.wide_files import write_graphml, write_square
+from dp_learn.wide_files import write_graphml, write_square, write_table
+
+if TYPE_CHECKING:  # half a second to import, and the command has no use for them
+    import networkx as nx
+    import pandas as pd
 
 __all__ = ["GraphEstimate", "partial_correlations", "to_networkx", "write_estimate"]
 
@@ -47,32 +51,6 @@ class GraphEstimate:
     fdr: float | None = None
     evidence: FloatArray | None = None
 
-    def ranking(self) -> pd.DataFrame | None:
-        """Return the pairs of columns by the evidence for an edge, edges or not, at most the 10,000 surest.
-
-        Returns
-        -------
-        DataFrame or None
-            source, target, evidence; with inference also desparsified and p_value. None without evidence.
-        """
-        if self.evidence is None:
-            return None
-        places = np.flatnonzero(np.triu(np.ones(self.evidence.shape, dtype=bool), 1))
-        scores = self.evidence.ravel()[places]
-        if len(scores) > MOST_RANKED:
-            surest = np.argpartition(-scores, MOST_RANKED)[:MOST_RANKED]
-            places, scores = np.sort(places[surest]), self.evidence.ravel()[np.sort(places[surest])]
-        rows, columns = np.divmod(places, len(self.columns))
-        table = {
-            "source": [self.columns[index] for index in rows],
-            "target": [self.columns[index] for index in columns],
-            "evidence": scores,
-        }
-        if self.inference is not None:
-            table |= {"desparsified": self.inference.partial_correlation[rows, columns]}
-            table |= {"p_value": self.inference.p_values_at((rows, columns))}
-        return pd.DataFrame(table).iloc[np.argsort(-scores, kind="stable")].reset_index(drop=True)
-
     def edges(self) -> pd.DataFrame:
         """Return the edges as a table: those of the precision matrix, or those found at the false discovery rate.
 
@@ -84,30 +62,65 @@ class GraphEstimate:
             graph, and its standard_error, ci_low, ci_high (95 %), p_value and q_value. Surest first: by the tests at a
             rate, else by the evidence, else by strength.
         """
-        return self._edges.copy()
+        import pandas as pd
+
+        return pd.DataFrame(self.edge_columns)
 
     @cached_property
-    def _edges(self) -> pd.DataFrame:
+    def edge_columns(self) -> dict[str, Any]:
+        """The table of edges as a list of names or an array of numbers for each of its columns."""
         tests = self.inference if self.fdr is not None else None
         chosen = self.precision != 0.0 if tests is None else tests.q_values <= (self.fdr or 0.0)
         pairs = np.nonzero(np.triu(chosen, 1))
         root = np.sqrt(np.diagonal(self.precision))
         partial = 0.0 - self.precision[pairs] / (root[pairs[0]] * root[pairs[1]])
-        table = {
-            "source": [self.columns[index] for index in pairs[0]],
-            "target": [self.columns[index] for index in pairs[1]],
-            "partial_correlation": partial,
-            "precision": self.precision[pairs],
-        }
-        order = np.abs(partial)
+        numbers = {"partial_correlation": partial, "precision": self.precision[pairs]}
+        scores = np.abs(partial)
         if self.evidence is not None:
-            order = table["evidence"] = self.evidence[pairs]
+            scores = numbers["evidence"] = self.evidence[pairs]
         if self.inference is not None:
-            table |= {"desparsified": self.inference.partial_correlation[pairs]}
-            table |= self.inference.error_bars_at(pairs)
+            numbers |= {"desparsified": self.inference.partial_correlation[pairs]}
+            numbers |= self.inference.error_bars_at(pairs)
         if tests is not None:
-            order = tests.scores[pairs]
-        return pd.DataFrame(table).iloc[np.argsort(-order, kind="stable")].reset_index(drop=True)
+            scores = tests.scores[pairs]
+        return self._ranked(pairs, numbers, scores)
+
+    def ranking(self) -> pd.DataFrame | None:
+        """Return the pairs of columns by the evidence for an edge, edges or not, at most the 10,000 surest.
+
+        Returns
+        -------
+        DataFrame or None
+            source, target, evidence; with inference also desparsified and p_value. None without evidence.
+        """
+        import pandas as pd
+
+        return None if self.evidence is None else pd.DataFrame(self.ranking_columns())
+
+    def ranking_columns(self) -> dict[str, Any]:
+        """Return the table of `ranking` as `edge_columns` does that of the edges, empty without evidence."""
+        if self.evidence is None:
+            return {}
+        places = np.flatnonzero(np.triu(np.ones(self.evidence.shape, dtype=bool), 1))
+        scores = self.evidence.ravel()[places]
+        if len(scores) > MOST_RANKED:
+            surest = np.argpartition(-scores, MOST_RANKED)[:MOST_RANKED]
+            places, scores = np.sort(places[surest]), self.evidence.ravel()[np.sort(places[surest])]
+        pairs = np.divmod(places, len(self.columns))
+        numbers = {"evidence": scores}
+        if self.inference is not None:
+            numbers |= {"desparsified": self.inference.partial_correlation[pairs]}
+            numbers |= {"p_value": self.inference.p_values_at(pairs)}
+        return self._ranked(pairs, numbers, scores)
+
+    def _ranked(self, pairs: Pairs, numbers: dict[str, FloatArray], scores: FloatArray) -> dict[str, Any]:
+        """Return the names of the pairs and their numbers, by falling scores."""
+        order = np.argsort(-scores, kind="stable")
+        ends = {
+            name: [self.columns[index] for index in places[order]]
+            for name, places in zip(("source", "target"), pairs, strict=True)
+        }
+        return ends | {name: values[order] for name, values in numbers.items()}
 
 
 def partial_correlations(precision: FloatArray) -> FloatArray:
@@ -123,23 +136,32 @@ def to_networkx(estimate: GraphEstimate) -> nx.Graph:
 
     `weight` is the size of the partial correlation, and `sign` its sign.
     """
+    import networkx as nx
+
     graph = nx.Graph()
-    labels = {name: _LABEL.sub("\ufffd", name) for name in estimate.columns}
-    graph.add_nodes_from(labels.values())
-    for edge in estimate.edges().to_dict("records"):
-        ends = labels[edge.pop("source")], labels[edge.pop("target")]
-        numbers = {str(name): float(value) for name, value in edge.items()}
-        strength = numbers["partial_correlation"]
-        graph.add_edge(*ends, **numbers, weight=abs(strength), sign=float(np.sign(strength)))
+    sources, targets, numbers = _labelled_edges(estimate)
+    graph.add_nodes_from(_labels(estimate.columns))
+    for source, target, *values in zip(sources, targets, *(each.tolist() for each in numbers.values()), strict=True):
+        graph.add_edge(source, target, **dict(zip(numbers, values, strict=True)))
     return graph
+
+
+def _labelled_edges(estimate: GraphEstimate) -> tuple[list[str], list[str], dict[str, FloatArray]]:
+    numbers = dict(estimate.edge_columns)
+    sources, targets = _labels(numbers.pop("source")), _labels(numbers.pop("target"))
+    strength = numbers["partial_correlation"]
+    return sources, targets, {**numbers, "weight": np.abs(strength), "sign": np.sign(strength)}
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    return [_LABEL.sub("\ufffd", name) for name in names]
 
 
 def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
     """Write edges.csv, ranking.csv if there is one, precision.csv, covariance.csv and graph.graphml into a folder."""
-    names = list(estimate.columns)
-    estimate.edges().to_csv(folder / "edges.csv", index=False)
-    if (ranking := estimate.ranking()) is not None:
-        ranking.to_csv(folder / "ranking.csv", index=False)
-    write_square(estimate.precision, names, folder / "precision.csv")
-    write_square(estimate.covariance, names, folder / "covariance.csv")
-    write_graphml(to_networkx(estimate), folder / "graph.graphml")
+    write_table(estimate.edge_columns, folder / "edges.csv")
+    if ranking := estimate.ranking_columns():
+        write_table(ranking, folder / "ranking.csv")
+    write_square(estimate.precision, estimate.columns, folder / "precision.csv")
+    write_square(estimate.covariance, estimate.columns, folder / "covariance.csv")
+    write_graphml(_labels(estimate.columns), *_labelled_edges(estimate), folder / "graph.graphml")

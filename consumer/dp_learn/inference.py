@@ -15,11 +15,10 @@ Journal of Statistics 9, eq. 4. Fieller (1954), Some problems in interval estima
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy import special
 
 from dp_bundle.errors import ParameterError
@@ -27,6 +26,9 @@ from dp_learn.evidence import Evidence
 from dp_learn.forms import FormErrors
 from dp_learn.linalg import FloatArray, sandwich
 from dp_learn.uncertainty import form_errors
+
+if TYPE_CHECKING:
+    import pandas as pd  # takes as long to import as a small graph takes to learn
 
 __all__ = ["EdgeInference", "Pairs", "error_forms", "infer_edges"]
 
@@ -153,6 +155,8 @@ class EdgeInference:
             source, target; partial_correlation, its standard_error and interval ci_low, ci_high; p_value, q_value;
             precision and precision_standard_error in inverse data units.
         """
+        import pandas as pd
+
         if not 0.0 < level < 1.0:
             raise ParameterError("level", "between 0 and 1", level)
         error_bars = self.error_bars(confidence)

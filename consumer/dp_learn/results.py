@@ -7,12 +7,13 @@ import os
 import secrets
 import shutil
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from dp_bundle.errors import DpGraphError
 from dp_learn.graph import GraphEstimate, write_estimate
+
+if TYPE_CHECKING:
+    import pandas as pd  # takes as long to import as a small graph takes to learn
 
 __all__ = ["is_result", "write_results"]
 
@@ -73,7 +74,7 @@ def write_results(
             write_estimate(graph, partial)
             draw_graph(graph, partial / "graph.png", title, summary["drowned_columns"])
         for name, table in tables.items():
-            table.to_csv(partial / name, index=not isinstance(table.index, pd.RangeIndex))
+            _write_frame(table, partial / name)
         text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
         (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
         _put_in_place(partial, target, earlier)
@@ -101,3 +102,9 @@ def _put_in_place(partial: Path, target: Path, earlier: Path) -> None:
 def _require_result(folder: Path, name: Path) -> None:
     if not is_result(folder):
         raise DpGraphError(f"{name} is no longer an earlier result of dp-learn: give another --out")
+
+
+def _write_frame(table: pd.DataFrame, path: Path) -> None:
+    import pandas as pd
+
+    table.to_csv(path, index=not isinstance(table.index, pd.RangeIndex))

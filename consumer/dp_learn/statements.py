@@ -121,25 +121,26 @@ def _describe_definiteness(summary: dict[str, Any]) -> list[str]:
 
 
 def _describe_edges(learned: Learned) -> list[str]:
-    edges, fdr = learned.estimate.edges(), learned.estimate.fdr
+    edges, fdr = learned.estimate.edge_columns, learned.estimate.fdr
+    n_edges = len(edges["source"])
     possible = len(learned.estimate.columns) * (len(learned.estimate.columns) - 1) // 2
-    found = f"  {len(edges)} of {possible} possible edges" + (f" at a false discovery rate of {fdr:g}" if fdr else "")
-    if not len(edges):
+    found = f"  {n_edges} of {possible} possible edges" + (f" at a false discovery rate of {fdr:g}" if fdr else "")
+    if not n_edges:
         return [f"{found}{': none stands out from the noise' if fdr else ''}"]
     ranked = "the surest" if fdr or "evidence" in edges else "the strongest"
     if learned.penalty_share:
         ranked += ", shrunk by the penalty"
-    told = edges
+    told = np.arange(n_edges)
     if "ci_low" in edges:
         ranked += "; in brackets the desparsified estimates, with 95 % intervals"
-        told = edges[edges["ci_high"] - edges["ci_low"] < _ANYTHING]
-    lines = [_describe_edge(edge) for edge in told.head(_SHOWN_EDGES).to_dict("records")]
-    if len(told) < len(edges):
-        lines.append(f"    {len(edges) - len(told)} of them may be of any strength and sign, as the noise hides it")
+        told = np.flatnonzero(edges["ci_high"] - edges["ci_low"] < _ANYTHING)
+    lines = [_describe_edge({name: values[place] for name, values in edges.items()}) for place in told[:_SHOWN_EDGES]]
+    if len(told) < n_edges:
+        lines.append(f"    {n_edges - len(told)} of them may be of any strength and sign, as the noise hides it")
     return [f"{found}; {ranked}:", *lines]
 
 
-def _describe_edge(edge: dict[Any, Any]) -> str:
+def _describe_edge(edge: dict[str, Any]) -> str:
     text = f"{edge['partial_correlation']:+.3f}"
     if "ci_low" in edge:
         text += f" ({edge['desparsified']:+.3f}, {edge['ci_low']:+.3f} to {edge['ci_high']:+.3f})"

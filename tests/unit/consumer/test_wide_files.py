@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from dp_learn.wide_files import write_graphml, write_square
+from dp_learn.wide_files import write_graphml, write_square, write_table
 
 NAMES = ['a, "b"', "µ <x> & 'y'", "", "d"]
 
@@ -37,10 +37,22 @@ def test_graphml_is_read_as_the_graph_that_was_written(tmp_path: Path) -> None:
     for target in NAMES[1:]:
         graph.add_edge(NAMES[0], target, weight=float(np.pi * len(target)), sign=-1.0, p_value=1e-300)
     for each in (graph, nx.create_empty_copy(graph)):
-        write_graphml(each, tmp_path / "graph.graphml")
+        table = nx.to_pandas_edgelist(each)
+        numbers = {name: table[name].to_numpy(float) for name in table.columns if name not in {"source", "target"}}
+        write_graphml(
+            list(each.nodes), list(table["source"]), list(table["target"]), numbers, tmp_path / "graph.graphml"
+        )
         read = nx.read_graphml(tmp_path / "graph.graphml")
 
         assert list(read.nodes) == list(each.nodes)
         assert {frozenset(ends): data for *ends, data in read.edges(data=True)} == {
             frozenset(ends): data for *ends, data in each.edges(data=True)
         }
+
+
+def test_table_is_the_one_that_pandas_writes(tmp_path: Path) -> None:
+    """Names that need quotes, tiny and huge numbers, and what is not a number, come out byte for byte alike."""
+    table = {"source": NAMES, "a, b": np.array([0.1, 1e-300, np.nan, 1.0]), "c": np.array([-0.0, 1e22, np.inf, 2 / 3])}
+    write_table(table, tmp_path / "ours.csv")
+    pd.DataFrame(table).to_csv(tmp_path / "theirs.csv", index=False)
+    assert (tmp_path / "ours.csv").read_bytes() == (tmp_path / "theirs.csv").read_bytes()
