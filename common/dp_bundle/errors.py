@@ -113,8 +113,8 @@ class MissingValuesError(DataError):
     def __init__(self, column: str, *, names_entities: bool = False) -> None:
         self.column = column
         super().__init__(
-            f"column {column!r} has rows without a value, and it names whose rows are protected together: give each "
-            "of them a value, or leave those rows out of the data"
+            f"column {column!r} has rows without a value, and it names whose rows are protected together: "
+            "give each of them a value, or leave those rows out of the data"
             if names_entities
             else f'column {column!r} has missing values: set missing = "center" (or "drop", or "midpoint") for it in the '
             "policy, or fill them before publishing"
