@@ -116,8 +116,8 @@ class MissingValuesError(DataError):
             f"column {column!r} has rows without a value, and it names whose rows are protected together: "
             "give each of them a value, or leave those rows out of the data"
             if names_entities
-            else f'column {column!r} has missing values: set missing = "center" (or "drop", or "midpoint") for it in the '
-            "policy, or fill them before publishing"
+            else f'column {column!r} has missing values: set missing = "center" (or "drop", or "midpoint") for it '
+            "in the policy, or fill them before publishing"
         )
 
 
