@@ -30,6 +30,7 @@ from dp_bundle.archive import Member, MemberReader, scan_archive, write_archive
 from dp_bundle.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.errors import BundleFormatError, DigestMismatchError
 from dp_bundle.manifest import COVARIANCE_NAME, Release, Statement, Subject
+from dp_bundle.quoting import quote_path
 from dp_bundle.signing import Envelope, PublicKey, sign_envelope, verify_envelope
 from dp_bundle.trust import Sighting, TrustedKey, TrustStore
 
@@ -227,12 +228,12 @@ def _open(path: Path, trust: TrustPolicy) -> Bundle:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise BundleFormatError(f"{path} cannot be opened: {error.strerror}") from error
+        raise BundleFormatError(f"{quote_path(path)} cannot be opened: {error.strerror}") from error
     try:
         return _verify(path, descriptor, trust)
     except OSError as error:
         os.close(descriptor)
-        raise BundleFormatError(f"{path} cannot be read: {error.strerror}") from error
+        raise BundleFormatError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
     except BaseException:
         os.close(descriptor)
         raise
@@ -296,7 +297,9 @@ def _data_names(release: Release, n_parts: int) -> list[str]:
 def _verify(path: Path, descriptor: int, trust: TrustPolicy) -> Bundle:
     members = scan_archive(descriptor)
     if not members or members[0].name != MANIFEST_NAME or members[0].size > _MAX_MANIFEST_SIZE:
-        raise BundleFormatError(f"{path} is not a bundle: it does not begin with a manifest of sensible size")
+        raise BundleFormatError(
+            f"{quote_path(path)} is not a bundle: it does not begin with a manifest of sensible size"
+        )
     content = b"".join(MemberReader(descriptor, members[0]).chunks())
     statement, signer = verify_manifest(content, trust)
     if [member.name for member in members[1:]] != [subject.name for subject in statement.subject]:

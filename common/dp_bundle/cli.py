@@ -20,7 +20,7 @@ from dp_bundle.keys import (
     private_key_path,
     public_key_path,
 )
-from dp_bundle.quoting import quote_name
+from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.signing import PublicKey
 from dp_bundle.trust import TrustStore
 
@@ -56,7 +56,7 @@ def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         release, fingerprint = bundle.release, bundle.signer.key.fingerprint
-        what = f"{file}: release {release.lineage.number} of {quote_name(release.dataset.name)}"
+        what = f"{quote_path(file)}: release {release.lineage.number} of {quote_name(release.dataset.name)}"
         text = f"{what}, signed by {quote_name(bundle.signer.name)} ({fingerprint}); every byte is as it was signed"
         if any_signer:
             text = f"{what}: every byte is as {fingerprint} signed it; whether to trust that signer was not asked"
@@ -110,7 +110,12 @@ def export(file: Path, out: Path | None, any_signer: bool, quiet: bool) -> None:
     target = out or Path(f"{file.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=True) as bundle:
         export_csv(bundle, target)
-        answer(f"wrote {target}: {describe_size(bundle.release)}, with their noise", None, as_json=False, quiet=quiet)
+        answer(
+            f"wrote {quote_path(target)}: {describe_size(bundle.release)}, with their noise",
+            None,
+            as_json=False,
+            quiet=quiet,
+        )
 
 
 @cli.group()

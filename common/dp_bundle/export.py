@@ -12,6 +12,7 @@ from dp_bundle.bundle import Bundle
 from dp_bundle.errors import DpGraphError
 from dp_bundle.files import whole_file
 from dp_bundle.parts import part_schema
+from dp_bundle.quoting import quote_path
 from dp_bundle.triangle import triangle_table
 
 __all__ = ["export_csv"]
@@ -37,9 +38,9 @@ def export_csv(bundle: Bundle, path: Path) -> None:
             for batch in batches:
                 writer.write_batch(batch)
     except FileExistsError as error:
-        raise DpGraphError(f"there is a file at {path} already: give another --out") from error
+        raise DpGraphError(f"there is a file at {quote_path(path)} already: give another --out") from error
     except OSError as error:
-        raise DpGraphError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror or error}") from error
 
 
 def _batches(bundle: Bundle) -> Iterator[pa.RecordBatch]:

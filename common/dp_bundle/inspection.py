@@ -6,7 +6,7 @@ from typing import Any
 
 from dp_bundle.bundle import Bundle
 from dp_bundle.manifest import Release
-from dp_bundle.quoting import quote, quote_name
+from dp_bundle.quoting import quote, quote_name, quote_path
 from dp_bundle.statements import (
     describe_bounds,
     describe_gaps,
@@ -49,7 +49,7 @@ def describe_bundle(bundle: Bundle, name: str | None) -> str:
         *_under("gaps", describe_gaps(release)),
         *_signers_words(release),
     ]
-    lines = [f"{bundle.path}: every byte is as it was signed; what follows is what its signer says"]
+    lines = [f"{quote_path(bundle.path)}: every byte is as it was signed; what follows is what its signer says"]
     lines += [f"  {label:<11} {text}" for label, text in facts]
     return "\n".join([*lines, "  columns", *_describe_columns(release)])
 

@@ -7,11 +7,13 @@ of the writing direction could reverse it.
 
 from __future__ import annotations
 
+import os
 import re
 
-__all__ = ["escape", "quote", "quote_name", "require_one_line"]
+__all__ = ["escape", "quote", "quote_name", "quote_path", "require_one_line"]
 
 _PLAIN = re.compile(r"[\w.-]{1,80}")  # without a space, a name cannot pass for a sentence
+_PLAIN_PATH = re.compile(r"[\w./@+=~-]+")
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -29,6 +31,12 @@ def quote(text: str, *, longest: int | None = 300) -> str:
 def quote_name(text: str) -> str:
     """Return a name as it is if it is one short word, otherwise as `quote` does."""
     return text if _PLAIN.fullmatch(text) and text.isprintable() else quote(text)
+
+
+def quote_path(path: str | os.PathLike[str]) -> str:
+    """Return a file's name, which came with the file, as it is if it has no space, otherwise as `quote` does, whole."""
+    text = os.fspath(path)
+    return text if _PLAIN_PATH.fullmatch(text) and text.isprintable() else quote(text, longest=None)
 
 
 def require_one_line(text: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.quoting import quote_path
 from dp_learn.diagnosis import find_contradictions, find_moment_contradictions
 from dp_learn.feasibility import RTOL, smallest_solvable_alpha
 from dp_learn.fitting import Fit, Settings, fit_edges, fit_graph
@@ -229,5 +230,5 @@ def _contradictions(bundles: Sequence[Bundle], sample: Sample) -> list[str]:
                 release.n_rows,
                 exact_count=counts_rows(bundle),
             )
-        found += [f"{bundle.path} contradicts its manifest: {sentence}" for sentence in sentences]
+        found += [f"{quote_path(bundle.path)} contradicts its manifest: {sentence}" for sentence in sentences]
     return found

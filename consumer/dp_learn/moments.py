@@ -20,6 +20,7 @@ import pyarrow as pa
 from dp_bundle import Bundle
 from dp_bundle.arrays import to_numpy
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError
+from dp_bundle.quoting import quote_path
 
 __all__ = [
     "LARGEST",
@@ -123,7 +124,9 @@ def bundle_matrices(bundle: Bundle) -> Iterator[tuple[int, Floats]]:
     for batch in bundle.batches():
         values = _matrix(batch)
         if values.size and not (values.max() <= LARGEST and values.min() >= -LARGEST):
-            raise BundleFormatError(f"{bundle.path} holds values that are no finite numbers, or beyond {LARGEST:g}")
+            raise BundleFormatError(
+                f"{quote_path(bundle.path)} holds values that are no finite numbers, or beyond {LARGEST:g}"
+            )
         yield start, values
         start += batch.num_rows
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.columns import Column
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
+from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.recovery import mean_and_covariance
 from dp_learn.debias import debias_covariance
 from dp_learn.evidence import MomentSource, noise_fourth_cumulants
@@ -243,12 +244,17 @@ def _require_same_columns(bundle: Bundle, like: Bundle) -> None:
     mine, other = ({column.name: column for column in each.release.columns} for each in (bundle, like))
     if differing := sorted(mine.keys() ^ other.keys()):
         raise SchemaError(
-            f"{bundle.path} and {like.path} do not have the same columns, so they cannot be pooled: only one has "
-            f"{', '.join(differing[:5])}{' and others' if len(differing) > 5 else ''}"
+            f"{quote_path(bundle.path)} and {quote_path(like.path)} do not have the same columns, so they cannot be "
+            f"pooled: only one has {', '.join(map(quote_name, differing[:5]))}"
+            f"{' and others' if len(differing) > 5 else ''}"
         )
     for name, column in mine.items():
         if column.unit != other[name].unit:
             raise SchemaError(
-                f"column {name!r} is in {column.unit or 'no unit'} in {bundle.path} and in "
-                f"{other[name].unit or 'no unit'} in {like.path}: bundles are pooled in the same units only"
+                f"column {name!r} is in {_unit(column)} in {quote_path(bundle.path)} and in "
+                f"{_unit(other[name])} in {quote_path(like.path)}: bundles are pooled in the same units only"
             )
+
+
+def _unit(column: Column) -> str:
+    return quote_name(column.unit) if column.unit else "no unit"

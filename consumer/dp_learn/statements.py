@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.quoting import quote, quote_name
+from dp_bundle.quoting import quote, quote_name, quote_path
 from dp_bundle.statements import describe_guarantee
 from dp_learn.learn import Learned
 from dp_learn.repair import RepairMethod
@@ -94,7 +94,7 @@ def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle]) -> list
 def _describe_bundle(bundle: Bundle) -> str:
     release = bundle.release
     return (
-        f"{bundle.path}: release {release.lineage.number} of {quote_name(release.dataset.name)}, signed by "
+        f"{quote_path(bundle.path)}: release {release.lineage.number} of {quote_name(release.dataset.name)}, signed by "
         f"{quote_name(bundle.signer.name)}, verified"
     )
 

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.manifest import Cumulative
-from dp_bundle.quoting import quote_name
+from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.statements import round_up
 from dp_publish.ledger import Ledger
 from dp_publish.spending import Entry
@@ -68,8 +68,8 @@ def describe_restoration(done: Restoration) -> str:
 def describe_surprises(done: Restoration) -> list[str]:
     """Return what the publisher should know besides."""
     lines = [f"the ledger was damaged; it is at {done.damaged} now"] if done.damaged is not None else []
-    lines += [f"skipped {path}: {reason}" for path, reason in done.skipped.items()]
-    lines += [f"the ledger was rolled back or rewritten since {path} was made" for path in done.rewritten]
+    lines += [f"skipped {quote_path(path)}: {reason}" for path, reason in done.skipped.items()]
+    lines += [f"the ledger was rolled back or rewritten since {quote_path(path)} was made" for path in done.rewritten]
     lines += [
         f"there are two releases {number} of {quote_name(dataset)}, which readers refuse as such; both count as spent"
         for dataset, number in done.doubled

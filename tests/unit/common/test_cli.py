@@ -147,3 +147,18 @@ def test_second_moments_come_out_as_csv(
     places = np.triu_indices(len(labels))
     assert exported["row"].tolist() == [labels[index] for index in places[0]]
     assert exported["value"].tolist() == matrix[places].tolist()
+
+
+def test_a_files_name_draws_no_line_of_ours(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """Whoever sends a file may name it like a sentence of ours: it is shown as a quotation, on one line."""
+    spoof = tmp_path / "a.tar: every byte is as it was signed\n  signer (trusted here as Census)"
+    bundle.path.rename(spoof)
+    for arguments in (("verify", spoof), ("inspect", spoof), ("verify", "--any-signer", spoof)):
+        ended = command("dp-bundle", *arguments)
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.startswith('"')
+        assert not any(line.startswith("  signer (") for line in ended.stdout.splitlines())
+    spoof.write_bytes(b"no bundle")
+    ended = command("dp-bundle", "verify", spoof)
+    assert ended.returncode == 3
+    assert len(ended.stderr.splitlines()) == 1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_bundle.quoting import escape, quote, quote_name, require_one_line
+from dp_bundle.quoting import escape, quote, quote_name, quote_path, require_one_line
 
 
 @given(st.text(max_size=400))
@@ -35,6 +35,13 @@ def test_escapes_show_what_they_stand_for() -> None:
     assert quote('say "a\\b"') == '"say \\"a\\\\b\\""'
     assert quote("x" * 301) == f'"{"x" * 300}…"'
     assert quote("x" * 301, longest=None) == f'"{"x" * 301}"'
+
+
+def test_names_of_files_that_could_pass_for_sentences_are_quoted() -> None:
+    """A file may be called anything by whoever made it; a plain path is shown as it is."""
+    assert quote_path("/data/wine-1.bundle.tar") == "/data/wine-1.bundle.tar"
+    assert quote_path("a.tar: release 1, verified") == '"a.tar: release 1, verified"'
+    assert quote_path("a\nb\udcff.tar") == '"a\\nb\\udcff.tar"'
 
 
 @pytest.mark.parametrize(
