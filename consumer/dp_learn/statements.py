@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["describe_alternative", "describe_learned", "title_of"]
 
 _SHOWN_EDGES = 10
-_ANYTHING = 2.0  # the width of an interval that leaves out no partial correlation
+_ANYTHING = 1.999  # the width of an interval that, as it is printed, leaves out no partial correlation
 _OF_GRAPH = " (the tests have a fit of their own)"
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 

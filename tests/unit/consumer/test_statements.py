@@ -27,7 +27,7 @@ def test_edges_of_any_strength_are_counted_and_not_listed(bundle: Receipt) -> No
         hidden = replace(inference, standard_error=inference.standard_error * np.sqrt(doubtful), errors=errors)
         learned = replace(learned, estimate=replace(learned.estimate, inference=hidden))
         table = learned.estimate.edges()
-        wide = int((table["ci_high"] - table["ci_low"] >= 2.0).sum())
+        wide = int((table["ci_high"] - table["ci_low"] >= 1.999).sum())
         text = describe_learned(learned, summarize(learned, opened), [opened], bundle.path)
 
     assert wide
