@@ -6,6 +6,7 @@ The command imports what it runs when it runs, so that help, and a wrong option,
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dp_bundle import Bundle
 
 _SPARSE = ("neighborhood", "scio", "clime")  # beside the graphical lasso
+_WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 took an eighth of a small run
 _ECHOED = ("weights", "scale", "refit", "penalize_diagonal")
 
 
@@ -184,5 +186,6 @@ def _parse_alpha(text: str) -> float | None:
 
 
 def main() -> None:
-    """Run dp-learn."""
+    """Run dp-learn, which makes no cycles worth collecting while it imports libraries and compiled kernels."""
+    gc.set_threshold(_WORTH_COLLECTING)
     run(cli)
