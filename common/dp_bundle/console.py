@@ -34,9 +34,20 @@ def quiet_option(command: F) -> F:
 def answer(text: str, document: Any, *, as_json: bool, quiet: bool = False) -> None:
     """Print a result on stdout: the text for a person, or the document for a machine; nothing a terminal obeys."""
     if as_json:
-        click.echo(_printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
+        _print(_printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
     elif not quiet:
-        click.echo(_printable(text))
+        _print(_printable(text))
+
+
+def _print(text: str) -> None:
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DpGraphError(
+            f"what the command did is done, but its answer cannot be written to stdout: {error.strerror}"
+        ) from error
 
 
 def tell(message: str, *, quiet: bool = False) -> None:

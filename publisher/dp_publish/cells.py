@@ -25,6 +25,8 @@ _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([,.' \u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d*)?", re.ASCII)
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T].*)?|\d{1,2}:\d{2}(?::\d{2}.*)?", re.ASCII)
 _LIKE_A_NUMBER = re.compile(r"[+-]?[\d.,'\s]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*%?|[+-]?inf(?:inity)?|0x[\da-f]+", re.I)
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_QUANTITY = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s?(?:[kcmµ]?[mg]|[kmc]?l|s|min|h|°?[CF]|mmHg|years?|yrs?|[€$£])")
 
 MISSING = tuple(dict.fromkeys(form for word in _MISSING for form in (word, word.upper(), word.title(), "NaN", "-NaN")))
 
@@ -83,17 +85,21 @@ def is_thousands(word: str) -> bool:
     return _THOUSANDS.fullmatch(word.strip()) is not None
 
 
-def describe_as_record(name: str) -> str | None:
+def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
     """Return what a cell of the first line is, if it looks like a person's rather than a column's name."""
-    bare = name.strip()
+    bare = name.strip().replace("\u2212", "-")
     if not bare:
         return "is empty"
-    if bare.lower() in _MISSING:
+    if bare.lower() in _MISSING or bare in missing:
         return "stands for a missing value"
     if bare.lower() in _TRUTH:
         return "is a truth value"
     if _DATE.fullmatch(bare):
         return "is a date or a time"
+    if _ADDRESS.fullmatch(bare):
+        return "is an e-mail address"
+    if _QUANTITY.fullmatch(bare):
+        return "is a number with a unit"
     return "is a number" if _LIKE_A_NUMBER.fullmatch(bare) else None
 
 

@@ -113,7 +113,7 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
     if any("\ufffd" in name for name in record):
         raise SchemaError(f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy")
     if dialect.header is None:
-        _require_names(path, record)
+        _require_names(path, record, dialect.missing_values)
     has_header = dialect.header != "none"
     names = record if has_header else [f"column_{number}" for number in range(1, len(record) + 1)]
     return Layout(tuple(names), delimiter, encoding, has_header, dialect.decimal, dialect.missing_values)
@@ -173,7 +173,7 @@ def _delimiter_of(path: Path, line: str) -> str:
     return found[0] if found else ","
 
 
-def _require_names(path: Path, record: list[str]) -> None:
+def _require_names(path: Path, record: list[str], missing: tuple[str, ...]) -> None:
     """Refuse a first line that may be a person's record; a first name alone may be empty, as pandas writes its index.
 
     Raises
@@ -181,7 +181,7 @@ def _require_names(path: Path, record: list[str]) -> None:
     HeaderError
         A cell is no name, or two are the same.
     """
-    odd = [describe_as_record(name) for name in record]
+    odd = [describe_as_record(name, missing) for name in record]
     if not record[0] and not any(odd[1:]):
         odd[0] = None
     for number, said in enumerate(odd, start=1):

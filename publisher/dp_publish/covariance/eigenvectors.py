@@ -326,7 +326,7 @@ def _allowed(eigenvalues: _Floats, most: float | None) -> _Floats:
     excess = 0.0
     if most is not None and np.maximum(eigenvalues, 0.0).sum() > most:
         excesses = (np.cumsum(eigenvalues) - most) / np.arange(1, len(eigenvalues) + 1)
-        excess = excesses[np.flatnonzero(eigenvalues > excesses)[-1]]
+        excess = excesses[np.flatnonzero(eigenvalues >= excesses)[-1]]
     allowed: _Floats = np.maximum(eigenvalues - excess, 0.0)
     return allowed
 

@@ -119,3 +119,13 @@ def test_closed_pipe_is_no_accident() -> None:
     ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == ""
+
+
+def test_an_answer_that_cannot_be_written_does_not_make_the_work_undone() -> None:
+    """Where stdout is full, the command says that what it did is done."""
+    program = Path(sys.executable).with_name("dp-bundle")
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run([program, "trust"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: what the command did is done, but its answer cannot be written")
+    assert ended.stderr.count("\n") == 1

@@ -132,6 +132,10 @@ def test_options_become_a_dialect() -> None:
         ("a,True", "cell 2 of it is a truth value"),
         ("Smith,no", "cell 2 of it is a truth value"),
         ("a,b,a", "two columns of it have one name"),
+        ("anna.Smith@example.org,x", "cell 1 of it is an e-mail address"),
+        ("a,12 kg", "cell 2 of it is a number with a unit"),
+        ("a,170cm", "cell 2 of it is a number with a unit"),
+        ("a,\u22125", "cell 2 of it is a number"),
     ],
 )
 def test_a_first_line_that_may_be_a_record_is_refused(line: str, said: str, tmp_path: Path) -> None:
@@ -146,6 +150,14 @@ def test_a_first_line_that_may_be_a_record_is_refused(line: str, said: str, tmp_
     assert list(named.types) == [f"column_{number}" for number in range(1, n_columns + 1)]
     if "two columns" not in said and line != ",b,":
         assert len(open_table(tmp_path / "a.csv", Dialect(header="first")).types) == n_columns
+
+
+def test_words_for_missing_values_are_no_names(tmp_path: Path) -> None:
+    """A first line with a word that the policy calls a missing value is somebody's record."""
+    (tmp_path / "a.csv").write_text("abc,refused\n1,2\n")
+    assert list(open_table(tmp_path / "a.csv").types) == ["abc", "refused"]
+    with pytest.raises(HeaderError, match="cell 2 of it stands for a missing value"):
+        open_table(tmp_path / "a.csv", Dialect(missing_values=("refused",)))
 
 
 def test_without_a_header_the_first_line_is_a_row(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from dp_bundle.errors import PrivacyError
 from dp_publish.covariance import bingham, eigenvectors
 from dp_publish.covariance.bingham import envelope_parameter, sample_bingham
 from dp_publish.covariance.eigenvectors import release_eigenvectors, release_kapralov_talwar
-from dp_publish.covariance.noisy import Grid
+from dp_publish.covariance.noisy import Grid, NoisyMoments
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
 from dp_publish.keystream import Keystream, insecure_keystream
@@ -181,3 +182,12 @@ def test_eigenvalues_get_their_noise_as_integers(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", lambda *_, **__: np.array([-(1 << 60), -(1 << 59)]))
     tools = eigenvectors._exact_tools(moments, 1.0, 1, insecure_keystream(1))
     assert tools.eigenvalues(Grid(0), 1e8).tolist() == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("release", [release_eigenvectors, release_kapralov_talwar])
+def test_a_table_without_rows_has_a_matrix_of_noise(release: Callable[..., NoisyMoments]) -> None:
+    """Where the public number of rows is zero, no eigenvalue may be positive, and the matrix is zero."""
+    scaling = scaling_for([(-1.0, 1.0)] * 3, with_mean=False)
+    moments = moments_of_batch(np.zeros((0, 3)), scaling)
+    released = release(moments, epsilon=1.0, rng=insecure_keystream(5))
+    assert not released.matrix.any()
