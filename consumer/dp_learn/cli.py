@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,13 +140,26 @@ def cli(
             text, summary = _estimate_otherwise(bundles, estimator, penalty, target, folder, refit=settings["refit"])
             warnings = []
         else:
-            learned = learn_graph(bundles, alpha=penalty, fdr=fdr, **settings)
+            show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
+            stack.callback(show, "")  # whatever ends the work
+            learned = learn_graph(bundles, alpha=penalty, fdr=fdr, progress=show, **settings)
+            show("writing the results")
             summary = {**summarize(learned, bundles), **{name: settings[name] for name in _ECHOED}}
             write_results(learned.estimate, {}, summary, title_of(learned, summary, bundles), folder)
             text, warnings = describe_learned(learned, summary, bundles, folder), learned.contradictions
+            show("")
         answer(text, summary, as_json=as_json, quiet=quiet)
     for sentence in warnings:
         tell(f"warning: {sentence}", quiet=quiet)
+
+
+def _show_progress(step: str) -> None:
+    """Put the step in place of the one before, on a terminal's last line."""
+    click.echo(f"\r\033[K{step}{' ...' if step else ''}", err=True, nl=False)
+
+
+def _show_nothing(step: str) -> None:
+    pass
 
 
 def _refuse_unused(estimator: str) -> None:

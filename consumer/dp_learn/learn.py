@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,12 @@ class Learned:
 
 
 def learn_graph(
-    bundles: Bundle | Sequence[Bundle], *, fdr: float | None = None, error_bars: bool = True, **settings: Any
+    bundles: Bundle | Sequence[Bundle],
+    *,
+    fdr: float | None = None,
+    error_bars: bool = True,
+    progress: Callable[[str], None] | None = None,
+    **settings: Any,
 ) -> Learned:
     """Estimate the sparse graph of the rows before the noise, from one bundle or from several pooled.
 
@@ -87,6 +92,8 @@ def learn_graph(
         List the edges found at this false discovery rate, rather than those of the sparse estimate.
     error_bars : bool
         Whether to estimate them, which takes one more pass over the rows.
+    progress : callable, optional
+        Called with a few words on every step when it begins.
     **settings
         The fields of `Settings`: alpha, select, alphas, weights, scale, repair, refit, penalize_diagonal, solver, tol,
         max_iter.
@@ -105,15 +112,19 @@ def learn_graph(
     if fdr is not None and not chosen.refit:
         raise ParameterError("refit", "true with fdr: the edges it lists have no penalised estimate", chosen.refit)
     with few_threads(len(opened[0].release.columns)):
-        return _learn(opened, chosen, fdr, error_bars=error_bars)
+        return _learn(opened, chosen, fdr, progress or (lambda _: None), error_bars=error_bars)
 
 
-def _learn(opened: Sequence[Bundle], chosen: Settings, fdr: float | None, *, error_bars: bool) -> Learned:
+def _learn(
+    opened: Sequence[Bundle], chosen: Settings, fdr: float | None, begin: Callable[[str], None], *, error_bars: bool
+) -> Learned:
     """Learn from open bundles."""
+    begin("reading the rows")
     same_rows = share_rows(opened)
     sources = [bundle_source(bundle, like=opened[0]) for bundle in opened]
     sample = Sample(sources, n_folds=N_FOLDS if chosen.needs_folds else 1, same_rows=same_rows)
     contradictions = _contradictions(opened, sample)
+    begin("choosing the graph")
     try:
         fit = fit_graph(sample, chosen)
     except EstimationError as error:
@@ -123,6 +134,7 @@ def _learn(opened: Sequence[Bundle], chosen: Settings, fdr: float | None, *, err
     notes = [fit.selection.note] if fit.selection and fit.selection.note else []
     inference = None
     if error_bars or fdr is not None:
+        begin("testing the edges")
         try:
             inference, doubts = _infer(sample, fit)
             notes += doubts
@@ -135,6 +147,7 @@ def _learn(opened: Sequence[Bundle], chosen: Settings, fdr: float | None, *, err
         precision, said = _refit_found(fit, inference, fdr, chosen)
         share, notes = 0.0, notes + said
     notes += _describe_share(share, chosen)
+    begin("weighing the evidence")
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
         GraphEstimate(fit.evidence.columns, precision, fit.evidence.covariance, inference, fdr, _evidence(fit, chosen)),

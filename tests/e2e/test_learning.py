@@ -236,3 +236,16 @@ def test_a_users_own_folder_is_never_replaced(chain: Path, command: Run, tmp_pat
     assert command("dp-learn", chain, "--alpha", "0.2", "--out", "mine").returncode == 2
     assert command("dp-learn", chain, "--alpha", "0.2", "--out", ".").returncode == 2
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_progress_is_shown_on_a_terminal_alone(
+    chain: Path, command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal the steps pass on the last line of stderr; elsewhere, and with --quiet, nothing does."""
+    assert command("dp-learn", chain, "--alpha", "0.2").stderr == ""
+    monkeypatch.setattr("dp_learn.cli.sys.stderr.isatty", lambda: True, raising=False)
+    shown = command("dp-learn", chain, "--alpha", "0.2").stderr
+
+    assert shown.index("reading the rows") < shown.index("testing the edges") < shown.index("writing the results")
+    assert shown.endswith("\r\033[K")
+    assert command("dp-learn", chain, "--alpha", "0.2", "--quiet").stderr == ""
