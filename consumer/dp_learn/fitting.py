@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import NotConvergedError, ParameterError
-from dp_learn.choices import Rule
+from dp_learn.choices import RepairMethod, Rule
 from dp_learn.evidence import Evidence, keep_columns
 from dp_learn.graph_fit import GraphFit, fit_on_graph, solve_on_graph
 from dp_learn.linalg import FloatArray
@@ -165,6 +165,7 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     units = _units(evidence, settings)
     debiased = evidence.covariance / units
     repair = repair_covariance(debiased, settings.repair)
+    debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # the same numbers
     weights = _weights(evidence, settings, units)
     alpha, selection = settings.alpha, None
     if alpha is None:

@@ -7,14 +7,18 @@ Isserlis (1918), On a formula for the product-moment coefficient, Biometrika 12.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dp_learn.linalg import FloatArray
 
-__all__ = ["FormErrors", "fourth_order", "isserlis", "one_entry", "sum_errors"]
+__all__ = ["FormErrors", "by_rows", "fourth_order", "isserlis", "one_entry", "rows_of", "sum_errors"]
+
+ALL = slice(None)
+AT_ONCE = 256  # rows
 
 
 @dataclass(frozen=True)
@@ -52,26 +56,65 @@ class FormErrors:
             np.where(larger, self.squares, other.squares),
         )
 
+    def rows(self, rows: slice) -> FormErrors:
+        """Return those of some rows."""
+        return FormErrors(self.products[rows], self.crossed[rows], self.squares[rows])
+
     def times(self, factor: float) -> FormErrors:
         """Return variances and covariances times a factor."""
         return FormErrors(factor * self.products, factor * self.crossed, factor * self.squares)
 
 
-def isserlis(x: FloatArray, y: FloatArray) -> FormErrors:
-    """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance."""
-    dx, dy = np.diagonal(x), np.diagonal(y)
-    outer, xy, dxy = np.outer(dx, dy), x * y, dx * dy
+def isserlis(x: Any, y: Any, rows: slice = ALL) -> FormErrors:
+    """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance.
+
+    Of large matrices, sparse or not, some rows of the result are had at a time.
+    """
+    dx, dy = x.diagonal(), y.diagonal()
+    x, y, ox, oy = rows_of(x, rows), rows_of(y, rows), dx[rows, None], dy[rows, None]
+    xy = x * y
     return FormErrors(
-        (outer + outer.T) / 2.0 + xy,
-        x * (dy[:, None] + dy) + y * (dx[:, None] + dx),
-        (dxy[:, None] + dxy) / 2.0 + xy,
+        (ox * dy + oy * dx) / 2.0 + xy,
+        x * (oy + dy) + y * (ox + dx),
+        (ox * oy + dx * dy) / 2.0 + xy,
     )
 
 
-def fourth_order(squares: FloatArray, cubes: FloatArray) -> FormErrors:
+def fourth_order(squares: Any, cubes: Any, rows: slice = ALL) -> FormErrors:
     """Return what moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j amount to."""
-    fourth = np.diagonal(squares)
-    return FormErrors(squares, cubes + cubes.T, (fourth[:, None] + fourth + 2.0 * squares) / 4.0)
+    fourth = squares.diagonal()
+    part = rows_of(squares, rows)
+    return FormErrors(
+        part,
+        rows_of(cubes, rows) + rows_of(cubes.T, rows),
+        (fourth[rows, None] + fourth + 2.0 * part) / 4.0,
+    )
+
+
+def rows_of(matrix: Any, rows: slice) -> FloatArray:
+    """Return some rows of a matrix, sparse or not, as an array."""
+    part: FloatArray = matrix[rows] if isinstance(matrix, np.ndarray) else matrix.tocsr()[rows].toarray()
+    return part
+
+
+def by_rows(n_forms: int, part: Callable[[slice], FormErrors], into: FormErrors | None = None) -> FormErrors:
+    """Return the errors that a function gives for some rows at a time, so that it needs little memory.
+
+    Parameters
+    ----------
+    n_forms : int
+        How many rows.
+    part : callable
+        Returns the errors of a slice of them.
+    into : FormErrors, optional
+        What is overwritten.
+    """
+    whole = into or FormErrors(*(np.empty((n_forms, n_forms)) for _ in range(3)))
+    for start in range(0, n_forms, AT_ONCE):
+        rows = slice(start, min(start + AT_ONCE, n_forms))
+        found = part(rows)
+        whole.products[rows], whole.crossed[rows], whole.squares[rows] = found.products, found.crossed, found.squares
+    return whole
 
 
 def sum_errors(parts: Sequence[FormErrors]) -> FormErrors:
@@ -82,8 +125,8 @@ def sum_errors(parts: Sequence[FormErrors]) -> FormErrors:
     return total
 
 
-def one_entry(k: FloatArray) -> FormErrors:
+def one_entry(k: FloatArray, rows: slice = ALL) -> FormErrors:
     """Return the errors of forms f_ij = k_ij e with one e of unit variance."""
     d = np.diagonal(k)
-    total = d[:, None] + d
+    k, total = k[rows], d[rows, None] + d
     return FormErrors(k * k, k * total, (total / 2.0) ** 2)

@@ -78,7 +78,14 @@ def fit_on_graph(
         solution = None
         if share > 0.0 or definite or known is not None:
             solution = solve_on_graph(
-                matrix, edges, share * penalty, solver=solver, tol=tol, max_iter=max_iter, start=known or start
+                matrix,
+                edges,
+                share * penalty,
+                solver=solver,
+                tol=tol,
+                max_iter=max_iter,
+                start=known or start,
+                definite=definite,
             )
         if solution is not None and solution.converged:
             return GraphFit(solution.precision, share)
@@ -98,10 +105,11 @@ def solve_on_graph(
     tol: float = 1e-6,
     max_iter: int = 10_000,
     start: Solution | None = None,
+    definite: bool = False,
 ) -> Solution | None:
-    """Return the fit on a graph, its entries penalised or not; None if there is none."""
+    """Return the fit on a graph, its entries penalised or not; None if there is none. See `solve` for `definite`."""
     problem = make_problem(matrix, 1.0, weights=_restrict(penalty, edges))
-    return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
+    return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite)
 
 
 def find_start(

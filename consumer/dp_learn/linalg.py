@@ -36,7 +36,7 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-WORTH_THREADS = 4000  # columns: with fewer, threads wait for each other longer than they work
+WORTH_THREADS = 10_000  # columns: with fewer, threads spend much of their time waiting for each other
 WORTH_ITERATIONS = 600  # columns: with fewer, all eigenvalues take no time
 WORTH_CHOOSING = 150  # columns: from here on, some of the eigenvectors take less time than all
 LANCZOS_STEPS = 40

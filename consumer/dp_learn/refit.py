@@ -145,6 +145,7 @@ def _well_determined_inverse(evidence: Evidence) -> FloatArray | None:
 
 
 def _solve(correlation: FloatArray, penalty: FloatArray, solver: str) -> Solution | None:
-    start = None if is_positive_definite(correlation) else find_start(correlation, penalty, solver=solver)
+    definite = is_positive_definite(correlation)
+    start = None if definite else find_start(correlation, penalty, solver=solver)
     problem = make_problem(correlation, 1.0, weights=penalty, penalize_diagonal=False)
-    return solve(problem, solver=solver, tol=_TOL, start=start)
+    return solve(problem, solver=solver, tol=_TOL, start=start, definite=definite)

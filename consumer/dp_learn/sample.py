@@ -20,7 +20,7 @@ from dp_learn.linalg import FloatArray, few_threads
 from dp_learn.moments import Moments, merge_moments, subsample_moments
 from dp_learn.selection import Split
 from dp_learn.sources import CovarianceSource, RowSource
-from dp_learn.uncertainty import combine_row_errors, form_errors, row_errors
+from dp_learn.uncertainty import at_least_model, combine_row_errors, form_errors, row_errors
 from dp_learn.weighing import pool_sources
 
 __all__ = ["Sample"]
@@ -115,7 +115,7 @@ class Sample:
             else:
                 alone = replace(evidence, sources=(evidence.sources[index],), weights=(1.0,), same_rows=False)
                 each.append(form_errors(alone, b))
-        return combine_row_errors(evidence, b, each).at_least(form_errors(evidence, b))
+        return at_least_model(combine_row_errors(evidence, b, each), evidence, b)
 
     def _require_rows(self, wanted: str) -> None:
         if not all(isinstance(source, RowSource) for source in self.sources):

@@ -24,7 +24,7 @@ matrix estimator, Econometrica 48(4).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,11 @@ from scipy.linalg.blas import dgemm, dsyrk
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.evidence import Evidence, MomentSource, Source
-from dp_learn.forms import FormErrors, fourth_order, isserlis, one_entry, sum_errors
+from dp_learn.forms import FormErrors, by_rows, fourth_order, isserlis, one_entry, sum_errors
 from dp_learn.linalg import FloatArray, dense, sandwich, scale_columns, sparse_if_worth_it
 
 __all__ = [
+    "at_least_model",
     "clean_forms",
     "combine_row_errors",
     "form_errors",
@@ -45,6 +46,8 @@ __all__ = [
     "sampling_errors",
 ]
 
+
+Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
 
 CHUNK_BYTES = 2**26  # of one matrix of rows
 
@@ -92,27 +95,38 @@ def _products(x: FloatArray, y: FloatArray) -> FloatArray:
 
 def form_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
     """Return the errors of the forms for Gaussian rows: the sampling part plus the mechanism's."""
-    c, b = clean_forms(evidence, b), sparse_if_worth_it(b)
-    return isserlis(c, c).times(evidence.sampling_factor) + _mechanism(evidence, c, b)
+    return by_rows(len(b), _model_errors(evidence, b))
+
+
+def at_least_model(errors: FormErrors, evidence: Evidence, b: FloatArray) -> FormErrors:
+    """Return for every pair whichever errors are larger, those given, which are overwritten, or `form_errors`."""
+    model = _model_errors(evidence, b)
+    return by_rows(len(b), lambda rows: errors.rows(rows).at_least(model(rows)), into=errors)
+
+
+def _model_errors(evidence: Evidence, b: FloatArray) -> Part:
+    c = clean_forms(evidence, b)
+    mechanism = _mechanism(evidence, c, sparse_if_worth_it(b))
+    return lambda rows: isserlis(c, c, rows).times(evidence.sampling_factor) + mechanism(rows)
 
 
 def sampling_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
     """Return what the forms would vary by without noise, for Gaussian rows; releases of the same rows share it."""
     c = clean_forms(evidence, b)
-    return isserlis(c, c).times(evidence.sampling_factor)
+    return by_rows(len(c), lambda rows: isserlis(c, c, rows).times(evidence.sampling_factor))
 
 
 def mechanism_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
     """Return what the noise adds to the forms' variances, for independent rows of any distribution."""
-    return _mechanism(evidence, clean_forms(evidence, b), sparse_if_worth_it(b))
+    return by_rows(len(b), _mechanism(evidence, clean_forms(evidence, b), sparse_if_worth_it(b)))
 
 
-def _mechanism(evidence: Evidence, c: FloatArray, b: Any) -> FormErrors:
+def _mechanism(evidence: Evidence, c: FloatArray, b: Any) -> Part:
     parts = [
-        _mechanism_of(source, c, b).times(weight * weight)
+        (_mechanism_of(source, c, b), weight * weight)
         for source, weight in zip(evidence.sources, evidence.weights, strict=True)
     ]
-    return sum_errors(parts)
+    return lambda rows: sum_errors([part(rows).times(factor) for part, factor in parts])
 
 
 def row_errors(batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray) -> FormErrors:
@@ -149,16 +163,21 @@ def row_errors(batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray) -
         n_rows += len(batch)
     if n_rows < 2:
         raise EstimationError("a standard error needs at least two rows")
-    p = _from_upper(second) / n_rows
+    p, squares = _fill_lower(second), _fill_lower(squares)
+    p /= n_rows
     d = np.diagonal(p)
-    mean_square = (d[:, None] + d) / 2.0
-    raw = fourth_order(_from_upper(squares) / n_rows, cubes / n_rows)
-    centred = FormErrors(
-        np.maximum(raw.products - p * p, 0.0),  # rounding, where y_i y_j is the same in all rows
-        raw.crossed - 2.0 * p * mean_square,
-        np.maximum(raw.squares - mean_square * mean_square, 0.0),
-    )
-    return centred.times(1.0 / n_rows)
+
+    def centred(rows: slice) -> FormErrors:
+        mean_square = (d[rows, None] + d) / 2.0
+        raw = fourth_order(squares, cubes, rows).times(1.0 / n_rows)
+        found = FormErrors(
+            np.maximum(raw.products - p[rows] ** 2, 0.0),  # rounding, where y_i y_j is the same in all rows
+            raw.crossed - 2.0 * p[rows] * mean_square,
+            np.maximum(raw.squares - mean_square * mean_square, 0.0),
+        )
+        return found.times(1.0 / n_rows)
+
+    return by_rows(q, centred)
 
 
 def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
@@ -171,21 +190,29 @@ def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormE
     if len(errors) != len(evidence.sources):
         raise ParameterError("errors", f"one for each of {len(evidence.sources)} sources", len(errors))
     squared = [weight * weight for weight in evidence.weights]
+    if len(errors) == 1:
+        return errors[0]
     if not evidence.same_rows:
         return sum_errors([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
     c, b = clean_forms(evidence, b), sparse_if_worth_it(b)
-    left = [
-        (error + _mechanism_of(source, c, b).times(-1.0)).times(factor / sum(squared))
-        for error, source, factor in zip(errors, evidence.sources, squared, strict=True)
-    ]
-    return _possible(sum_errors(left)) + _mechanism(evidence, c, b)
+    own = [_mechanism_of(source, c, b) for source in evidence.sources]
+    mechanism = _mechanism(evidence, c, b)
+
+    def combined(rows: slice) -> FormErrors:
+        left = [
+            (error.rows(rows) + part(rows).times(-1.0)).times(factor / sum(squared))
+            for error, part, factor in zip(errors, own, squared, strict=True)
+        ]
+        return _possible(sum_errors(left)) + mechanism(rows)
+
+    return by_rows(len(c), combined)
 
 
-def _from_upper(matrix: FloatArray) -> FloatArray:
-    """Return the symmetric matrix of which the upper triangle is given."""
-    upper = np.triu(matrix)
-    upper += np.triu(matrix, 1).T
-    return upper
+def _fill_lower(matrix: FloatArray) -> FloatArray:
+    """Overwrite the lower triangle of a matrix with the upper one, and return it."""
+    for column in range(len(matrix) - 1):
+        matrix[column + 1 :, column] = matrix[column, column + 1 :]
+    return matrix
 
 
 def _possible(errors: FormErrors) -> FormErrors:
@@ -195,38 +222,47 @@ def _possible(errors: FormErrors) -> FormErrors:
     return FormErrors(products, np.clip(errors.crossed, -most, most), squares)
 
 
-def _mechanism_of(source: Source | MomentSource, c: FloatArray, b: Any) -> FormErrors:
+def _mechanism_of(source: Source | MomentSource, c: FloatArray, b: Any) -> Part:
     """Return the mechanism's part in one source."""
     return _row_noise(source, c, b) if isinstance(source, Source) else _moment_noise(source, c, b)
 
 
-def _row_noise(source: Source, c: FloatArray, b: Any) -> FormErrors:
+def _row_noise(source: Source, c: FloatArray, b: Any) -> Part:
     """Return Isserlis' formula at C + N less that at C, and the kurtosis's share."""
-    n = dense(scale_columns(b, source.noise_variance) @ b.T)
-    gaussian = isserlis(c, n).times(2.0) + isserlis(n, n)
-    if not source.noise_fourth_cumulant.any():
-        return gaussian.times(1.0 / (source.n_rows - 1))
+    n = scale_columns(b, source.noise_variance) @ b.T
     weighted, square = scale_columns(b, source.noise_fourth_cumulant), b * b
-    kurtosis = fourth_order(dense((b * weighted) @ square.T), dense((square * weighted) @ b.T))
-    return gaussian.times(1.0 / (source.n_rows - 1)) + kurtosis.times(1.0 / source.n_rows)
+    squares, cubes = (b * weighted) @ square.T, (square * weighted) @ b.T
+
+    def part(rows: slice) -> FormErrors:
+        gaussian = isserlis(c, n, rows).times(2.0) + isserlis(n, n, rows)
+        kurtosis = fourth_order(squares, cubes, rows)
+        return gaussian.times(1.0 / (source.n_rows - 1)) + kurtosis.times(1.0 / source.n_rows)
+
+    return part
 
 
-def _moment_noise(source: MomentSource, c: FloatArray, b: Any) -> FormErrors:
+def _moment_noise(source: MomentSource, c: FloatArray, b: Any) -> Part:
     """Return the errors of b~_i' E b~_j / n, and of what the count's own error does where it is not exact."""
     t, u = source.sum_variances
     scaled = dense(scale_columns(b, source.half_widths))
+    corner = np.zeros(len(scaled))
     if source.constant:
         corner = -(scaled @ source.scaled_mean) / source.constant
         scaled = np.column_stack([scaled, corner])
     n = scaled @ scaled.T
     square = scaled * scaled
-    errors = isserlis(n, n).times(t) + fourth_order(square @ square.T, (square * scaled) @ scaled.T).times(u - 2.0 * t)
-    if source.constant:  # above, the constant's own entry was counted as if it were any other
-        own = np.outer(corner, corner)
-        errors = errors + one_entry(own).times(-u)
-        if not source.exact_count:
-            errors = errors + one_entry(own - c / source.constant**2).times(u)
-    return errors.times(1.0 / source.n_rows**2)
+    squares, cubes = square @ square.T, (square * scaled) @ scaled.T
+    own = np.outer(corner, corner)
+
+    def part(rows: slice) -> FormErrors:
+        errors = isserlis(n, n, rows).times(t) + fourth_order(squares, cubes, rows).times(u - 2.0 * t)
+        if source.constant:  # above, the constant's own entry was counted as if it were any other
+            errors = errors + one_entry(own, rows).times(-u)
+            if not source.exact_count:
+                errors = errors + one_entry(own - c / source.constant**2, rows).times(u)
+        return errors.times(1.0 / source.n_rows**2)
+
+    return part
 
 
 def clean_forms(evidence: Evidence, b: FloatArray) -> FloatArray:

@@ -20,7 +20,7 @@ __all__ = ["write_graphml", "write_square", "write_table"]
 
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
-_AT_ONCE = 64  # lines
+_AT_ONCE = 512  # lines: each batch has its price for every column
 
 
 def write_table(columns: Mapping[str, Any], path: Path) -> None:

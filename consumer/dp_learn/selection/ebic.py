@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,7 @@ __all__ = ["select_ebic"]
 
 DRAWN = 0.02  # towards the diagonal, where S^ is indefinite
 LEAST = 1e-4  # of a smallest eigenvalue, beside unit variances: below it, fits cannot be computed reliably
+WIDE = 500  # columns: with fewer, fits are exact enough to tell the price of one edge
 PATIENCE = 5  # so many different graphs in a row without a better score end the walk
 
 
@@ -116,7 +116,8 @@ def select_ebic(
         is_new = edges is None or not np.array_equal(edges, support)
         if is_new:
             edges = support
-            fitted = _fit(judge, support, fitted or solution, solver, min(PATH_TOL, price / len(matrix)))
+            tol = PATH_TOL if len(matrix) >= WIDE else min(PATH_TOL, price / len(matrix))
+            fitted = _fit(judge, support, fitted or solution, solver, tol)
             likelihood = -fitted.objective if fitted is not None else math.nan
         scores[index] = likelihood - np.count_nonzero(np.triu(support, 1)) * price
 
@@ -182,6 +183,5 @@ def _clipped(matrix: FloatArray) -> FloatArray:
 
 def _fit(matrix: FloatArray, edges: npt.NDArray[np.bool_], start: Solution, solver: str, tol: float) -> Solution | None:
     """Return the fit with the largest likelihood on a graph, or None where it could not be certified."""
-    feasible = replace(start, covariance=matrix)  # which the covariance of an earlier fit need not be
-    fitted = solve_on_graph(matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=feasible)
+    fitted = solve_on_graph(matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=start, definite=True)
     return fitted if fitted is not None and fitted.converged else None

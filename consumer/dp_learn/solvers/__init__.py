@@ -107,9 +107,18 @@ def _smallest_alpha(problem: Problem) -> float:
 
 
 def solve(
-    problem: Problem, *, solver: str = "cd", tol: float = 1e-6, max_iter: int = 10_000, start: Solution | None = None
+    problem: Problem,
+    *,
+    solver: str = "cd",
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    start: Solution | None = None,
+    definite: bool = False,
 ) -> Solution | None:
-    """Solve a checked problem as `graphical_lasso` does; None if it has no solution, at no further cost."""
+    """Solve a checked problem as `graphical_lasso` does; None if it has no solution, at no further cost.
+
+    Where the covariance is known to be positive `definite`, large components start from it, without another proof.
+    """
     run = _check_settings(problem, solver, tol, max_iter, start)
     variance = problem.covariance.diagonal() + problem.penalty.diagonal()
     if (variance <= 0.0).any():
@@ -121,7 +130,7 @@ def solve(
 
     def solve_component(index: NDArray[np.intp]) -> Piece | None:
         form = standardize(problem, index)
-        first = _starting_point(form, index, start)
+        first = _starting_point(form, index, start, definite=definite)
         return None if first is None else (form, run(form, first, gap=tol * index.size, max_iter=max_iter))
 
     pieces = _map(solve_component, components)
@@ -193,9 +202,13 @@ def _solve_simple(
     return left.size, components, *solved
 
 
-def _starting_point(form: StandardForm, index: NDArray[np.intp], start: Solution | None) -> Start | None:
+def _starting_point(
+    form: StandardForm, index: NDArray[np.intp], start: Solution | None, *, definite: bool
+) -> Start | None:
     """Return a positive definite start in the box, warm if possible; None when the box holds none."""
     warm = None if start is None else standardize_start(start, form, index)
+    if definite:
+        return Start(form.covariance, None if warm is None else warm.theta)
     if warm is not None and is_positive_definite(warm.w):
         return warm
     w = _sparse_start(form)
