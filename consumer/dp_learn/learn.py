@@ -27,7 +27,7 @@ __all__ = ["Learned", "learn_graph"]
 
 N_FOLDS = 5
 MANY = 100  # columns, from where on the smallest alpha is told less closely, as it takes a while
-TOLD = 0.02
+TOLD = 0.05
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
 
 
@@ -53,7 +53,7 @@ class Learned:
     smallest_eigenvalue : float
         Of the debiased matrix on the scale of the penalty, before any repair.
     smallest_alpha : float
-        The smallest alpha that has a solution, on the scale of the penalty, to 2 % for 100 columns and more; 0 where
+        The smallest alpha that has a solution, on the scale of the penalty, to 5 % for 100 columns and more; 0 where
         every alpha has one.
     contradictions : list of str
         A sentence for everything in which a bundle contradicts its manifest.

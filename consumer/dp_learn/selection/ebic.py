@@ -31,6 +31,7 @@ __all__ = ["select_ebic"]
 DRAWN = 0.02  # towards the diagonal, where S^ is indefinite
 LEAST = 1e-4  # of a smallest eigenvalue, beside unit variances: below it, fits cannot be computed reliably
 WIDE = 500  # columns: with fewer, fits are exact enough to tell the price of one edge
+VAST = 3000  # columns: from here on, a proof that a better start is feasible takes longer than the sweeps it saves
 PATIENCE = 5  # so many different graphs in a row without a better score end the walk
 
 
