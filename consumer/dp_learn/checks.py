@@ -50,13 +50,16 @@ def check_weights(weights: ArrayLike | None, n_features: int, *, penalize_diagon
         _refuse_where("weights", np.diag(np.isinf(w.diagonal())), w, "finite on the diagonal")
         w = _symmetric("weights", w)
     if not penalize_diagonal:
-        np.fill_diagonal(w, 0.0)
+        w.ravel()[:: n_features + 1] = 0.0
     return w
 
 
 def check_free_diagonal(s: FloatArray, penalty: FloatArray) -> None:
     """Refuse a variance that is not positive where no penalty can lift it."""
-    bad = (s.diagonal() <= 0.0) & (penalty.diagonal() == 0.0)
+    variance = s.diagonal()
+    if variance.min() > 0.0:
+        return
+    bad = (variance <= 0.0) & (penalty.diagonal() == 0.0)
     if bad.any():
         allowed = "positive where the diagonal is not penalised (zero is a constant column, less is all noise)"
         _refuse_where("covariance", np.diag(bad), s, allowed)
@@ -81,7 +84,7 @@ def _refuse_where(name: str, bad: NDArray[np.bool_], m: FloatArray, allowed: str
 
 
 def _symmetric(name: str, m: FloatArray) -> FloatArray:
-    if np.array_equal(m, m.T):
+    if (m == m.T).all():
         return m
     finite = np.where(np.isfinite(m), m, np.sign(m) * 0.0)
     bad = (np.isfinite(m) != np.isfinite(m.T)) | (np.abs(finite - finite.T) > SYMMETRY_TOLERANCE * np.abs(finite).max())

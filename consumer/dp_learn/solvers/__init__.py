@@ -120,13 +120,12 @@ def solve(
     Where the covariance is known to be positive `definite`, large components start from it, without another proof.
     """
     run = _check_settings(problem, solver, tol, max_iter, start)
-    variance = problem.covariance.diagonal() + problem.penalty.diagonal()
-    if (variance <= 0.0).any():
-        return None
-    precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
+    precision, w = np.zeros(problem.covariance.shape), np.zeros(problem.covariance.shape)
     n_components, components, objective, duality_gap, n_iter = _solve_simple(
         problem, run, tol, max_iter, start, precision, w
     )
+    if n_components == 0:
+        return None
 
     def solve_component(index: NDArray[np.intp]) -> Piece | None:
         form = standardize(problem, index)
@@ -157,6 +156,8 @@ def _map(
     solve_component: Callable[[NDArray[np.intp]], Piece | None], components: list[NDArray[np.intp]]
 ) -> list[Piece | None]:
     """Solve every component, in threads where several are large; the order and the answers do not depend on them."""
+    if not components:
+        return []
     affinity = getattr(os, "sched_getaffinity", None)  # not on every system
     n_processors = len(affinity(0)) if affinity else os.cpu_count() or 1
     n_threads = min(n_processors, sum(index.size >= WORTH_A_THREAD for index in components))
@@ -190,16 +191,16 @@ def _solve_simple(
 ) -> tuple[int, list[NDArray[np.intp]], float, float, int]:
     """Solve single columns and, by block descent, small components; return the number of all, and those left.
 
-    Then come the objective and the gap of what was solved, and the most sweeps.
+    Then come the objective and the gap of what was solved, and the most sweeps. There is no component where a variance
+    is not positive.
     """
     descends = solve_block_descent is (auto.ORDER[0][1] if run is auto.solve_auto else run)
     warm = (start.precision, start.covariance) if start is not None else (precision, w)
     largest = WORTH_A_THREAD - 1 if descends else 1
-    labels, left, *solved = solve_components(
+    labels, left, n_components, *solved = solve_components(
         problem.covariance, problem.penalty, start is not None, *warm, tol, largest, max_iter, precision, w
     )
-    components = [np.flatnonzero(labels == label) for label in np.flatnonzero(left)] if left.any() else []
-    return left.size, components, *solved
+    return n_components, [np.flatnonzero(labels == label) for label in left], *solved
 
 
 def _starting_point(

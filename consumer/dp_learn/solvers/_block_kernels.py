@@ -19,6 +19,8 @@ def label_components(S: Array, L: Array) -> Array:
     p = S.shape[0]
     labels = np.full(p, -1, dtype=np.int64)
     queue = np.empty(p, dtype=np.int64)
+    linked = np.zeros(-(-p // 8) * 8, dtype=np.uint8)
+    eight = linked.view(np.uint64)  # most are zero, all at once
     n_components = 0
     for root in range(p):
         if labels[root] >= 0:
@@ -29,11 +31,16 @@ def label_components(S: Array, L: Array) -> Array:
         while head < tail:
             i = queue[head]
             head += 1
-            for j in range(p):
-                if labels[j] < 0 and abs(S[i, j]) > L[i, j]:
-                    labels[j] = n_components
-                    queue[tail] = j
-                    tail += 1
+            for j in range(p):  # without a branch, so that it compiles to vector instructions
+                linked[j] = abs(S[i, j]) > L[i, j]
+            for block in range(eight.size):
+                if eight[block] == 0:
+                    continue
+                for j in range(8 * block, 8 * block + 8):
+                    if linked[j] and labels[j] < 0:
+                        labels[j] = n_components
+                        queue[tail] = j
+                        tail += 1
         n_components += 1
     return labels
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dp_learn.solvers._block_kernels import gather_block, label_components, scatter_block, shrink_into_box
-from dp_learn.solvers._elimination_kernels import log_determinant
+from dp_learn.solvers._block_kernels import gather_block, label_components, scatter_block
+from dp_learn.solvers._certificate_kernels import linear_terms, small_residual_square
+from dp_learn.solvers._elimination_kernels import log_determinant_in
 from dp_learn.solvers._kernels import sweep_columns
-from dp_learn.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows, trace_terms
+from dp_learn.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows
 
 __all__ = ["CHECK_EVERY", "FIRST_CHECK", "LOOSEST", "TIGHTEST", "next_tolerance", "solve_components"]
 
@@ -39,9 +40,13 @@ def solve_components(  # type: ignore[no-untyped-def]
     """Solve what is simple, to a gap of `gap` a column, overwriting its entries of T and W, which are zero.
 
     T0 and W0 are an earlier answer to start from, if `warm`. Returns the labels of the components, which of them are
-    left (more than `largest` columns, or not simple), the objective and the gap of the others, and the most sweeps.
+    left (more than `largest` columns, or not simple), their number, or 0 where a variance is not positive, the
+    objective and the gap of those solved, and the most sweeps.
     """
     p = S.shape[0]
+    for i in range(p):
+        if not S[i, i] + L[i, i] > 0.0:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), 0, 0.0, 0.0, 0
     labels = label_components(S, L)
     n_components = labels.max() + 1
     first = np.zeros(n_components + 1, dtype=np.int64)
@@ -77,7 +82,7 @@ def solve_components(  # type: ignore[no-untyped-def]
                 objective += value - 2.0 * np.log(scale).sum()
                 reached += own_gap
                 n_iter = max(n_iter, sweeps)
-    return labels, left, objective, reached, n_iter
+    return labels, np.flatnonzero(left), n_components, objective, reached, n_iter
 
 
 @njit(cache=True, nogil=True)
@@ -87,33 +92,56 @@ def _solve_component(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Solve one component and put it into T and W; return objective and gap in standard form, and sweeps, or 0."""
     k = index.size
-    s, penalty, w, theta = np.empty((k, k)), np.empty((k, k)), np.empty((k, k)), np.empty((k, k))
-    gather_block(S, index, scale, s)
-    gather_block(L, index, scale, penalty)
-    for a in range(k):
-        s[a, a], penalty[a, a] = 1.0, 0.0
-    none = SparseRows(np.empty((k, 0), dtype=np.int32), np.empty((k, 0)), np.zeros(k, dtype=np.int64))
-    coefficients, variance = none, np.ones(k)
+    s, penalty, w, scratch = np.empty((k, k)), np.empty((k, k)), np.empty((k, k)), np.empty((k, k))
+    variance = np.ones(k)
+    _gather_and_shrink(S, L, index, scale, s, penalty, w)
+    edges = off_diagonal_rows(w)
     started = False
     if warm:
-        gather_block(W0, index, scale, w)
-        np.minimum(np.maximum(w, s - penalty), s + penalty, w)
-        if log_determinant(off_diagonal_rows(w), np.ones(k)) > -np.inf:
-            gather_block(T0, index, 1.0 / scale, theta)
-            coefficients = _coefficients(theta, penalty, variance)
+        start = np.empty((k, k))
+        gather_block(W0, index, scale, start)
+        start[:] = np.minimum(np.maximum(start, s - penalty), s + penalty)
+        if log_determinant_in(off_diagonal_rows(start), variance, scratch) > -np.inf:
+            w[:] = start
+            gather_block(T0, index, 1.0 / scale, start)
+            edges = _coefficients(start, penalty, variance)
             started = True
     if not started:
-        shrink_into_box(s, penalty, w)
-        edges = off_diagonal_rows(w)
         if k > SMALL and edges.length.sum() > DEGREE * k:
             return 0.0, 0.0, 0
-        if not is_dominant(edges, FEW_SCALINGS) and log_determinant(edges, np.ones(k)) == -np.inf:
+        if not is_dominant(edges, FEW_SCALINGS) and log_determinant_in(edges, variance, scratch) == -np.inf:
             return 0.0, 0.0, 0
-    value, reached, sweeps = _descend(s, penalty, w, coefficients, variance, gap, max_iter, theta)
+        for a in range(k):
+            for e in range(edges.length[a]):
+                if penalty[a, edges.column[a, e]] == 0.0:  # an unpenalised fit, which may have a closed form
+                    return 0.0, 0.0, 0
+    value, reached, sweeps, edges = _descend(s, penalty, w, edges, variance, gap, max_iter, scratch)
     if sweeps > 0:
-        scatter_block(theta, index, scale, T)
         scatter_block(w, index, 1.0 / scale, W)
+        for a in range(k):
+            i = index[a]
+            T[i, i] = scale[a] * scale[a] / variance[a]
+            for e in range(edges.length[a]):
+                c = edges.column[a, e]
+                T[i, index[c]] = edges.value[a, e] * (scale[a] * scale[c])
     return value, reached, sweeps
+
+
+@njit(cache=True, nogil=True)
+def _gather_and_shrink(S: Array, L: Array, index: Array, scale: Array, s: Array, penalty: Array, w: Array) -> None:
+    """Fill s and penalty with a component in standard form, and w with the matrix of its box nearest to zero."""
+    k = index.size
+    for a in range(k):
+        i = index[a]
+        for c in range(k):
+            j = index[c]
+            factor = scale[a] * scale[c]
+            s[a, c], penalty[a, c] = S[i, j] * factor, L[i, j] * factor
+        s[a, a], penalty[a, a] = 1.0, 0.0
+        for c in range(k):
+            above, below = s[a, c] - penalty[a, c], s[a, c] + penalty[a, c]
+            nearest = above if above > 0.0 else 0.0
+            w[a, c] = below if below < 0.0 else nearest
 
 
 @njit(cache=True, nogil=True)
@@ -135,33 +163,36 @@ def _coefficients(theta: Array, penalty: Array, variance: Array) -> SparseRows:
 @njit(cache=True, nogil=True)
 def _descend(  # type: ignore[no-untyped-def]
     s: Array, penalty: Array, w: Array, coefficients: SparseRows, variance: Array, gap: float, max_iter: int,
-    theta: Array,
+    scratch: Array,
 ):  # fmt: skip
-    """Sweep until the gap is proven, overwriting `w` and `theta`; return objective, gap and sweeps, or 0 sweeps."""
+    """Sweep until the gap is proven, overwriting all but s and penalty; return objective, gap and sweeps, or 0 sweeps.
+
+    Then come the entries of the precision matrix off its diagonal; those on it are the inverses of `variance`.
+    """
     tol, target, next_check = LOOSEST, FIRST_CHECK * gap, CHECK_EVERY
     for n_iter in range(1, max_iter + 1):
         coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol)
         if not definite:
-            return 0.0, 0.0, 0
+            return 0.0, 0.0, 0, coefficients
         tol = next_tolerance(increase, variance, LOOSEST)
         if increase > target and n_iter < next_check:
             continue
-        edges = fill_precision(coefficients, variance, theta)
-        diagonal = np.diag(theta).copy()
-        logdet = log_determinant(edges, diagonal)
+        edges, diagonal = fill_precision(coefficients, variance, scratch), 1.0 / variance
+        logdet = log_determinant_in(edges, diagonal, scratch)
         if logdet == -np.inf:
-            return 0.0, 0.0, 0
-        linear, size, complementarity, square = trace_terms(s, penalty, w, edges, diagonal)
+            return 0.0, 0.0, 0, coefficients
+        linear, size, complementarity = linear_terms(s, penalty, w, edges, diagonal)
+        square = small_residual_square(w, edges, diagonal, scratch)
         distance = np.sqrt(max(square, 0.0))
         reached = np.inf
         if distance < 1.0:
             bound = square * (0.5 + distance / (3.0 * (1.0 - distance)))  # see `sparse_certificate`
             reached = complementarity + bound + ROUNDING * size
         if reached <= gap:
-            return linear - logdet, reached, n_iter
+            return linear - logdet, reached, n_iter, edges
         next_check = n_iter + CHECK_EVERY
         target = 0.5 * increase * gap / reached if reached < np.inf else 0.1 * increase
-    return 0.0, 0.0, 0
+    return 0.0, 0.0, 0, coefficients
 
 
 @njit(cache=True, nogil=True)

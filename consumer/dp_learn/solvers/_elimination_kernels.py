@@ -1,7 +1,8 @@
 """The compiled determinant of a small sparse matrix, by elimination in an order of small fill.
 
 The vertex of fewest neighbours is eliminated first (minimum degree: Tinney & Walker 1967), in a square array, which is
-affordable up to hundreds of columns; once all vertices that are left are neighbours, the rest is factored as it is.
+affordable up to hundreds of columns; once the fewest neighbours are
+half of the vertices that are left, the rest is factored as it is.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from numba import njit
 
 from dp_learn.solvers._sparse_kernels import TINY, SparseRows
 
-__all__ = ["log_determinant"]
+__all__ = ["log_determinant", "log_determinant_in"]
 
 Array = np.ndarray
+
+DENSE = 2  # once the fewest neighbours are one column in so many, the rest is factored as it is
 
 
 @njit(cache=True, nogil=True)
@@ -22,22 +25,32 @@ def log_determinant(edges: SparseRows, diagonal: Array) -> float:
 
     The matrix has these entries off its diagonal.
     """
+    return log_determinant_in(edges, diagonal, np.empty((diagonal.size, diagonal.size)))
+
+
+@njit(cache=True, nogil=True)
+def log_determinant_in(edges: SparseRows, diagonal: Array, M: Array) -> float:
+    """Return the same and overwrite M, a square array of that size."""
     p = diagonal.size
-    M, pivot, degree = np.zeros((p, p)), diagonal.copy(), edges.length.copy()
+    M[:] = 0.0
+    pivot, degree = diagonal.copy(), edges.length.copy()
     neighbour = np.empty((p, p), dtype=np.int32)
     for i in range(p):
         for e in range(degree[i]):
             neighbour[i, e] = edges.column[i, e]
             M[i, edges.column[i, e]] = edges.value[i, e]
     remaining = np.arange(p)
-    total = 0.0
+    total, fewest = 0.0, 0
     for n_left in range(p, 0, -1):
         best = 0
-        for a in range(1, n_left):
+        for a in range(n_left):
             if degree[remaining[a]] < degree[remaining[best]]:
                 best = a
+            if degree[remaining[best]] <= fewest:
+                break
         k = remaining[best]
-        if degree[k] == n_left - 1 and n_left > 2:
+        fewest = max(degree[k] - 1, 0)  # of the others none will have fewer
+        if DENSE * degree[k] >= n_left > 2:
             return total + _dense_log_determinant(M, pivot, remaining[:n_left])
         if not pivot[k] > 0.0:
             return -np.inf

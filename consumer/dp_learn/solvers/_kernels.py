@@ -1,10 +1,10 @@
-"""Compiled kernels of block coordinate descent: the lasso of one column, and a sweep over all columns.
+"""Compiled kernels of block coordinate descent: a sweep over all columns.
 
 They work on the standard form of the problem (see `standard_form`): C-contiguous float64 arrays, unit diagonal, nothing
 validated. Each says what it overwrites.
 
 Legend: S standardised covariance, L penalties (entries may be 0 or inf), W dual matrix, B regression coefficients,
-G Gram matrix of the active columns.
+G Gram matrix of the active columns. Inner loops index whole matrices: views of rows cost more than short rows do.
 """
 
 from __future__ import annotations
@@ -12,99 +12,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dp_learn.solvers._sparse_kernels import PENDING, TINY, SparseRows, add_multiple
+from dp_learn.solvers._lasso_kernels import lasso_on_active
+from dp_learn.solvers._sparse_kernels import PENDING, TINY, SparseRows
 
-__all__ = ["sweep_columns"]
+__all__ = ["activate_violators", "sweep_columns"]
 
 Array = np.ndarray
-
-MAX_PASSES = 500  # over the active coordinates of one lasso
-NEWTON_EVERY = 8  # passes
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _residual(G: Array, s: Array, beta: Array, residual: Array, k: int) -> None:
-    """Overwrite `residual` with ``s - G beta``."""
-    for a in range(k):
-        residual[a] = s[a]
-    for a in range(k):
-        if beta[a] != 0.0:
-            for c in range(k):
-                residual[c] -= beta[a] * G[a, c]
-
-
-@njit(cache=True, nogil=True)
-def _lasso_on_active(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int, tol: float) -> None:
-    """Minimise ``1/2 b'Gb - b's + sum penalty |b|`` over the first k coordinates; overwrites `beta` and `residual`.
-
-    Rounds of coordinate descent find the signs; where they are slow, a Newton step settles the values.
-    """
-    _residual(G, s, beta, residual, k)
-    for n_pass in range(MAX_PASSES):
-        largest = 0.0
-        for a in range(k):
-            old = beta[a]
-            z = residual[a] + old * G[a, a]
-            if z > penalty[a]:
-                new = (z - penalty[a]) / G[a, a]
-            elif z < -penalty[a]:
-                new = (z + penalty[a]) / G[a, a]
-            else:
-                new = 0.0
-            if new != old:
-                step = new - old
-                beta[a] = new
-                for c in range(k):
-                    residual[c] -= step * G[a, c]
-                largest = max(largest, abs(step))
-        if largest <= tol:
-            return
-        if n_pass % NEWTON_EVERY == NEWTON_EVERY - 1:
-            _newton_step(G, s, penalty, beta, residual, k)
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _newton_step(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int) -> None:
-    """Minimise over the coordinates that are not zero with their signs held, or go as far as the first sign change."""
-    chosen = np.empty(k, dtype=np.int64)
-    m = 0
-    for a in range(k):
-        if beta[a] != 0.0:
-            chosen[m] = a
-            m += 1
-    factor = np.empty((m, m))
-    step = np.empty(m)
-    for a in range(m):
-        i = chosen[a]
-        for c in range(a + 1):
-            t = G[i, chosen[c]]
-            for e in range(c):
-                t -= factor[a, e] * factor[c, e]
-            if c < a:
-                factor[a, c] = t / factor[c, c]
-            elif t > 0.0:
-                factor[a, a] = np.sqrt(t)
-            else:
-                return
-        t = residual[i] - (penalty[i] if beta[i] > 0.0 else -penalty[i])
-        for e in range(a):
-            t -= factor[a, e] * step[e]
-        step[a] = t / factor[a, a]
-    length = 1.0
-    blocking = -1
-    for a in range(m - 1, -1, -1):
-        for e in range(a + 1, m):
-            step[a] -= factor[e, a] * step[e]
-        step[a] /= factor[a, a]
-        b = beta[chosen[a]]
-        if b * (b + length * step[a]) < 0.0:
-            length = -b / step[a]
-            blocking = chosen[a]
-    for a in range(m):
-        beta[chosen[a]] += length * step[a]
-    if blocking >= 0:
-        beta[blocking] = 0.0
-    _residual(G, s, beta, residual, k)
 
 
 @njit(cache=True, nogil=True)
@@ -119,11 +32,7 @@ def sweep_columns(S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol
     index, value, count = B.column, B.value, B.length
     active = np.empty(p, dtype=np.int64)
     is_active = np.zeros(p, dtype=np.bool_)
-    beta = np.empty(p)
-    s = np.empty(p)
-    penalty = np.empty(p)
-    residual = np.empty(p)
-    w = np.empty(p)
+    beta, s, penalty, residual, w = np.empty(p), np.empty(p), np.empty(p), np.empty(p), np.empty(p)
     G = np.empty((16, 16))
     progress = 0.0
     first = 0  # W's rows first..j-1 are newer than its columns: written one by one, those would miss the cache
@@ -148,18 +57,15 @@ def sweep_columns(S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol
                 _refresh_row(W, i, first, j)
                 s[a] = S[j, i]
                 penalty[a] = L[j, i]
-            for a in range(k):
-                for c in range(max(a, known), k):
-                    G[a, c] = W[active[a], active[c]]
+                for c in range(a):
+                    G[a, c] = W[i, active[c]]
                     G[c, a] = G[a, c]
+                G[a, a] = 1.0
             known = k
-            _lasso_on_active(G, s, penalty, beta, residual, k, tol)
-            w[:] = 0.0
-            for a in range(k):
-                if beta[a] != 0.0:
-                    add_multiple(w, beta[a], W[active[a]])
+            lasso_on_active(G, s, penalty, beta, residual, k, tol)
+            _add_rows(W, active, beta, k, w)
             w[j] = 1.0
-            k = _activate_violators(S[j], L[j], w, tol, active, is_active, beta, k)
+            k = activate_violators(S, L, j, w, tol, active, is_active, beta, k)
             if k == known:
                 break
         variance = 1.0
@@ -176,7 +82,7 @@ def sweep_columns(S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol
             _write_columns(W, first, j)
             return SparseRows(index, value, count), progress, False
         schur[j] = variance
-        progress += _replace_row(W[j], w, S[j], L[j]) / variance
+        progress += _replace_row(W, j, w, S, L) / variance
         for i in range(first, j):
             W[i, j] = W[j, i]
         if n_nonzero > index.shape[1]:
@@ -208,18 +114,35 @@ def _refresh_row(W: Array, i: int, first: int, last: int) -> None:
             W[i, c] = W[c, i]
 
 
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_rows(W: Array, active: Array, beta: Array, k: int, w: Array) -> None:
+    """Overwrite `w` with the sum of the active rows of W, each times its coefficient, four at a time."""
+    w[:] = 0.0
+    for a in range(0, k, 4):
+        last = k - 1
+        i0, i1, i2, i3 = active[a], active[min(a + 1, last)], active[min(a + 2, last)], active[min(a + 3, last)]
+        b0 = beta[a]
+        b1 = beta[a + 1] if a + 1 <= last else 0.0
+        b2 = beta[a + 2] if a + 2 <= last else 0.0
+        b3 = beta[a + 3] if a + 3 <= last else 0.0
+        if b0 == 0.0 and b1 == 0.0 and b2 == 0.0 and b3 == 0.0:
+            continue
+        for c in range(w.size):
+            w[c] += b0 * W[i0, c] + b1 * W[i1, c] + b2 * W[i2, c] + b3 * W[i3, c]
+
+
 @njit(cache=True, nogil=True)
-def _activate_violators(  # type: ignore[no-untyped-def]
-    s: Array, penalty: Array, w: Array, tol: float, active: Array, is_active: Array, beta: Array, k: int
+def activate_violators(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, j: int, w: Array, tol: float, active: Array, is_active: Array, beta: Array, k: int
 ):
-    """Append the coordinates outside the box to `active`, with `beta` zero; return how many there are now."""
+    """Append the coordinates outside the box of row j to `active`, with `beta` zero; return how many there are now."""
     n_outside = 0
     for i in range(w.size):  # without a branch, so that it compiles to vector instructions
-        n_outside += abs(s[i] - w[i]) > penalty[i] + tol
+        n_outside += abs(S[j, i] - w[i]) > L[j, i] + tol
     if n_outside == 0:
         return k
     for i in range(w.size):
-        if not is_active[i] and abs(s[i] - w[i]) > penalty[i] + tol:
+        if not is_active[i] and abs(S[j, i] - w[i]) > L[j, i] + tol:
             active[k] = i
             beta[k] = 0.0
             is_active[i] = True
@@ -228,16 +151,16 @@ def _activate_violators(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _replace_row(row: Array, w: Array, s: Array, penalty: Array) -> float:
-    """Overwrite a row of W with `w`, clipped to the box; return the squared distance from what it was."""
+def _replace_row(W: Array, j: int, w: Array, S: Array, L: Array) -> float:
+    """Overwrite row j of W with `w`, clipped to the box; return the squared distance from what it was."""
     change = 0.0
     for i in range(w.size):
-        low, high = s[i] - penalty[i], s[i] + penalty[i]
+        low, high = S[j, i] - L[j, i], S[j, i] + L[j, i]
         new = w[i] if abs(w[i]) > TINY else 0.0
         new = low if new < low else new
         new = high if new > high else new
-        step = new - row[i]
-        row[i] = new
+        step = new - W[j, i]
+        W[j, i] = new
         change += step * step
     return change
 

@@ -1,9 +1,9 @@
-"""Compiled kernels on the few entries of a precision matrix: reading, symmetrising, bounding and multiplying them.
+"""Compiled kernels on the few entries of a precision matrix: reading, symmetrising, bounding and adding them.
 
 They work on the standard form of the problem (see `standard_form`): C-contiguous float64 arrays, unit diagonal, nothing
 validated. Each says what it overwrites.
 
-Legend: S standardised covariance, L penalties, W dual matrix, T precision matrix, M any matrix.
+Legend: T precision matrix, M any matrix.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ __all__ = [
     "fill_precision",
     "is_dominant",
     "off_diagonal_rows",
-    "trace_terms",
 ]
 
 Array = np.ndarray
@@ -44,28 +43,24 @@ class SparseRows(NamedTuple):
 def off_diagonal_rows(M: Array) -> SparseRows:
     """Return the entries of a matrix that are not zero, without the diagonal."""
     p = M.shape[0]
-    count = np.zeros(p, dtype=np.int64)
+    count = np.empty(p, dtype=np.int64)
     for i in range(p):
-        for j in range(p):
-            count[i] += M[i, j] != 0.0
-        count[i] -= M[i, i] != 0.0
+        n = 0
+        for j in range(p):  # without a branch, so that it compiles to vector instructions
+            n += M[i, j] != 0.0
+        count[i] = n - (M[i, i] != 0.0)
     width = count.max()
-    index, value = np.zeros((p, width), dtype=np.int32), np.zeros((p, width))
+    index, value = np.empty((p, width), dtype=np.int32), np.empty((p, width))
     for i in range(p):
-        if count[i] > 0:
-            _fill_row(M[i], i, index[i], value[i])
+        n, left = 0, count[i]
+        for j in range(p):
+            if left == 0:
+                break
+            if M[i, j] != 0.0 and j != i:
+                index[i, n], value[i, n] = j, M[i, j]
+                n += 1
+                left -= 1
     return SparseRows(index, value, count)
-
-
-@njit(cache=True, nogil=True)
-def _fill_row(row: Array, own: int, index: Array, value: Array) -> None:
-    """Fill `index` and `value` with the entries of a row that are not zero, without its own column."""
-    n = 0
-    for j in range(row.size):
-        if row[j] != 0.0 and j != own:
-            index[n] = j
-            value[n] = row[j]
-            n += 1
 
 
 @njit(cache=True, nogil=True)
@@ -118,54 +113,6 @@ def fill_precision(B: SparseRows, schur: Array, T: Array):  # type: ignore[no-un
                 kept.value[j, kept.length[j]] = t
                 kept.length[j] += 1
     return kept
-
-
-@njit(cache=True, nogil=True)
-def trace_terms(S: Array, L: Array, W: Array, T: SparseRows, diagonal: Array):  # type: ignore[no-untyped-def]
-    """Return ``<S, T> + sum L |T|``, the size of its terms, it minus ``<W, T>``, and the trace of ``(T W - I)^2``.
-
-    T holds the entries of the precision matrix off its diagonal.
-    """
-    p = W.shape[0]
-    rows = np.empty((PENDING, p))  # of T W - I
-    columns = np.zeros((p, PENDING))  # of W
-    linear, size, complementarity, square = 0.0, 0.0, 0.0, 0.0
-    for first in range(0, p, PENDING):
-        rows[:] = 0.0
-        for r in range(min(PENDING, p - first)):
-            i = first + r
-            linear += diagonal[i]
-            size += diagonal[i]
-            add_multiple(rows[r], diagonal[i], W[i])
-            for a in range(T.length[i]):
-                k, t = T.column[i, a], T.value[i, a]
-                linear += S[i, k] * t + L[i, k] * abs(t)
-                size += (abs(S[i, k]) + L[i, k]) * abs(t)
-                complementarity += (S[i, k] - W[i, k]) * t + L[i, k] * abs(t)
-                add_multiple(rows[r], t, W[k])
-            rows[r, i] -= 1.0
-            square -= rows[r, i]
-            for j in range(p):
-                columns[j, r] = W[i, j]
-        square += _paired_with_columns(rows, columns, T, diagonal)
-    return linear, size, complementarity, square
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _paired_with_columns(rows: Array, columns: Array, T: SparseRows, diagonal: Array) -> float:
-    """Return the inner product of `rows` with the transpose of ``T columns``."""
-    product = np.empty(PENDING)
-    total = 0.0
-    for j in range(rows.shape[1]):
-        for r in range(PENDING):
-            product[r] = diagonal[j] * columns[j, r]
-        for a in range(T.length[j]):
-            k, t = T.column[j, a], T.value[j, a]
-            for r in range(PENDING):
-                product[r] += t * columns[k, r]
-        for r in range(PENDING):
-            total += rows[r, j] * product[r]
-    return total
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

@@ -12,7 +12,8 @@ import numpy as np
 from numba import njit
 
 from dp_learn.linalg import FloatArray
-from dp_learn.solvers._kernels import _activate_violators, _lasso_on_active
+from dp_learn.solvers._kernels import activate_violators
+from dp_learn.solvers._lasso_kernels import lasso_on_active
 from dp_learn.solvers._sparse_kernels import add_multiple
 
 __all__ = ["solve_gram_lassos"]
@@ -71,14 +72,14 @@ def _descend(G: Array, C: Array, L: Array, B: Array, residuals: Array, tol: floa
             residuals[j] = _violation(C[j], L[j], w, active, is_active, beta, k)
             if not residuals[j] > tol:
                 break
-            k = _activate_violators(C[j], L[j], w, tol, active, is_active, beta, k)
+            k = activate_violators(C, L, j, w, tol, active, is_active, beta, k)
             block = np.empty((k, k))
             for a in range(k):
                 s[a] = C[j, active[a]]
                 penalty[a] = L[j, active[a]]
                 for c in range(k):
                     block[a, c] = G[active[a], active[c]]
-            _lasso_on_active(block, s, penalty, beta, rest, k, 0.01 * tol)
+            lasso_on_active(block, s, penalty, beta, rest, k, 0.01 * tol)
         for a in range(k):
             B[j, active[a]] = beta[a]
 

@@ -20,7 +20,8 @@ from scipy.sparse.linalg import splu
 
 from dp_learn.linalg import FloatArray
 from dp_learn.problem import ROUNDING
-from dp_learn.solvers._sparse_kernels import SparseRows, trace_terms
+from dp_learn.solvers._certificate_kernels import linear_terms, residual_square
+from dp_learn.solvers._sparse_kernels import SparseRows
 
 __all__ = ["certify_sparse", "is_sparse", "sparse_logdet"]
 
@@ -86,8 +87,9 @@ def certify_sparse(
     logdet = sparse_logdet(edges, diagonal)
     if logdet == -math.inf:
         return math.inf, math.inf
-    linear, size, complementarity, square = trace_terms(s, penalty, w, edges, diagonal)
+    linear, size, complementarity = linear_terms(s, penalty, w, edges, diagonal)
     value = linear - logdet
+    square = residual_square(w, edges, diagonal)
     distance = math.sqrt(max(square, 0.0))
     if not distance < 1.0:
         return value, math.inf
