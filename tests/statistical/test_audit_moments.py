@@ -94,9 +94,10 @@ def test_too_strong_a_preference_is_found(
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 @pytest.mark.parametrize("mechanism", ["eigenvectors", "kapralov-talwar"])
 def test_exact_eigenvalues_are_found(mechanism: str, epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without noise on the eigenvalues the attack proves more than is stated."""
+    """Without noise on the eigenvalues the attack proves more than is stated, in 6000 releases at the latest."""
     monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", lambda _scale, size, _rng, **_: np.zeros(size))
-    lower, failed = _attack(_setting(mechanism, epsilon), 3000)
+    n_runs = 6000 if (mechanism, epsilon) == ("kapralov-talwar", 4.0) else 3000
+    lower, failed = _attack(_setting(mechanism, epsilon), n_runs)
     assert "attack" in failed
     assert lower > epsilon
 
