@@ -9,6 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dp_bundle.errors import PrivacyError
+from dp_bundle.noise import MAX_SIGMA, MIN_SIGMA
 from dp_publish.accounting import (
     compose_mu,
     delta_for_epsilon,
@@ -112,11 +114,18 @@ def test_a_row_is_at_least_as_exposed_as_its_cells(mus: list[float]) -> None:
 
 
 UNITS = st.sampled_from(["cell", "row", "entity"])
+LEAST, MOST = MIN_SIGMA / 1024, 0.5 * MAX_SIGMA / 1024  # counts: what noise on a grid of 1024 steps a count may have
 
 
 @given(UNITS, st.integers(1, 10_000), st.floats(1e-6, 1e6), st.integers(1, 10_000))
 def test_noise_and_mu_of_the_search_are_inverse(unit: str, n_columns: int, mu: float, max_rows: int) -> None:
     """The noise on the counts for a mu has that mu, there and back, and never costs a smaller unit more."""
+    expected = histogram_mu(unit, n_columns, 1.0, max_rows) / mu
+    if not LEAST * (1 + 1e-12) < expected < MOST * (1 - 1e-12):
+        if not LEAST * (1 - 1e-12) < expected < MOST * (1 + 1e-12):
+            with pytest.raises(PrivacyError, match="too extreme"):
+                histogram_sigma(unit, n_columns, mu, max_rows)
+        return
     sigma = histogram_sigma(unit, n_columns, mu, max_rows)
     assert math.isclose(histogram_mu(unit, n_columns, sigma, max_rows), mu, rel_tol=1e-14)
     cell, row = histogram_mu("cell", n_columns, sigma), histogram_mu("row", n_columns, sigma)
