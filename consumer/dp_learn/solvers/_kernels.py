@@ -170,7 +170,7 @@ def _widen(index: Array, value: Array, needed: int):  # type: ignore[no-untyped-
     """Return both arrays with room for at least `needed` entries a row."""
     p, width = index.shape
     wider = min(p, max(needed, 2 * width))
-    new_index, new_value = np.empty((p, wider), dtype=np.int32), np.empty((p, wider))
+    new_index, new_value = np.empty((p, wider), dtype=np.int32), np.zeros((p, wider))
     new_index[:, :width] = index
     new_value[:, :width] = value
     return new_index, new_value

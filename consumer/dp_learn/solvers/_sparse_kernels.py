@@ -41,7 +41,7 @@ class SparseRows(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def off_diagonal_rows(M: Array) -> SparseRows:
-    """Return the entries of a matrix that are not zero, without the diagonal."""
+    """Return the entries of a matrix that are not zero, without the diagonal; places beyond a row's count are zero."""
     p = M.shape[0]
     count = np.empty(p, dtype=np.int64)
     for i in range(p):
@@ -50,7 +50,7 @@ def off_diagonal_rows(M: Array) -> SparseRows:
             n += M[i, j] != 0.0
         count[i] = n - (M[i, i] != 0.0)
     width = count.max()
-    index, value = np.empty((p, width), dtype=np.int32), np.empty((p, width))
+    index, value = np.empty((p, width), dtype=np.int32), np.zeros((p, width))
     for i in range(p):
         n, left = 0, count[i]
         for j in range(p):

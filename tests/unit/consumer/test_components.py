@@ -175,3 +175,12 @@ def test_the_determinant_by_elimination_is_the_dense_one(seed: int) -> None:
         diagonal = np.full(60, excess - smallest)
         found = log_determinant(edges, diagonal)
         assert found == (pytest.approx(logdet(matrix + np.diag(diagonal)), rel=1e-10) if definite else -math.inf)
+
+
+def test_entries_beyond_a_rows_count_are_numbers() -> None:
+    """Whatever lay in memory before, the unused places of sparse rows are zero: whole arrays of them are multiplied."""
+    matrix = np.eye(25)
+    matrix[0, 1:] = matrix[1:, 0] = 0.1
+    for _ in range(20):
+        np.full((25, 24), np.nan)
+        assert np.isfinite(off_diagonal_rows(matrix).value).all()
