@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from dp_bundle import Bundle
-from dp_bundle.errors import ParameterError
+from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.quoting import quote_name
+from dp_learn.edge_statements import describe_edges, describe_number
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.evidence import Evidence, keep_columns
 from dp_learn.fitting import REFIT_MAX_ITER
 from dp_learn.graph import GraphEstimate
 from dp_learn.graph_fit import fit_on_graph
-from dp_learn.linalg import FloatArray
+from dp_learn.learn import find_bundle_contradictions, infer_pairs
+from dp_learn.linalg import FloatArray, few_threads
+from dp_learn.ranking import score_pairs
 from dp_learn.sample import Sample
 from dp_learn.sources import bundle_source, share_rows
 from dp_learn.summary import describe_origin
@@ -88,6 +92,7 @@ def learn_alternative(
         raise ParameterError("--target", "given with regression and lda, and with no other estimator", target)
     sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
     evidence, location = sample.evidence, sample.location
+    kept = np.arange(len(evidence.columns))
     drowned: tuple[str, ...] = ()
     if target is None:
         kept, drowned = clear_columns(evidence)
@@ -108,6 +113,9 @@ def learn_alternative(
         else dict(zip(sample.evidence.columns, share.tolist(), strict=True)),
         "alpha": getattr(fitted, "alpha_", None),
         "repair": getattr(fitted, "repair_", "none"),
+        "smallest_eigenvalue": getattr(fitted, "smallest_eigenvalue_", None),
+        "contradictions": find_bundle_contradictions(bundles, sample),
+        "notes": [],
     }
     if name == "regression":
         return _regression(fitted, summary)
@@ -116,15 +124,27 @@ def learn_alternative(
     if name == "thresholded-covariance":
         return _thresholded(fitted, evidence, summary)
     precision, kept_share = refit_estimate(fitted, evidence) if refit and name in REFITTED else (fitted.precision_, 1.0)
-    graph = GraphEstimate(evidence.columns, precision, evidence.covariance)
-    edges = graph.edges()
-    which = "the strongest, shrunk by the penalty" if kept_share else "the strongest"
+    graph, notes = _judge(precision, sample, evidence, kept)
+    n_edges = len(graph.edge_columns["source"])
     return Alternative(
         graph,
         {},
-        {**summary, "penalty_share": kept_share, "n_edges": len(edges)},
-        _strongest(edges, "partial_correlation", which),
+        {**summary, "penalty_share": kept_share, "n_edges": n_edges, "notes": notes},
+        describe_edges(graph, shrunk=kept_share > 0.0),
     )
+
+
+def _judge(
+    precision: FloatArray, sample: Sample, evidence: Evidence, kept: npt.NDArray[np.int64]
+) -> tuple[GraphEstimate, list[str]]:
+    """Return the graph with the tests and the evidence that any estimate is judged by, and notes on them."""
+    with few_threads(len(kept)):
+        try:
+            inference, notes = infer_pairs(sample, evidence, kept)
+        except EstimationError as error:
+            inference, notes = None, [f"there are no error bars: {error}"]
+        scores = score_pairs(evidence) if evidence.has_errors else None
+    return GraphEstimate(evidence.columns, precision, evidence.covariance, inference, evidence=scores), notes
 
 
 def refit_estimate(fitted: Any, evidence: Evidence) -> tuple[FloatArray, float]:
@@ -143,7 +163,7 @@ def _thresholded(fitted: Any, evidence: Evidence, summary: dict[str, Any]) -> Al
     }
     lines = [
         f"  correlations above {fitted.alpha_:.3g} of their own standard errors; a size above 1 is the noise's doing",
-        *_strongest(fitted.edges_, "correlation", "the surest"),
+        *_surest(fitted.edges_),
     ]
     return Alternative(None, tables, {**summary, "n_edges": len(fitted.edges_)}, lines)
 
@@ -198,12 +218,12 @@ def _by_size(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table.iloc[np.argsort(-table[column].abs().to_numpy(), kind="stable")]
 
 
-def _strongest(edges: pd.DataFrame, column: str, which: str = "the strongest") -> list[str]:
+def _surest(edges: pd.DataFrame) -> list[str]:
     shown = [
-        f"    {edge[column]:+.3f}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
+        f"    {describe_number(edge['correlation'])}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
         for edge in edges.head(10).to_dict("records")
     ]
-    return [f"  {len(edges)} edges{f'; {which}:' if shown else ''}", *shown]
+    return [f"  {len(edges)} edges{'; the surest:' if shown else ''}", *shown]
 
 
 def _square(matrix: FloatArray, columns: Sequence[str]) -> pd.DataFrame:

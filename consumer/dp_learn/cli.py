@@ -138,7 +138,7 @@ def cli(
         if estimator != "graphical-lasso":
             _refuse_unused(estimator)
             text, summary = _estimate_otherwise(bundles, estimator, penalty, target, folder, refit=settings["refit"])
-            warnings = []
+            warnings = summary["contradictions"]
         else:
             show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
             stack.callback(show, "")  # whatever ends the work

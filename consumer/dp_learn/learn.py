@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.quoting import quote_path
 from dp_learn.diagnosis import find_contradictions, find_moment_contradictions
+from dp_learn.evidence import Evidence
 from dp_learn.feasibility import RTOL, smallest_solvable_alpha
 from dp_learn.fitting import Fit, Settings, fit_edges, fit_graph
 from dp_learn.graph import GraphEstimate
@@ -23,7 +25,7 @@ from dp_learn.sample import Sample
 from dp_learn.sources import RowSource, bundle_source, counts_rows, share_rows
 from dp_learn.weighing import typical_errors
 
-__all__ = ["Learned", "learn_graph"]
+__all__ = ["Learned", "find_bundle_contradictions", "infer_pairs", "learn_graph"]
 
 N_FOLDS = 5
 MANY = 100  # columns, from where on the smallest alpha is told less closely, as it takes a while
@@ -123,7 +125,7 @@ def _learn(
     same_rows = share_rows(opened)
     sources = [bundle_source(bundle, like=opened[0]) for bundle in opened]
     sample = Sample(sources, n_folds=N_FOLDS if chosen.needs_folds else 1, same_rows=same_rows)
-    contradictions = _contradictions(opened, sample)
+    contradictions = find_bundle_contradictions(opened, sample)
     begin("choosing the graph")
     try:
         fit = fit_graph(sample, chosen)
@@ -136,7 +138,7 @@ def _learn(
     if error_bars or fdr is not None:
         begin("testing the edges")
         try:
-            inference, doubts = _infer(sample, fit)
+            inference, doubts = infer_pairs(sample, fit.evidence, fit.kept)
             notes += doubts
         except EstimationError as error:
             if fdr is not None:
@@ -163,27 +165,42 @@ def _learn(
     )
 
 
-def _infer(sample: Sample, fit: Fit) -> tuple[EdgeInference, list[str]]:
-    """Return the tests of all pairs, with errors from the rows themselves, and sentences on what they rest on."""
-    if not fit.evidence.has_error_law:
+def infer_pairs(sample: Sample, evidence: Evidence, kept: npt.NDArray[np.int64]) -> tuple[EdgeInference, list[str]]:
+    """Return the tests of all pairs, with errors from the rows themselves, and sentences on what they rest on.
+
+    Parameters
+    ----------
+    sample : Sample
+        The rows.
+    evidence : Evidence
+        The sample's, on the kept columns.
+    kept : ndarray of int
+        Their positions.
+
+    Raises
+    ------
+    EstimationError
+        There are no error bars; the sentence says why.
+    """
+    if not evidence.has_error_law:
         raise EstimationError("the errors of a release have no known law, so there are no intervals and no tests")
-    fewest = min(source.n_rows for source in fit.evidence.sources)
+    fewest = min(source.n_rows for source in evidence.sources)
     if fewest < FEWEST_ROWS:
         raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")
-    started = fit_for_inference(fit.evidence)
+    started = fit_for_inference(evidence)
     if not started.is_reliable:
         raise EstimationError(
             "the noise has left too little for intervals and tests: the debiased matrix is too indefinite, the graph "
             "too dense, or columns are too nearly collinear"
         )
-    errors = sample.row_errors(fit.evidence, fit.kept, error_forms(fit.evidence, started.precision))
+    errors = sample.row_errors(evidence, kept, error_forms(evidence, started.precision))
     doubts = []
     if started.share:
         doubts.append(
             f"the debiased covariance has no unpenalised fit: error bars rest on one with {started.share:.0%} of the "
             "usual penalty, and those of strong edges may be somewhat short"
         )
-    return infer_edges(fit.evidence, started.precision, errors), doubts
+    return infer_edges(evidence, started.precision, errors), doubts
 
 
 def _evidence(fit: Fit, settings: Settings) -> FloatArray | None:
@@ -228,7 +245,8 @@ def _smallest_alpha(fit: Fit, settings: Settings, eigenvalue: float) -> float:
     )
 
 
-def _contradictions(bundles: Sequence[Bundle], sample: Sample) -> list[str]:
+def find_bundle_contradictions(bundles: Sequence[Bundle], sample: Sample) -> list[str]:
+    """Return a sentence for everything in which a bundle contradicts its manifest."""
     found = []
     for bundle, source, moments in zip(bundles, sample.sources, sample.moments, strict=True):
         release, sentences = bundle.release, []

@@ -11,6 +11,7 @@ import numpy as np
 from dp_bundle import Bundle
 from dp_bundle.quoting import quote, quote_name, quote_path
 from dp_bundle.statements import describe_guarantee
+from dp_learn.edge_statements import describe_edges
 from dp_learn.learn import Learned
 from dp_learn.repair import RepairMethod
 from dp_learn.sources import counts_rows
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_alternative", "describe_learned", "title_of"]
 
-_SHOWN_EDGES = 10
-_ANYTHING = 1.999  # the width of an interval that, as it is printed, leaves out no partial correlation
+_NAMED = 10
 _OF_GRAPH = " (the tests have a fit of their own)"
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 
@@ -51,7 +51,7 @@ def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequenc
         f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
         f"duality gap {summary['duality_gap']:.1e}{_OF_GRAPH if summary['fdr'] else ''}"
     )
-    lines += _describe_edges(learned)
+    lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0)
     ranking = "ranking.csv, " if learned.estimate.evidence is not None else ""
     written = f"edges.csv, {ranking}precision.csv, covariance.csv, graph.graphml, graph.png, summary.json"
     return "\n".join([*lines, f"wrote {target}/: {written}"])
@@ -62,6 +62,7 @@ def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[B
     lines = _describe_origin(found.summary, bundles)
     if found.summary["drowned_columns"]:
         lines.append(f"  left out, as the noise drowns them: {_listed(found.summary['drowned_columns'])}")
+    lines += [f"  {sentence}" for sentence in (*_describe_repair(found.summary), *found.summary["notes"])]
     if found.summary["alpha"] is not None:
         lines.append(f"  {estimator}, alpha = {found.summary['alpha']:.4g}")
     written = ", ".join(sorted(path.name for path in target.iterdir()))
@@ -109,6 +110,13 @@ def _describe_noise(summary: dict[str, Any]) -> str:
     )
 
 
+def _describe_repair(summary: dict[str, Any]) -> list[str]:
+    if summary["smallest_eigenvalue"] is None or summary["smallest_eigenvalue"] > -_ROUNDING:
+        return []
+    said = f"the debiased matrix is indefinite (smallest eigenvalue {summary['smallest_eigenvalue']:.3g})"
+    return [f"{said}, {'solved as it is' if summary['repair'] == 'none' else 'repaired by ' + summary['repair']}"]
+
+
 def _describe_definiteness(summary: dict[str, Any]) -> list[str]:
     if summary["smallest_eigenvalue"] > -_ROUNDING:
         return []
@@ -120,33 +128,6 @@ def _describe_definiteness(summary: dict[str, Any]) -> list[str]:
     return [f"{said}, solved as it is; the smallest alpha with a solution is {summary['smallest_solvable_alpha']:.3g}"]
 
 
-def _describe_edges(learned: Learned) -> list[str]:
-    edges, fdr = learned.estimate.edge_columns, learned.estimate.fdr
-    n_edges = len(edges["source"])
-    possible = len(learned.estimate.columns) * (len(learned.estimate.columns) - 1) // 2
-    found = f"  {n_edges} of {possible} possible edges" + (f" at a false discovery rate of {fdr:g}" if fdr else "")
-    if not n_edges:
-        return [f"{found}{': none stands out from the noise' if fdr else ''}"]
-    ranked = "the surest" if fdr or "evidence" in edges else "the strongest"
-    if learned.penalty_share:
-        ranked += ", shrunk by the penalty"
-    told = np.arange(n_edges)
-    if "ci_low" in edges:
-        ranked += "; in brackets the desparsified estimates, with 95 % intervals"
-        told = np.flatnonzero(edges["ci_high"] - edges["ci_low"] < _ANYTHING)
-    lines = [_describe_edge({name: values[place] for name, values in edges.items()}) for place in told[:_SHOWN_EDGES]]
-    if len(told) < n_edges:
-        lines.append(f"    {n_edges - len(told)} of them may be of any strength and sign, as the noise hides it")
-    return [f"{found}; {ranked}:", *lines]
-
-
-def _describe_edge(edge: dict[str, Any]) -> str:
-    text = f"{edge['partial_correlation']:+.3f}"
-    if "ci_low" in edge:
-        text += f" ({edge['desparsified']:+.3f}, {edge['ci_low']:+.3f} to {edge['ci_high']:+.3f})"
-    return f"    {text}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
-
-
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(quote_name(name) for name in names[:_SHOWN_EDGES])
-    return shown if len(names) <= _SHOWN_EDGES else f"{shown} and {len(names) - _SHOWN_EDGES} more"
+    shown = ", ".join(quote_name(name) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

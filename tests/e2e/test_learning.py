@@ -169,6 +169,7 @@ def test_rows_that_contradict_their_manifest_are_reported(
     )
     summary = json.loads((tmp_path / "altered.graph" / "summary.json").read_text())
     assert "400 of 400 in height" in summary["contradictions"][0]
+    assert "warning: altered.tar contradicts" in command("dp-learn", "altered.tar", "--estimator", "ridge").stderr
     assert honest.stderr == ""
 
 

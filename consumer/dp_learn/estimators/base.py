@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dp_bundle import Bundle
 from dp_bundle.errors import DrownedColumnError, ParameterError
+from dp_bundle.quoting import quote_name
 from dp_learn.checks import check_alpha
 from dp_learn.evidence import Evidence
 from dp_learn.graph import GraphEstimate
@@ -126,7 +127,7 @@ def no_variance_left(columns: tuple[str, ...]) -> DrownedColumnError:
     """Return the error for columns that nothing can be learned about."""
     return DrownedColumnError(
         list(columns),
-        f"no variance is left in {', '.join(columns)}, constant or drowned by the noise: leave it out",
+        f"no variance is left in {', '.join(map(quote_name, columns))}, constant or drowned by the noise: leave it out",
     )
 
 

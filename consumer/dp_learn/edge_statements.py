@@ -1,0 +1,71 @@
+"""The edges that a person is shown, those whose sign is sure, and how many are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.quoting import quote_name
+from dp_learn.graph import GraphEstimate
+
+__all__ = ["describe_edges", "describe_number"]
+
+_SHOWN = 10
+_ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
+
+
+def describe_edges(graph: GraphEstimate, *, shrunk: bool) -> list[str]:
+    """Return how many edges there are, the first ten whose sign is sure, and how many may have the other sign.
+
+    Parameters
+    ----------
+    graph : GraphEstimate
+        With or without intervals; its edges in the order of its table.
+    shrunk : bool
+        Whether a penalty has shrunk the weights.
+    """
+    edges, fdr = graph.edge_columns, graph.fdr
+    n_edges, n_columns = len(edges["source"]), len(graph.columns)
+    found = f"  {n_edges} of {n_columns * (n_columns - 1) // 2} possible edges"
+    found += f" at a false discovery rate of {fdr:g}" if fdr else ""
+    if not n_edges:
+        return [f"{found}{': none stands out from the noise' if fdr else ''}"]
+
+    sure = np.flatnonzero(_has_sure_sign(edges))
+    why = "as far as 95 % intervals show" if "ci_low" in edges else "as the noise may be all there is of them"
+    unsure = f"may be absent or of the other sign, {why}"
+    if not len(sure):
+        return [f"{found}, {'which' if n_edges == 1 else 'all of which'} {unsure}"]
+
+    ranked = "the surest" if fdr or "evidence" in edges else "the strongest"
+    ranked += ", shrunk by the penalty" if shrunk else ""
+    ranked += "; in brackets the desparsified estimates, with 95 % intervals" if "ci_low" in edges else ""
+    lines = [_describe_edge({name: values[place] for name, values in edges.items()}) for place in sure[:_SHOWN]]
+    if len(sure) < n_edges:
+        lines.append(f"    {n_edges - len(sure)} more {unsure}")
+    return [f"{found}; {ranked}:", *lines]
+
+
+def describe_number(value: float) -> str:
+    """Return a signed number with three decimals, or with one digit where those would all be zero."""
+    return f"{value:+.1g}" if 0.0 < abs(value) < 0.0005 else f"{value:+.3f}"
+
+
+def _has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
+    """Return which intervals hold the sign of the edge's weight alone, or which edges exceed their noise."""
+    weight = np.asarray(edges["partial_correlation"])
+    if "ci_low" in edges:
+        return np.asarray(np.where(weight > 0.0, edges["ci_low"] > 0.0, edges["ci_high"] < 0.0))
+    if "evidence" in edges:
+        return np.asarray(edges["evidence"] > _ERRORS)
+    return np.ones(len(weight), dtype=bool)
+
+
+def _describe_edge(edge: dict[str, Any]) -> str:
+    text = describe_number(edge["partial_correlation"])
+    if "ci_low" in edge:
+        bracket = [describe_number(edge[name]) for name in ("desparsified", "ci_low", "ci_high")]
+        text += f" ({bracket[0]}, {bracket[1]} to {bracket[2]})"
+    return f"    {text}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
