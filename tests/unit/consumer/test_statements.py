@@ -85,12 +85,12 @@ def test_a_small_number_does_not_lose_its_digits(value: float, text: str) -> Non
 
 @pytest.fixture
 def noisy(tmp_path: Path, key: Ed25519PrivateKey) -> Receipt:
-    """Publish eight columns in which a chain of three is all there is, with as much noise as variance."""
+    """Publish eight columns in which a chain of three is all there is, with a quarter of their variance of noise."""
     values = np.random.default_rng(1).normal(size=(3000, 8))
     values[:, 1] += values[:, 0]
     values[:, 2] += values[:, 1]
     table = pd.DataFrame(values / values.std(axis=0), columns=list("abcdefgh"))
-    policy = make_policy({name: [-4, 4] for name in table}, snr_db=0, unit="cell")
+    policy = make_policy({name: [-4, 4] for name in table}, snr_db=6, unit="cell")
     return publish(table, policy, out=tmp_path / "noisy.tar", key=key)
 
 
