@@ -21,8 +21,11 @@ from dp_learn.linalg import FloatArray, is_positive_definite, smallest_eigenvalu
 from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
+from dp_learn.solvers.graph_descent import SparseFit, fit_sparse_graph
 
-__all__ = ["GraphFit", "find_start", "fit_on_graph", "solve_on_graph"]
+__all__ = ["GraphFit", "find_start", "fit_on_graph", "fit_unpenalised", "solve_on_graph"]
+
+SMALL = 200  # columns: with fewer, block descent takes no time, and knows the closed forms
 
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
 _LEAST_SHARE = 0.01
@@ -110,6 +113,19 @@ def solve_on_graph(
     """Return the fit on a graph, its entries penalised or not; None if there is none. See `solve` for `definite`."""
     problem = make_problem(matrix, 1.0, weights=_restrict(penalty, edges))
     return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite)
+
+
+def fit_unpenalised(
+    matrix: FloatArray, edges: npt.NDArray[np.bool_], *, solver: str = "auto", tol: float = 1e-6
+) -> SparseFit | None:
+    """Return the fit of a large positive definite matrix on a graph, in little time and memory if that is sparse.
+
+    None where the matrix is small, the solver asked for is another one, or the fit could not be certified:
+    `solve_on_graph` then knows more.
+    """
+    if len(matrix) <= SMALL or solver not in {"auto", "cd"}:
+        return None
+    return fit_sparse_graph(matrix, edges, gap=tol * len(matrix))
 
 
 def find_start(

@@ -20,7 +20,7 @@ import numpy as np
 from dp_bundle.errors import NotConvergedError
 from dp_learn.evidence import Evidence
 from dp_learn.feasibility import smallest_solvable_alpha
-from dp_learn.graph_fit import find_start, fit_on_graph
+from dp_learn.graph_fit import find_start, fit_on_graph, fit_unpenalised
 from dp_learn.linalg import FloatArray, is_positive_definite, sandwich
 from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
@@ -111,13 +111,23 @@ def fit_for_inference(evidence: Evidence, *, solver: str = "auto") -> InferenceF
             f"the {solver} solver did not converge before edges could be tested: try the other solver", chosen
         )
     np.fill_diagonal(penalty, 0.0)
-    refitted = fit_on_graph(correlation, chosen.precision != 0.0, penalty, solver=solver, tol=_TOL)
-    precision, share = (refitted.precision, refitted.share) if refitted else (chosen.precision, 1.0)
+    precision, share = _refit(correlation, chosen.precision, penalty, solver)
     fitted = precision / np.outer(d, d)
     misfit = _misfit(evidence, fitted)
     if misfit > MISFIT and (inverse := _well_determined_inverse(evidence)) is not None:
         return InferenceFit(inverse, 0.0)
     return InferenceFit(fitted, share, misfit)
+
+
+def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray, solver: str) -> tuple[FloatArray, float]:
+    """Return the fit on the graph of a precision matrix, and the share of the penalty that it keeps."""
+    edges = chosen != 0.0
+    if is_positive_definite(correlation):
+        found = fit_unpenalised(correlation, edges, solver=solver, tol=_TOL)
+        if found is not None:
+            return np.asarray(found.precision.toarray(), dtype=np.float64), 0.0
+    refitted = fit_on_graph(correlation, edges, penalty, solver=solver, tol=_TOL)
+    return (refitted.precision, refitted.share) if refitted else (chosen, 1.0)
 
 
 def _misfit(evidence: Evidence, precision: FloatArray) -> float:

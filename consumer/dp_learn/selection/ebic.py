@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.graph_fit import solve_on_graph
+from dp_learn.graph_fit import fit_unpenalised, solve_on_graph
 from dp_learn.linalg import FloatArray, is_positive_definite, negative_part
 from dp_learn.max_norm import nearest_psd_max_norm
 from dp_learn.selection.path import (
@@ -31,7 +31,6 @@ __all__ = ["select_ebic"]
 DRAWN = 0.02  # towards the diagonal, where S^ is indefinite
 LEAST = 1e-4  # of a smallest eigenvalue, beside unit variances: below it, fits cannot be computed reliably
 WIDE = 500  # columns: with fewer, fits are exact enough to tell the price of one edge
-VAST = 3000  # columns: from here on, a proof that a better start is feasible takes longer than the sweeps it saves
 PATIENCE = 5  # so many different graphs in a row without a better score end the walk
 
 
@@ -105,7 +104,8 @@ def select_ebic(
     path = solve_path(matrix, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal)
     best, n_worse, ended = 0, 0, False
     edges: npt.NDArray[np.bool_] | None = None
-    fitted, likelihood = None, math.nan
+    fitted: Solution | None = None
+    likelihood = math.nan
     for index, (_, solution) in enumerate(path):
         if solution is None:
             ended = True
@@ -118,8 +118,7 @@ def select_ebic(
         if is_new:
             edges = support
             tol = PATH_TOL if len(matrix) >= WIDE else min(PATH_TOL, price / len(matrix))
-            fitted = _fit(judge, support, fitted or solution, solver, tol)
-            likelihood = -fitted.objective if fitted is not None else math.nan
+            likelihood, fitted = _fit(judge, support, fitted or solution, solver, tol)
         scores[index] = likelihood - np.count_nonzero(np.triu(support, 1)) * price
 
         if scores[index] > np.nan_to_num(scores[best], nan=-math.inf):
@@ -182,7 +181,12 @@ def _clipped(matrix: FloatArray) -> FloatArray:
     return clipped
 
 
-def _fit(matrix: FloatArray, edges: npt.NDArray[np.bool_], start: Solution, solver: str, tol: float) -> Solution | None:
-    """Return the fit with the largest likelihood on a graph, or None where it could not be certified."""
+def _fit(
+    matrix: FloatArray, edges: npt.NDArray[np.bool_], start: Solution, solver: str, tol: float
+) -> tuple[float, Solution | None]:
+    """Return the largest likelihood on a graph, NaN where it could not be certified, and a start for the next fit."""
+    found = fit_unpenalised(matrix, edges, solver=solver, tol=tol)
+    if found is not None:
+        return -found.objective, None
     fitted = solve_on_graph(matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=start, definite=True)
-    return fitted if fitted is not None and fitted.converged else None
+    return (-fitted.objective, fitted) if fitted is not None and fitted.converged else (math.nan, None)

@@ -23,7 +23,7 @@ from dp_learn.problem import ROUNDING
 from dp_learn.solvers._certificate_kernels import linear_terms, residual_square
 from dp_learn.solvers._sparse_kernels import SparseRows
 
-__all__ = ["certify_sparse", "is_sparse", "sparse_logdet"]
+__all__ = ["certify_sparse", "gap_bound", "is_sparse", "sparse_logdet"]
 
 DENSE_SPEED = 64  # below one entry in so many, sparse arithmetic beats the far faster dense kind
 
@@ -89,8 +89,10 @@ def certify_sparse(
         return math.inf, math.inf
     linear, size, complementarity = linear_terms(s, penalty, w, edges, diagonal)
     value = linear - logdet
-    square = residual_square(w, edges, diagonal)
+    return value, complementarity + gap_bound(residual_square(w, edges, diagonal)) + ROUNDING * size
+
+
+def gap_bound(square: float) -> float:
+    """Return the bound on ``tr R - logdet(I + R)`` for a sum of squares of eigenvalues; inf where that is too large."""
     distance = math.sqrt(max(square, 0.0))
-    if not distance < 1.0:
-        return value, math.inf
-    return value, complementarity + square * (0.5 + distance / (3.0 * (1.0 - distance))) + ROUNDING * size
+    return square * (0.5 + distance / (3.0 * (1.0 - distance))) if distance < 1.0 else math.inf
