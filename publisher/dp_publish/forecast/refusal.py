@@ -3,13 +3,15 @@
 Two kinds of release help nobody. In one the noise hides all that a researcher would look for, and the budget is spent
 on nothing. In the other it is so weak that a column of whole numbers is published as it is. Both follow from what is
 public anyway: the number of rows, bounds, declared types and the strength. No value is read; a protected number of rows
-is not counted; and where noise follows from the values (`snr_db`), or no error can be forecast, nothing is refused.
+is not counted; and where noise follows from the values (`snr_db`) nothing is refused. Where the mechanism's error has
+no formula, it is drawn on made-up sums (`drawn`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from scipy import special
 
@@ -17,8 +19,9 @@ from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError
 from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.forecast import ForecastRow, forecast
-from dp_publish.forecast.assumptions import calibrate_assumed
+from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed
 from dp_publish.forecast.detection import is_clear, smallest_seen
+from dp_publish.forecast.drawn import drawn_error
 from dp_publish.moments_calibration import set_mechanism
 from dp_publish.policy import Policy, Privacy, listed
 from dp_publish.table import ColumnType
@@ -111,9 +114,7 @@ def _holds_integers(column: Column, types: Mapping[str, ColumnType]) -> bool:
 
 def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> None:
     release = policy.privacy.release
-    if release == "covariance" and set_mechanism(policy, kinds, lambda: n_rows).mechanism in BY_EIGENVECTORS:
-        return
-    (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
+    row = _forecast(policy, kinds, n_rows)
     if _shows_something(row, release, len(kinds)):
         return
     what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
@@ -122,6 +123,19 @@ def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Non
         f"{policy.privacy.unit_name}, {why_hidden(n_rows, len(kinds), row, release)}; "
         f"{_what_instead(policy, kinds, n_rows, row)}see `dp-publish plan DATA` for other strengths, {_ANYWAY}"
     )
+
+
+def _forecast(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> ForecastRow:
+    """Return the forecast of the policy's own release, drawn where there is no formula for the noise."""
+    (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
+    if policy.privacy.release == "rows":
+        return row
+    setting = set_mechanism(policy, kinds, lambda: n_rows)
+    if setting.mechanism not in BY_EIGENVECTORS:
+        return row
+    error = math.hypot(n_rows**-0.5, drawn_error(setting, n_rows, list(assumed_spreads(policy, kinds).values())))
+    seen = smallest_seen(n_rows, len(kinds), error)
+    return replace(row, error_in_moments=error, seen_in_moments=seen, clearest_in_moments=seen)
 
 
 def _shows_something(row: ForecastRow, release: str, n_columns: int) -> bool:
@@ -138,6 +152,13 @@ def _what_instead(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Fo
     if policy.privacy.release == "rows" and row.clearest_in_moments is not None:
         shown = f"would show partial correlations from about {row.clearest_in_moments:.2g} on at the same guarantee"
         return f"{first}publish second moments alone (--release covariance), which {shown}; "
+    if policy.privacy.mechanism in BY_EIGENVECTORS:
+        other = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mechanism": "auto"})})
+        better = _forecast(other, kinds, n_rows)
+        if _shows_something(better, "covariance", len(kinds)):
+            least = better.clearest_in_moments
+            seen = "variances" if least is None else f"partial correlations from about {least:.2g} on"
+            return f"let the mechanism be chosen (--mechanism auto), which would show {seen} at the same guarantee; "
     most = _most_columns(policy, kinds, n_rows, row.mu)
     return f"{first}publish second moments (--release covariance) of {most} columns at most; " if most else ""
 

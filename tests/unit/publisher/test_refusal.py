@@ -88,12 +88,42 @@ def test_too_few_rows_are_named_as_the_reason(release: str) -> None:
 
 
 def test_what_can_be_seen_or_cannot_be_known_is_published() -> None:
-    """Enough rows, noise from the data, a protected number of rows and eigenvectors are not refused."""
+    """Enough rows, noise from the data and a protected number of rows are not refused."""
     judge(100_000, 4, mu=5.0)
     judge(100_000, 4, mu=5.0, bounds=False)
     judge(30, 4, snr_db=-20.0)
     judge(30, 4, mu=0.1, release="covariance", neighbours="add-remove")
-    judge(30, 4, epsilon=0.1, release="covariance", mechanism="eigenvectors")
+    judge(30, 4, epsilon=0.1, release="covariance", mechanism="eigenvectors", neighbours="add-remove")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "few", "many"), [("eigenvectors", 300, 100_000), ("kapralov-talwar", 300, 10**6)]
+)
+def test_noise_without_a_formula_is_drawn_beforehand(mechanism: str, few: int, many: int) -> None:
+    """Eigenvector releases of few rows are refused, with a better mechanism if there is one, and others are not."""
+    judge(many, 6, epsilon=2.0, release="covariance", mechanism=mechanism)
+    judge(many, 1, epsilon=2.0, release="covariance", mechanism=mechanism)
+    with pytest.raises(PolicyError, match="nothing could be seen of these 6 columns"):
+        judge(300, 6, epsilon=2.0, release="covariance", mechanism=mechanism)
+    with pytest.raises(PolicyError, match="nothing could be seen of this column"):
+        judge(20, 1, epsilon=0.1, release="covariance", mechanism=mechanism)
+    with pytest.raises(PolicyError, match=r"--mechanism auto\), which would show partial correlations from about 0.21"):
+        judge(1000, 4, epsilon=10.0, release="covariance", mechanism=mechanism)
+
+
+def test_the_column_that_spreads_most_decides_what_is_drawn() -> None:
+    """Four columns of a tiny spread do not hide the other four from the forecast."""
+    names = [f"c{index}" for index in range(8)]
+    for spreads, refused in (((0.3,) * 4 + (0.001,) * 4, False), ((0.001,) * 8, True)):
+        columns = {name: {"bounds": [0, 1], "spread": spread} for name, spread in zip(names, spreads, strict=True)}
+        privacy = {"release": "covariance", "mechanism": "eigenvectors", "epsilon": 5.0}
+        policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+        kinds, types = dict.fromkeys(names, "continuous"), dict.fromkeys(names, ColumnType.CONTINUOUS)
+        if refused:
+            with pytest.raises(PolicyError, match="nothing could be seen"):
+                refuse_pointless(policy, kinds, types, lambda: 100_000)
+        else:
+            refuse_pointless(policy, kinds, types, lambda: 100_000)
 
 
 def test_one_clear_pair_of_columns_is_enough() -> None:
