@@ -31,8 +31,9 @@ from dp_publish.private_centers import centers_sigma
 from dp_publish.rows import noise_for
 from dp_publish.spending import Cost
 
-__all__ = ["Shares", "account", "calibrate", "cost_of", "set_noise", "share_mu"]
+__all__ = ["ENOUGH_SIGMA", "Shares", "account", "calibrate", "cost_of", "set_noise", "share_mu"]
 
+ENOUGH_SIGMA = 0.31  # from which on discrete noise moves more than one whole number in a hundred
 _MUS = (1e-100, 1e100)  # so that rho and sigma are far from the ends of float64
 _CENTERS_SHARE = 0.01  # of rho: their noise is far below the sampling error of a mean
 _ROUND_UP = 1 + 1e-12  # sigmas and printed mus are rounded to the safe side by far more than their float error
@@ -252,6 +253,10 @@ def _set_column(
         sigma = max(sigma, MIN_SIGMA) if kind == "integer" else sigma
     else:
         sigma = privacy.sigma or width / shares.columns[name] * _ROUND_UP
+        if (
+            kind == "integer" and entry.bounds is None and ball is None
+        ):  # they may turn out to be few
+            sigma = max(sigma, ENOUGH_SIGMA)
     if wide and privacy.sigma is None:
         sigma = rung_above(sigma)
     if kind == "integer" and sigma < MIN_SIGMA:

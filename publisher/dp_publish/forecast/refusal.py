@@ -17,6 +17,7 @@ from scipy import special
 
 from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError
+from dp_publish.calibration import ENOUGH_SIGMA
 from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.forecast import ForecastRow, forecast
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed
@@ -29,7 +30,7 @@ from dp_publish.table import ColumnType
 __all__ = ["refuse_pointless", "share_unchanged", "why_hidden"]
 
 _VERBATIM = 0.99  # share of values that come out as they went in
-_ENOUGH_SIGMA = {"integer": 0.31, "continuous": 0.2}  # at which fewer do, of whole numbers
+_ENOUGH_SIGMA = {"integer": ENOUGH_SIGMA, "continuous": 0.2}  # at which fewer do, of whole numbers
 _ANYWAY = "or publish it all the same with --anyway"
 
 

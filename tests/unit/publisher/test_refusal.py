@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle import open_bundle
 from dp_bundle.columns import Noise
 from dp_bundle.errors import PolicyError
 from dp_bundle.keys import key_names
+from dp_publish import publish
 from dp_publish.calibration import calibrate
 from dp_publish.forecast.refusal import refuse_pointless, share_unchanged
 from dp_publish.keystream import insecure_keystream
@@ -194,3 +197,21 @@ def test_the_share_unchanged_is_the_samplers_own() -> None:
         rounded = column.model_copy(update={"kind": "continuous", "noise": Noise.rounded_gaussian(1 / mu, 2.0**-9)})
         normal = np.random.default_rng(4).normal(0, 1 / mu, 100_000)
         assert np.mean(np.rint(normal) == 0) == pytest.approx(share_unchanged(rounded), abs=0.008)
+
+
+@pytest.mark.parametrize("mu", [10.0, 40.0])
+def test_small_integers_with_bounds_to_be_found_do_not_come_out_as_they_are(
+    mu: float, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """However few values an integer column turns out to have, its noise moves more than one in a hundred of them."""
+    flags = np.random.default_rng(2).integers(0, 2, 20_000)
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": mu}})
+    receipt = publish(pd.DataFrame({"smoker": flags}), policy, out=tmp_path / "t.tar", key=key)
+    with open_bundle(receipt.path) as opened:
+        published = np.concatenate([batch.column(0).to_numpy() for batch in opened.batches()])
+        column = opened.release.columns[0]
+
+    assert (column.kind, column.bounds_obtained) == ("integer", "private-histogram")
+    assert np.mean(published == flags) < 0.995
+    assert receipt.release.guarantee is not None
+    assert receipt.release.guarantee.rho <= mu**2 / 2
