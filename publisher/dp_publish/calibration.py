@@ -253,9 +253,7 @@ def _set_column(
         sigma = max(sigma, MIN_SIGMA) if kind == "integer" else sigma
     else:
         sigma = privacy.sigma or width / shares.columns[name] * _ROUND_UP
-        if (
-            kind == "integer" and entry.bounds is None and ball is None
-        ):  # they may turn out to be few
+        if kind == "integer" and entry.bounds is None and ball is None:  # they may turn out to be few
             sigma = max(sigma, ENOUGH_SIGMA)
     if wide and privacy.sigma is None:
         sigma = rung_above(sigma)
