@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from dp_bundle.errors import PolicyError
 from dp_publish.dialect import unpacked_name
 from dp_publish.policy import STRENGTHS, Policy
+from dp_publish.policy_mistakes import describe_mistake
 from dp_publish.template import policy_template
 
 __all__ = ["load_policy", "policy_path", "policy_template"]
@@ -79,14 +80,11 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     try:
         return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy, "assumed": assumed})
     except ValidationError as error:
-        first = max(error.errors(), key=lambda found: len(found["loc"]))  # of a union, the branch that fits best
-        place = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        option = str(first["loc"][-1]) if first["loc"][:1] == ("privacy",) and len(first["loc"]) == 2 else ""
-        if option in options:
-            raise PolicyError(f"--{option.replace('_', '-')} {options[option]}: {message}") from error
+        said = describe_mistake(error, options)
+        if said.startswith("--"):
+            raise PolicyError(said) from error
         where = f"{where} with this command's options" if options and document else where
-        raise PolicyError(f"the policy {where}, at {place or 'its top level'}: {message}") from error
+        raise PolicyError(f"the policy {where}, at {said}") from error
 
 
 def _without_entity(document: dict[str, Any], unit: Any) -> dict[str, Any]:

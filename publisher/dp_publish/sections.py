@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from dp_bundle.errors import PolicyError
 from dp_publish.policy import ColumnPolicy, EntityUnit, Policy, listed
+from dp_publish.policy_mistakes import describe_mistake
 from dp_publish.table import ColumnType, Table
 
 __all__ = ["resolve"]
@@ -68,8 +69,8 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         try:
             entry = ColumnPolicy.model_validate(given)
         except ValidationError as error:
-            said = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise PolicyError(f"the policy's patterns and sections for column {name!r} together: {said}") from error
+            said = describe_mistake(error, start=("columns", name))
+            raise PolicyError(f"the policy's patterns and sections together, at {said}") from error
     entity = privacy.unit.entity if isinstance(privacy.unit, EntityUnit) else None
     if entry.drop or table.types[name] is ColumnType.OTHER or name == entity or withheld:
         return own.model_copy(update={"drop": entry.drop})

@@ -74,7 +74,7 @@ def test_a_name_with_a_star_or_a_bracket_is_a_name_where_the_table_has_it() -> N
     [
         ({"sensor_*": {}, "temp*": {}}, "patterns that match no column of the table: 'temp\\*'$"),
         ({"sensor": {}}, "does not have: 'sensor'"),
-        ({"*": {"bounds": [0.5, 1]}, "sensor_1": {"kind": "integer"}}, "for column 'sensor_1' together: bounds of an"),
+        ({"*": {"bounds": [0.5, 1]}, "sensor_1": {"kind": "integer"}}, "together, at columns.sensor_1: bounds of an"),
     ],
 )
 def test_patterns_that_fit_nothing_are_policy_errors(columns: dict[str, Any], said: str) -> None:

@@ -87,7 +87,7 @@ def test_the_policy_names_what_cannot_be_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ('delimiter = ";;"', "table.delimiter: a character that no number has"),
+        ('delimiter = ";;"', "table.delimiter must be a character that no number has"),
         ('delimiter = "1"', "a character that no number has"),
         ('delimiter = "\\n"', "a character that no number has"),
         ('decimal = "x"', "table.decimal"),
