@@ -222,8 +222,10 @@ class Anderson:
     GROWTH = 2.0  # a residual that grew by more than this is refused
 
     def __init__(self, n_features: int, memory: int = 10) -> None:
-        self._upper = np.triu_indices(n_features)
-        size = self._upper[0].size
+        first, second = np.triu_indices(n_features)
+        self._shape = n_features, n_features
+        self._upper, self._lower = first * n_features + second, second * n_features + first  # places row by row
+        size = self._upper.size
         self._residuals = np.empty((memory, size))
         self._images = np.empty((memory, size))
         self._gram = np.zeros((memory, memory))
@@ -236,8 +238,8 @@ class Anderson:
 
     def next_point(self, point: FloatArray, image: FloatArray) -> FloatArray:
         """Return the point to go on from, given a point and its image under the map."""
-        new: FloatArray = image[self._upper]
-        residual: FloatArray = new - point[self._upper]
+        new: FloatArray = image.ravel().take(self._upper)
+        residual: FloatArray = new - point.ravel().take(self._upper)
         norm = float(np.linalg.norm(residual))
         last = self._last
         if last is not None and norm > self.GROWTH * last[2]:
@@ -263,8 +265,7 @@ class Anderson:
         return self._unpack(new - share @ self._images[:k])
 
     def _unpack(self, packed: FloatArray) -> FloatArray:
-        p = int(self._upper[0][-1]) + 1
-        full = np.empty((p, p))
-        full[self._upper] = packed
-        full.T[self._upper] = packed
+        full = np.empty(self._shape)
+        full.ravel()[self._upper] = packed
+        full.ravel()[self._lower] = packed
         return full

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_learn._max_norm_kernels import excess_of_box
 from dp_learn.checks import check_covariance, check_free_diagonal
 from dp_learn.linalg import (
     Anderson,
@@ -203,20 +204,8 @@ class _Sizes:
 
     def excess(self, h: FloatArray, radius: float) -> FloatArray:
         """Return how far H is outside of the box that is wide enough for ``sum w |excess| <= radius``."""
-        moved = h - self.s
-        beyond = np.abs(moved) - self.allowance
-        w = self.weights[self.costly]
-        a, b = beyond[self.costly] * w, w * w
-        active = a > 0.0
-        width = 0.0
-        if a[active].sum() > radius:
-            for _ in range(100):  # Michelot's iteration: finite, and short in practice
-                wider = (float(a[active].sum()) - radius) / float(b[active].sum())
-                if wider <= width * (1.0 + 1e-15):
-                    break
-                width = wider
-                active = a > width * b
-        outside: FloatArray = np.sign(moved) * np.maximum(beyond - width * self.weights, 0.0)
+        outside = np.empty_like(h)
+        excess_of_box(h, self.s, self.allowance, self.weights, radius, outside)
         return outside
 
     def change_units(self, z: FloatArray, w: FloatArray) -> FloatArray:
