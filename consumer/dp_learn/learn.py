@@ -134,6 +134,8 @@ def _learn(
             error.add_note(f"warning: {sentence}")
         raise
     notes = [fit.selection.note] if fit.selection and fit.selection.note else []
+    begin("weighing the evidence")
+    evidence = _evidence(fit, chosen)  # before the tests, whose matrices it has no room beside
     inference = None
     if error_bars or fdr is not None:
         begin("testing the edges")
@@ -149,10 +151,9 @@ def _learn(
         precision, said = _refit_found(fit, inference, fdr, chosen)
         share, notes = 0.0, notes + said
     notes += _describe_share(share, chosen)
-    begin("weighing the evidence")
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
-        GraphEstimate(fit.evidence.columns, precision, fit.evidence.covariance, inference, fdr, _evidence(fit, chosen)),
+        GraphEstimate(fit.evidence.columns, precision, fit.evidence.covariance, inference, fdr, evidence),
         fit,
         share,
         sample,

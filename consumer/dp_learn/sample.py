@@ -110,8 +110,11 @@ class Sample:
         each = []
         for index, (source, moments) in enumerate(zip(self.sources, self.moments, strict=True)):
             if isinstance(source, RowSource) and moments is not None:
-                batches = (values[:, kept] for _, values in source.matrices())
-                each.append(row_errors(batches, moments.mean[kept], b))
+                whole = len(kept) == len(source.columns)
+                batches = (values if whole else values[:, kept] for _, values in source.matrices())
+                described = evidence.sources[index]
+                known = described.covariance if isinstance(described, Source) else None
+                each.append(row_errors(batches, moments.mean[kept], b, known))
             else:
                 alone = replace(evidence, sources=(evidence.sources[index],), weights=(1.0,), same_rows=False)
                 each.append(form_errors(alone, b))

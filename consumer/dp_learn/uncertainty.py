@@ -129,7 +129,9 @@ def _mechanism(evidence: Evidence, c: FloatArray, b: Any) -> Part:
     return lambda rows: sum_errors([part(rows).times(factor) for part, factor in parts])
 
 
-def row_errors(batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray) -> FormErrors:
+def row_errors(
+    batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray, covariance: FloatArray | None = None
+) -> FormErrors:
     """Return the errors of the forms in one source, estimated from its noisy rows: the sandwich.
 
     With y = B (x~ - mean), Var f_ij is the rows' variance of y_i y_j over n, noise included. It needs independent rows
@@ -143,6 +145,8 @@ def row_errors(batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray) -
     mean : ndarray of shape (n_features,)
         Their mean.
     b : ndarray of shape (q, n_features)
+    covariance : ndarray of shape (n_features, n_features), optional
+        Their covariance with divisor n - 1, if it is known: a quarter less to do.
 
     Raises
     ------
@@ -150,34 +154,38 @@ def row_errors(batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray) -
         There are fewer than two rows.
     """
     n_rows, q = 0, len(b)
-    second, squares, cubes = (np.zeros((q, q), order="F") for _ in range(3))
+    second, squares, cubes = (np.zeros((q, q), order="F") for _ in range(3))  # the system gives what is written to
     chunk = max(1, CHUNK_BYTES // (8 * b.shape[1]))  # the powers of a whole batch would take several times its memory
     forms = sparse_if_worth_it(b)
     for batch in batches:
         for start in range(0, len(batch), chunk):
             y = np.asfortranarray((forms @ (batch[start : start + chunk] - mean).T).T)
             y2 = y * y
-            second = dsyrk(1.0, y, 1.0, second, trans=1, overwrite_c=1)
+            if covariance is None:
+                second = dsyrk(1.0, y, 1.0, second, trans=1, overwrite_c=1)
             squares = dsyrk(1.0, y2, 1.0, squares, trans=1, overwrite_c=1)
             cubes = dgemm(1.0, y2 * y, y, 1.0, cubes, trans_a=1, overwrite_c=1)
         n_rows += len(batch)
     if n_rows < 2:
         raise EstimationError("a standard error needs at least two rows")
-    p, squares = _fill_lower(second), _fill_lower(squares)
+    if covariance is not None:
+        second = sandwich(b, covariance).T
+        second *= n_rows - 1
+    p, squares, cubes = _fill_lower(second).T, _fill_lower(squares).T, _add_transpose(cubes).T  # C-contiguous views
     p /= n_rows
-    d = np.diagonal(p)
+    d, fourth = np.diagonal(p).copy(), np.diagonal(squares) / n_rows
 
     def centred(rows: slice) -> FormErrors:
         mean_square = (d[rows, None] + d) / 2.0
-        raw = fourth_order(squares, cubes, rows).times(1.0 / n_rows)
+        products = squares[rows] / n_rows
         found = FormErrors(
-            np.maximum(raw.products - p[rows] ** 2, 0.0),  # rounding, where y_i y_j is the same in all rows
-            raw.crossed - 2.0 * p[rows] * mean_square,
-            np.maximum(raw.squares - mean_square * mean_square, 0.0),
+            np.maximum(products - p[rows] ** 2, 0.0),  # rounding, where y_i y_j is the same in all rows
+            cubes[rows] / n_rows - 2.0 * p[rows] * mean_square,
+            np.maximum((fourth[rows, None] + fourth + 2.0 * products) / 4.0 - mean_square * mean_square, 0.0),
         )
         return found.times(1.0 / n_rows)
 
-    return by_rows(q, centred)
+    return by_rows(q, centred, into=FormErrors(squares, cubes, p))
 
 
 def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
@@ -212,6 +220,14 @@ def _fill_lower(matrix: FloatArray) -> FloatArray:
     """Overwrite the lower triangle of a matrix with the upper one, and return it."""
     for column in range(len(matrix) - 1):
         matrix[column + 1 :, column] = matrix[column, column + 1 :]
+    return matrix
+
+
+def _add_transpose(matrix: FloatArray) -> FloatArray:
+    """Add its transpose to a matrix in place, and return it."""
+    for column in range(len(matrix)):
+        total = matrix[column, column:] + matrix[column:, column]
+        matrix[column, column:] = matrix[column:, column] = total
     return matrix
 
 

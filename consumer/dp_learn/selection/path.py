@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.checks import check_covariance, check_weights
 from dp_learn.linalg import FloatArray, is_positive_definite
-from dp_learn.problem import make_problem
+from dp_learn.problem import Problem, make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
 
@@ -132,8 +132,9 @@ def solve_path(
         solver could certify, and is the last item.
     """
     last: Solution | None = None
+    unit = make_problem(matrix, 1.0, weights=weights, penalize_diagonal=penalize_diagonal)
     for alpha in alphas:
-        problem = make_problem(matrix, float(alpha), weights=weights, penalize_diagonal=penalize_diagonal)
+        problem = Problem(unit.covariance, float(alpha) * unit.penalty, float(alpha))
         last = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=last)
         if last is None or not last.converged:
             yield problem.alpha, None

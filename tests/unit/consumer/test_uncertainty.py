@@ -135,9 +135,11 @@ def test_row_errors_are_those_of_the_products_row_by_row() -> None:
     f, squares = f - f.mean(axis=0), squares - squares.mean(axis=0)
     expected = FormErrors((f * f).mean(axis=0), 2 * (f * squares).mean(axis=0), (squares**2).mean(axis=0))
 
-    found = row_errors(np.split(rows, [10, 10, 250]), rows.mean(axis=0), FORMS)
+    for known in (None, np.cov(rows.T)):
+        found = row_errors(np.split(rows, [10, 10, 250]), rows.mean(axis=0), FORMS, known)
 
-    assert_same(found, expected.times(1 / 300), rtol=1e-11)
+        assert_same(found, expected.times(1 / 300), rtol=1e-11)
+        np.testing.assert_array_equal(found.products, found.products.T)
 
 
 def test_row_errors_of_gaussian_rows_are_those_of_the_model() -> None:
