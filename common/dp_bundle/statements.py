@@ -12,6 +12,7 @@ from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, Guarantee, Release, 
 from dp_bundle.quoting import quote, quote_name
 
 __all__ = [
+    "REPLACEMENT",
     "describe_bounds",
     "describe_gaps",
     "describe_guarantee",
@@ -22,6 +23,10 @@ __all__ = [
     "round_up",
 ]
 
+REPLACEMENT = (
+    "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu, and twice "
+    "the epsilon, of either alone."
+)
 _KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, "which rows belong together"}
 _NAMED = 8  # so many columns are named in a sentence
 _MARGIN = 1 - 4e-12  # what a stated number is above the exact one for safety (twice that for rho), and may not show
@@ -156,4 +161,6 @@ def describe_total(release: Release) -> str:
     spent = [f"rho = {round_up(rho)} per {quote_name(unit)}" for unit, rho in costs.items()]
     mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "
     but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
-    return f"{total.releases} release(s) of this dataset{part} cost {mu}{'; '.join(spent)} in all{but}."
+    said = f"{total.releases} release(s) of this dataset{part} cost {mu}{'; '.join(spent)} in all{but}."
+    add_remove = release.guarantee is not None and release.guarantee.neighbours == "add-remove"
+    return f"{said} {REPLACEMENT}" if add_remove else said

@@ -23,10 +23,11 @@ from typing import BinaryIO, cast
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
-from dp_bundle.errors import BundleError, DataError, DpGraphError, ParameterError
+from dp_bundle.errors import BudgetExceededError, BundleError, DataError, DpGraphError, ParameterError
 from dp_bundle.files import settle, whole_file
 from dp_bundle.manifest import Release
 from dp_bundle.parts import batch_rows
+from dp_bundle.statements import REPLACEMENT
 from dp_publish.columns import choose_columns, require_rows
 from dp_publish.contents import Contents, Maker, Read
 from dp_publish.covariance_release import CovarianceMaker
@@ -121,9 +122,14 @@ def publish(
         maker = CovarianceMaker(policy, kinds, partition, read, report)
     else:
         maker = RowsMaker(policy, kinds, table, partition, read, report)
-    reservation = ledger.reserve(
-        policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu, columns=kinds
-    )
+    try:
+        reservation = ledger.reserve(
+            policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu, columns=kinds
+        )
+    except BudgetExceededError as error:
+        if privacy.neighbours == "add-remove":
+            error.add_note(REPLACEMENT)
+        raise
     make = partial(_make_bundle, policy, reservation, maker, key, out, progress, keystream)
     with _in_our_words(out):
         release, digest = _release(ledger, reservation, maker, out, make)

@@ -137,10 +137,20 @@ def audit_moments(
     if setting.mechanism in ATTACKED:
         epsilon, proved, n, checks = attack_from_outside(setting, n_runs=n_canaries, confidence=confidence)
         return AuditReport(
-            "row", None, None, confidence, n, checks, setting.mechanism, epsilon, setting.excepted_delta, proved
+            "row",
+            None,
+            None,
+            confidence,
+            n,
+            checks,
+            setting.mechanism,
+            epsilon,
+            setting.excepted_delta,
+            proved,
+            setting.max_rows,
         )
     stated, lower, n, checks = attack_moments(setting, n_runs=n_canaries, confidence=confidence)
-    return AuditReport("row", stated, lower, confidence, n, checks, setting.mechanism)
+    return AuditReport("row", stated, lower, confidence, n, checks, setting.mechanism, max_rows=setting.max_rows)
 
 
 def check_confidence(confidence: float) -> None:

@@ -16,7 +16,8 @@ class AuditReport:
 
     `stated_mu` is what is promised for one unit, sqrt(2 rho) where noise is discrete; `mu_lower` is what the attack
     proves at this confidence. Of mechanisms attacked by their releases alone, `stated_epsilon` and
-    `epsilon_lower` say the same of epsilon, at `stated_delta`, and the two mu are None.
+    `epsilon_lower` say the same of epsilon, at `stated_delta`, and the two mu are None. Where the policy's unit is an
+    entity and `unit` is "row", all of that is of one of an entity's `max_rows` rows.
     """
 
     unit: Literal["cell", "row", "entity"]
@@ -29,6 +30,7 @@ class AuditReport:
     stated_epsilon: float | None = None
     stated_delta: float | None = None
     epsilon_lower: float | None = None
+    max_rows: int = 1
 
     @property
     def findings(self) -> tuple[Check, ...]:
@@ -47,7 +49,7 @@ def describe_audit(report: AuditReport) -> str:
         at_delta = f" at delta = {report.stated_delta:g}" if report.stated_delta else ""
     lines = [
         f"attacked {what}; nothing is read or spent",
-        f"  {'unit':<14}{report.unit}",
+        f"  {'unit':<14}{report.unit}{_of_entity(report)}",
         f"  {label:<14}{stated:.4g}{at_delta}",
         f"  {'lower bound':<14}{proved:.4g} ({proved / stated:.0%} of it)",
         f"  {'confidence':<14}{100 * report.confidence:g} %, for the bound and all checks together",
@@ -58,6 +60,14 @@ def describe_audit(report: AuditReport) -> str:
             mark = "none"
         lines.append(f"  {check.name + ' ':<14}{mark}  {check.detail}")
     return "\n".join(lines)
+
+
+def _of_entity(report: AuditReport) -> str:
+    if report.unit != "row" or report.max_rows == 1:
+        return ""
+    return (
+        f", one of the {report.max_rows} that an entity may have: an entity is promised as many times its mu or epsilon"
+    )
 
 
 def describe_findings(report: AuditReport) -> str:

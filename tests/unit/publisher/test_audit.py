@@ -28,7 +28,9 @@ from dp_publish.audit.evidence import (
     sample_excess,
     variance_ratio,
 )
+from dp_publish.audit.mechanisms import audit_moments
 from dp_publish.audit.moments import attack_moments
+from dp_publish.audit.report import describe_audit
 from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.second_moments import SecondMoments
@@ -356,6 +358,16 @@ def test_planted_faults_of_covariance_mechanisms_are_found(
 
 
 @pytest.mark.slow
+def test_the_audit_of_an_entitys_covariance_says_that_one_row_is_attacked() -> None:
+    """The stated mu is one row's, and the report says what part of an entity that is."""
+    setting = MechanismSetting("gaussian", "replace-one", scaling_for([(0, 1)] * 2), 5, mu=10.0)
+    report = audit_moments(setting, n_canaries=1000)
+
+    assert report.stated_mu == pytest.approx(2.0)
+    assert report.max_rows == 5
+    assert "row, one of the 5 that an entity may have" in describe_audit(report)
+
+
 def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -> None:
     """The command audits a covariance release, in mu or in epsilon, and spends nothing."""
     words = ("dp-publish", "audit", "people.parquet", "--release", "covariance")

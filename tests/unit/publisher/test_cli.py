@@ -276,6 +276,21 @@ def test_budget_ends_with_its_own_exit_code(people: Path, call: Call) -> None:
     assert len(Ledger().entries()) == 2
 
 
+def test_the_price_of_add_remove_neighbours_is_explained(people: Path, call: Call) -> None:
+    """At mu = 3 such a release is booked as mu = 4.24, and both the receipt and a refusal say why."""
+    privacy = 'mu = 3\nbudget_mu = 5\nrelease = "covariance"\nneighbours = "add-remove"'
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", privacy))
+    published, refused = (call("people.parquet", "--out", name) for name in ("a.tar", "b.tar"))
+    why = "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu"
+
+    assert published.code == 0, published.err
+    assert "cost mu = 4.24" in published.out
+    assert why in published.out
+    assert refused.code == 5
+    assert "4.24" in refused.err
+    assert why in refused.err
+
+
 def test_changing_the_unit_does_not_pass_the_budget(people: Path, call: Call) -> None:
     """After two row-level releases under a budget a cell-level one is refused, which says whose budget it is."""
     Path("people.policy.toml").write_text(POLICY.replace("mu = 20", "mu = 1\nbudget_mu = 1.5"))
