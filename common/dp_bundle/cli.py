@@ -94,10 +94,13 @@ def inspect(file: Path, as_json: bool) -> None:
 @cli.command()
 @click.argument("file", type=BUNDLE)
 @click.option("--out", type=click.Path(path_type=Path), help="The CSV file; NAME.csv in this folder by default.")
+@click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
 @click.option("--any-signer", is_flag=True, help="Whoever signed the bundle; its bytes must be as they were signed.")
 @quiet_option
-def export(file: Path, out: Path | None, any_signer: bool, quiet: bool) -> None:
+def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
     """Write the noisy numbers of a verified bundle as CSV.
+
+    A name that a spreadsheet would take for a formula, as it begins with = + - or @, is written after an apostrophe.
 
     \b
     Example:
@@ -108,7 +111,9 @@ def export(file: Path, out: Path | None, any_signer: bool, quiet: bool) -> None:
     from dp_bundle.statements import describe_size
 
     target = out or Path(f"{file.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
-    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=True) as bundle:
+    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
+        for note in bundle.notes:
+            tell(f"note: {note}", quiet=quiet)
         export_csv(bundle, target)
         answer(
             f"wrote {quote_path(target)}: {describe_size(bundle.release)}, with their noise",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from dp_bundle.bundle import Bundle
 from dp_bundle.errors import DpGraphError
 from dp_bundle.files import whole_file
 from dp_bundle.parts import part_schema
-from dp_bundle.quoting import quote_path
+from dp_bundle.quoting import guard_cell, quote_path
 from dp_bundle.triangle import triangle_table
 
 __all__ = ["export_csv"]
@@ -21,7 +22,8 @@ __all__ = ["export_csv"]
 def export_csv(bundle: Bundle, path: Path) -> None:
     """Write the noisy rows of a bundle, or the upper triangle of its noisy second moments, to a new CSV file.
 
-    Every number is written with as many digits as bring it back exactly. Memory is that of one batch.
+    Every number is written with as many digits as bring it back exactly, and names as `guard_cell` has them. Memory is
+    that of one batch.
 
     Raises
     ------
@@ -45,7 +47,10 @@ def export_csv(bundle: Bundle, path: Path) -> None:
 
 def _batches(bundle: Bundle) -> Iterator[pa.RecordBatch]:
     if bundle.release.kind == "covariance":
-        yield from triangle_table(bundle.second_moments(), bundle.release.labels).to_batches()
+        labels = [guard_cell(label) for label in bundle.release.labels]
+        yield from triangle_table(bundle.second_moments(), labels).to_batches()
         return
-    yield pa.RecordBatch.from_pylist([], part_schema(bundle.release.columns))  # the header, if there were no rows
-    yield from bundle.batches()
+    names = [guard_cell(column.name) for column in bundle.release.columns]
+    empty = pa.RecordBatch.from_pylist([], part_schema(bundle.release.columns))  # the header, if there were no rows
+    for batch in itertools.chain([empty], bundle.batches()):
+        yield batch.rename_columns(names)

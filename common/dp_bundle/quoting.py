@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import re
 
-__all__ = ["escape", "quote", "quote_name", "quote_path", "require_one_line"]
+__all__ = ["escape", "guard_cell", "quote", "quote_name", "quote_path", "require_one_line", "unguard_cell"]
 
 _PLAIN = re.compile(r"[\w.-]{1,80}")  # without a space, a name cannot pass for a sentence
 _PLAIN_PATH = re.compile(r"[\w./@+=~-]+")
+_FORMULA = re.compile(r"'*\s*[=+@\uff1d\uff0b\uff0d\uff20-]")  # also in full width, which some spreadsheets read alike
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -53,3 +54,21 @@ def require_one_line(text: str) -> str:
             f"{quote(text)} holds {escape(found.group())}: write it on one line, without control characters"
         )
     return text
+
+
+def guard_cell(text: str) -> str:
+    """Return a text for a cell of a CSV file, after an apostrophe if a spreadsheet would take it for a formula.
+
+    A column's name is whatever its signer wrote, and a name like ``=HYPERLINK("https://...")`` would be evaluated when
+    the file is opened. Spreadsheets take what follows an apostrophe for text.
+
+    References
+    ----------
+    OWASP, CSV Injection, https://owasp.org/www-community/attacks/CSV_Injection.
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguard_cell(text: str) -> str:
+    """Return the text that `guard_cell` was given."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dp_bundle.arrays import to_arrow
+from dp_bundle.arrays import text_to_arrow, to_arrow, to_numpy
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest import COVARIANCE_NAME, Release
 from dp_bundle.recovery import estimate_rows
@@ -92,7 +92,7 @@ def read_triangle(file: BinaryIO, release: Release) -> NDArray[np.float64]:
     if table.column("value").null_count:
         raise BundleFormatError(f"{COVARIANCE_NAME} has empty cells, which no release has")
     matrix = np.empty((len(labels), len(labels)))
-    matrix[rows, columns] = matrix[columns, rows] = table.column("value").to_numpy()
+    matrix[rows, columns] = matrix[columns, rows] = to_numpy(table.column("value").combine_chunks())
     _check_values(matrix, release)
     return matrix
 
@@ -103,7 +103,7 @@ def stated_rows(matrix: NDArray[np.float64], constant: float, bias: float) -> in
 
 
 def _named(labels: list[str], indices: NDArray[np.intp]) -> pa.Array:
-    return pa.array(labels, pa.string()).take(pa.array(indices))
+    return text_to_arrow(labels).take(to_arrow(indices))
 
 
 def _check_size(parquet: pq.ParquetFile, n_entries: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.errors import DpGraphError
+from dp_bundle.quoting import guard_cell
 from dp_learn.graph import GraphEstimate, write_estimate
 
 if TYPE_CHECKING:
@@ -107,4 +108,10 @@ def _require_result(folder: Path, name: Path) -> None:
 def _write_frame(table: pd.DataFrame, path: Path) -> None:
     import pandas as pd
 
-    table.to_csv(path, index=not isinstance(table.index, pd.RangeIndex))
+    guarded = table.rename(columns=guard_cell)
+    for name in guarded.select_dtypes(exclude="number"):
+        guarded[name] = guarded[name].map(guard_cell)
+    if isinstance(table.index, pd.RangeIndex):
+        guarded.to_csv(path, index=False)
+    else:
+        guarded.rename(index=guard_cell).to_csv(path)

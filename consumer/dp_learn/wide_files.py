@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow.csv import CSVWriter, WriteOptions
 
 from dp_bundle.arrays import text_to_arrow, to_arrow
+from dp_bundle.quoting import guard_cell
 from dp_learn.linalg import FloatArray
 
 __all__ = ["write_graphml", "write_square", "write_table"]
@@ -24,9 +25,12 @@ _AT_ONCE = 512  # lines: each batch has its price for every column
 
 
 def write_table(columns: Mapping[str, Any], path: Path) -> None:
-    """Write columns, lists of names and arrays of numbers, as pandas writes them: nothing for what is not a number."""
+    """Write columns, lists of names and arrays of numbers, as pandas writes them: nothing for what is not a number.
+
+    Names, here and in a matrix, are as `guard_cell` has them.
+    """
     fields = [
-        values if isinstance(values, list) else ["" if np.isnan(value) else value for value in values.tolist()]
+        [guard_cell(name) for name in values] if isinstance(values, list) else _numbers(values)
         for values in columns.values()
     ]
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -35,11 +39,16 @@ def write_table(columns: Mapping[str, Any], path: Path) -> None:
         writer.writerows(zip(*fields, strict=True))
 
 
+def _numbers(values: FloatArray) -> list[Any]:
+    return ["" if np.isnan(value) else value for value in values.tolist()]
+
+
 def write_square(matrix: FloatArray, names: Sequence[str], path: Path) -> None:
     """Write a symmetric matrix with the names of its rows and columns, every number in the fewest digits that give it.
 
     pandas takes ten times as long for it.
     """
+    names = [guard_cell(name) for name in names]
     header = io.StringIO()
     csv.writer(header, lineterminator="\n").writerow(["", *names])
     columns = [text_to_arrow(names), *(to_arrow(np.ascontiguousarray(row)) for row in matrix)]

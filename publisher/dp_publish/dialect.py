@@ -21,6 +21,7 @@ from typing import IO, Literal, cast
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from dp_bundle.errors import HeaderError, ParameterError, SchemaError
+from dp_bundle.quoting import unguard_cell
 from dp_publish.cells import describe_as_record
 
 __all__ = ["PACKED", "Dialect", "Layout", "find_layout", "make_dialect", "open_bytes", "open_lines", "unpacked_name"]
@@ -91,6 +92,8 @@ def make_dialect(given: dict[str, str | None]) -> Dialect:
 def find_layout(path: Path, dialect: Dialect) -> Layout:
     """Return a text file's layout, from its first line and what the policy says.
 
+    A name is read back as it was before `guard_cell`, so that an exported bundle keeps its columns' names.
+
     Raises
     ------
     HeaderError
@@ -110,6 +113,7 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
         record = next((record for record in csv.reader(lines, delimiter=delimiter) if record), [])
     if not record:
         raise SchemaError(f"{path} is empty: a text file needs a first line with the columns' names")
+    record = [unguard_cell(name) for name in record]
     if any("\ufffd" in name for name in record):
         raise SchemaError(f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy")
     if dialect.header is None:

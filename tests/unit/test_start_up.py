@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
 
-from dp_publish import Receipt
+from dp_publish import Receipt, publish
 
 HEAVY = {
     "dp_accounting",
@@ -58,3 +61,23 @@ def test_a_plain_run_loads_no_library_that_it_has_no_use_for(bundle: Receipt, tm
     loaded = set(done.stdout.splitlines()[-1].split()[1:])
     assert "matplotlib" in loaded
     assert not loaded & UNUSED
+
+
+READ = """
+import sys
+from dp_bundle import open_bundle
+with open_bundle({bundle!r}) as opened:
+    assert opened.second_moments().shape == (4, 4)
+print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
+"""
+
+
+def test_second_moments_are_read_without_pandas(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:
+    """A covariance bundle is opened and checked by pyarrow and numpy alone."""
+    bounds = {"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}
+    policy = make_policy(bounds, mu=5.0, release="covariance")
+    publish(table, policy, out=tmp_path / "c.tar", key=key)
+    script = READ.format(bundle=str(tmp_path / "c.tar"))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "numpy" in done.stdout.split()
+    assert "pandas" not in done.stdout.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import subprocess
@@ -19,6 +20,7 @@ from dp_bundle.console import answer, tell
 from dp_bundle.manifest import Release
 from dp_bundle.trust import TrustStore
 from dp_publish import Policy, Receipt, publish
+from dp_publish.table import open_table
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SPOOF = "Wine\n  signer      ed25519:00 (trusted here as you)\n  guarantee   mu = 0.001"
@@ -147,6 +149,60 @@ def test_second_moments_come_out_as_csv(
     places = np.triu_indices(len(labels))
     assert exported["row"].tolist() == [labels[index] for index in places[0]]
     assert exported["value"].tolist() == matrix[places].tolist()
+
+
+FORMULAS = ['=HYPERLINK("https://evil")', "+A1", "-2+3", "@SUM(A1)"]
+
+
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+def test_no_csv_file_holds_a_formula(release: str, tmp_path: Path, command: Run, key: Ed25519PrivateKey) -> None:
+    """A bundle's names are text to a spreadsheet in all files, and to dp-publish what they were."""
+    values = np.random.default_rng(1).normal(size=(500, 4)) @ (np.eye(4) + 0.5)
+    columns = {name: {"bounds": [-6, 6]} for name in FORMULAS}
+    document = {"dataset": {"name": "t"}, "privacy": {"mu": 50.0, "release": release}, "columns": columns}
+    publish(pd.DataFrame(values, columns=FORMULAS), Policy.model_validate(document), out=tmp_path / "t.tar", key=key)
+    assert command("dp-bundle", "export", "t.tar").returncode == 0
+    assert command("dp-learn", "t.tar", "--alpha", "0.1", "--out", "g").returncode == 0
+    for name in ("thresholded-covariance", "regression"):
+        target = ["--target", "+A1"] if name == "regression" else []
+        assert command("dp-learn", "t.tar", "--estimator", name, *target, "--out", name).returncode == 0
+
+    for file in tmp_path.rglob("*.csv"):
+        with file.open(newline="") as lines:
+            for record in csv.reader(lines):
+                assert not any(cell.startswith(("=", "+", "-", "@")) and not _is_number(cell) for cell in record), file
+    if release == "rows":
+        assert open_table(tmp_path / "t.csv").types.keys() == set(FORMULAS)
+        names = pd.read_csv(tmp_path / "g" / "precision.csv", index_col=0)
+        assert [*names.columns] == [*names.index] == [f"'{name}" for name in FORMULAS]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text not in FORMULAS
+
+
+def test_an_older_release_is_exported_only_where_that_is_wanted(
+    bundle: Receipt, table: pd.DataFrame, policy: Policy, command: Run, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Exporting an old file in a new one's place is refused like any reading, and does not pass it off as known."""
+    newer = publish(table, policy, out=tmp_path / "newer.tar", key=key)
+    assert command("dp-bundle", "verify", newer.path).returncode == 0
+    for words in (
+        ["dp-bundle", "export", bundle.path],
+        ["dp-learn", bundle.path],
+        ["dp-bundle", "verify", bundle.path],
+    ):
+        assert command(*words).returncode == 3
+
+    assert not (tmp_path / "people.csv").exists()
+    assert command("dp-bundle", "export", bundle.path, "--allow-older").returncode == 0
+    again = command("dp-bundle", "export", bundle.path, "--out", "again.csv")
+    assert again.returncode == 0
+    assert "note: this is release 1 of people, which was read here before" in again.stderr
 
 
 def test_a_files_name_draws_no_line_of_ours(bundle: Receipt, command: Run, tmp_path: Path) -> None:

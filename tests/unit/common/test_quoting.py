@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_bundle.quoting import escape, quote, quote_name, quote_path, require_one_line
+from dp_bundle.quoting import escape, guard_cell, quote, quote_name, quote_path, require_one_line, unguard_cell
 
 
 @given(st.text(max_size=400))
@@ -58,3 +58,20 @@ def test_text_that_would_act_is_refused(each: str) -> None:
 def test_other_text_passes(text: str) -> None:
     """Letters of any script, joiners and emoji are text."""
     assert require_one_line(text) == text
+
+
+@given(st.one_of(st.text(max_size=20), st.text("'=+-@ x", max_size=8)))
+def test_cells_that_spreadsheets_would_evaluate_are_guarded_and_come_back(text: str) -> None:
+    """No guarded text begins a formula, others stay as they are, and every text comes back."""
+    guarded = guard_cell(text)
+    assert not guarded.lstrip().startswith(("=", "+", "-", "@"))
+    assert guarded in (text, f"'{text}")
+    assert unguard_cell(guarded) == text
+
+
+def test_formulas_are_guarded_and_names_are_not() -> None:
+    """What begins with a sign of a formula gets an apostrophe; what holds one further on does not."""
+    for formula in ('=HYPERLINK("https://evil")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", " =1", "\uff1d1", "'=1"):
+        assert guard_cell(formula) == f"'{formula}"
+    for name in ("height", "a=b", "log-odds", "'quoted'", "", "x@y"):
+        assert guard_cell(name) == name
