@@ -26,7 +26,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scipy import special
+from dp_bundle.normal import normal_tail, scaled_tail
 
 if TYPE_CHECKING:
     from dp_bundle.columns import Column
@@ -68,6 +68,8 @@ def mu_implied_by_epsilon(epsilon: float) -> float:
     if 0 <= epsilon < _SERIES:
         return math.sqrt(math.pi / 2) * epsilon * (1 + epsilon * epsilon * (math.pi / 48 - 1 / 12))
     softplus = max(epsilon, 0.0) + math.log1p(math.exp(-abs(epsilon)))
+    from scipy import special
+
     return float(-2 * special.ndtri_exp(-softplus))
 
 
@@ -177,7 +179,7 @@ def _check_epsilon(guarantee: Guarantee, *, excepted: bool) -> None:
     if guarantee.rho < 0.5 * min(epsilon, mu_implied_by_epsilon(epsilon)) ** 2 * (1 - _SLACK):
         raise ValueError("the stated rho is smaller than the stated epsilon implies")
     for point in guarantee.epsilon_delta:
-        left = special.expit(epsilon) * -math.expm1(min(0.0, point.epsilon - epsilon))  # (e^E - e^e) / (1 + e^E)
+        left = 1 / (1 + math.exp(-epsilon)) * -math.expm1(min(0.0, point.epsilon - epsilon))  # (e^E - e^e) / (1 + e^E)
         if point.delta < (guarantee.excepted_delta + (1 - guarantee.excepted_delta) * left) * (1 - _CURVE_SLACK):
             raise ValueError("a stated point is better than the stated epsilon implies")
 
@@ -206,6 +208,8 @@ def _chi_squared_delta(degrees: float, shift: float, epsilon: float) -> float:
     if not 0 < exponent < math.inf:
         return 1.0 if exponent else 0.0
     q = -shift / math.expm1(-exponent)
+    from scipy import special
+
     moved = float(special.gammainc(a, max(q - shift, 0.0) / 2))
     rest = math.exp(min(0.0, epsilon + math.log(moved))) if moved else 0.0
     return max(0.0, float(special.gammainc(a, q / 2)) - rest)
@@ -214,4 +218,4 @@ def _chi_squared_delta(degrees: float, shift: float, epsilon: float) -> float:
 def _gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the delta of mu-GDP (Balle & Wang 2018, theorem 8), which continuous noise attains."""
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    return float(special.ndtr(-a) - 0.5 * math.exp(-0.5 * a * a) * special.erfcx(b * math.sqrt(0.5)))
+    return normal_tail(a) - math.exp(-0.5 * a * a) * scaled_tail(b)

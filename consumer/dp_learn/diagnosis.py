@@ -20,13 +20,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammainccinv, gammaincinv, ndtri
 
 from dp_bundle.columns import Column
 from dp_bundle.manifest import SecondMoments
+from dp_bundle.normal import normal_quantile
 from dp_bundle.quoting import quote_name
 from dp_learn.linalg import is_positive_definite, smallest_eigenvalue
 from dp_learn.moments import Moments
+from dp_learn.tails import chi_squared_quantiles
 
 __all__ = ["find_contradictions", "find_moment_contradictions", "smallest_possible_eigenvalue"]
 
@@ -123,14 +124,14 @@ def _moment_tails(noise: SecondMoments, chance: float) -> tuple[float, float]:
     """
     numbers, step = noise.parameters, noise.granularity or 0.0
     if noise.distribution == "wishart":
-        half = numbers["degrees_of_freedom"] / 2.0
-        low, high = (2.0 * float(quantile(half, chance / 4.0)) for quantile in (gammaincinv, gammainccinv))
-        on, beside = max(high - 2.0 * half, 2.0 * half - low), (high - low) / 2.0
+        degrees = numbers["degrees_of_freedom"]
+        low, high = chi_squared_quantiles(degrees, chance / 4.0)
+        on, beside = max(high - degrees, degrees - low), (high - low) / 2.0
         return numbers["scale"] * on + step, numbers["scale"] * beside + step
     if noise.distribution == "discrete-laplace":
         tail = numbers["scale"] * -math.log(chance) + step
         return tail, tail
-    far = -float(ndtri(chance / 2.0))
+    far = -normal_quantile(chance / 2.0)
     return far * numbers["diagonal_sigma"] + step, far * numbers["off_diagonal_sigma"] + step
 
 
@@ -154,7 +155,9 @@ def _contradicting_noise(names: Sequence[str], covariance: Floats, variance: Flo
     if not names:
         return []
     ratio = np.diagonal(covariance) / variance
-    least = 2.0 * float(gammaincinv((n_rows - 1) / 2.0, FALSE_ALARM / len(names))) / (n_rows - 1)
+    least = 1.0  # or less: where no variance is below the noise's own, it does not matter by how much one could be
+    if (ratio < least).any():
+        least = chi_squared_quantiles(n_rows - 1, FALSE_ALARM / len(names))[0] / (n_rows - 1)
     below = np.flatnonzero(ratio < least)
     if below.size:
         worst = int(below[np.argmin(ratio[below])])
@@ -182,7 +185,18 @@ def _contradicting_noise(names: Sequence[str], covariance: Floats, variance: Flo
 def _beyond_bounds(columns: Sequence[Column], moments: Moments) -> list[str]:
     """Compare each variance with the largest that values within the bounds, at both ends, and the noise can have."""
     m = moments.n_rows - 1
-    room = math.sqrt(2.0 * float(gammainccinv(m / 2.0, FALSE_ALARM / len(columns))) / m)
+    beyond = _with_variance_beyond(columns, moments, 1.0)
+    if beyond:  # noise of exactly its stated variance; by chance there may be more
+        most = chi_squared_quantiles(m, FALSE_ALARM / len(columns))[1] / m
+        beyond = _with_variance_beyond(columns, moments, math.sqrt(most))
+    if not beyond:
+        return []
+    return [f"{_named(beyond)} vary more than the stated bounds and noise together allow"]
+
+
+def _with_variance_beyond(columns: Sequence[Column], moments: Moments, room: float) -> list[str]:
+    """Return the columns with a larger variance than noise of `room` times its standard deviation explains."""
+    m = moments.n_rows - 1
     beyond = []
     for column, variance in zip(columns, np.diagonal(moments.covariance).tolist(), strict=True):
         noise = column.cell_noise
@@ -191,9 +205,7 @@ def _beyond_bounds(columns: Sequence[Column], moments: Moments) -> list[str]:
         largest = math.sqrt(moments.n_rows / m) * column.width / 2.0 + math.sqrt(noise.variance) * room
         if variance > largest * largest:
             beyond.append(column.name)
-    if not beyond:
-        return []
-    return [f"{_named(beyond)} vary more than the stated bounds and noise together allow"]
+    return beyond
 
 
 def _named(names: Sequence[str]) -> str:

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from dp_bundle.errors import ParameterError
+from dp_bundle.normal import normal_quantile
 from dp_learn.evidence import Evidence
 from dp_learn.forms import FormErrors
 from dp_learn.linalg import FloatArray, sandwich
+from dp_learn.tails import normal_tails
 from dp_learn.uncertainty import form_errors
 
 if TYPE_CHECKING:
@@ -69,13 +70,13 @@ class EdgeInference:
         """Return the p-values of some pairs, given by the positions of their columns."""
         size, error = np.abs(self.estimate[pairs]), self.standard_error[pairs]
         scores = np.divide(size, error, out=np.zeros_like(size), where=error > 0.0)
-        values: FloatArray = 2.0 * special.ndtr(-scores)
+        values: FloatArray = 2.0 * normal_tails(scores)
         return values
 
     @property
     def p_values(self) -> FloatArray:
         """Two-sided, of no edge; normal in the limit of many rows. One on the diagonal, which is not tested."""
-        return _off_diagonal(2.0 * special.ndtr(-self.scores))
+        return _off_diagonal(2.0 * normal_tails(self.scores))
 
     @property
     def q_values(self) -> FloatArray:
@@ -254,7 +255,7 @@ def _solve_quadratic_inequality(a: FloatArray, b: FloatArray, c: FloatArray) -> 
 def _quantile(level: float) -> float:
     if not 0.0 < level < 1.0:
         raise ParameterError("level", "between 0 and 1", level)
-    return float(special.ndtri((1.0 + level) / 2.0))
+    return normal_quantile((1.0 + level) / 2.0)
 
 
 def _benjamini_hochberg(p_values: FloatArray) -> FloatArray:

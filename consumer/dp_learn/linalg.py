@@ -1,4 +1,7 @@
-"""Symmetric matrices through LAPACK, and the few steps that all splitting methods share."""
+"""Symmetric matrices through LAPACK, and the few steps that all splitting methods share.
+
+Of small matrices through numpy: importing scipy takes longer than everything that is done with them.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, eigh_tridiagonal
-from scipy.linalg.lapack import dpotrf, dpotrs
-from scipy.sparse import csr_array
-from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
+    "FEW",
     "Anderson",
     "FloatArray",
+    "add_product",
     "balancing_factor",
     "dense",
     "eigendecomposition",
     "few_threads",
     "is_positive_definite",
     "logdet",
+    "median_above_diagonal",
     "negative_part",
     "raise_to_semidefinite",
     "sandwich",
@@ -36,9 +38,11 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
+FEW = 50  # columns: with no more, plain numpy is done before compiled kernels are loaded
 WORTH_THREADS = 10_000  # columns: with fewer, threads spend much of their time waiting for each other
 WORTH_ITERATIONS = 600  # columns: with fewer, all eigenvalues take no time
 WORTH_CHOOSING = 150  # columns: from here on, some of the eigenvectors take less time than all
+WORTH_SCIPY = WORTH_CHOOSING  # which has those, and overwrites matrices where numpy copies them
 LANCZOS_STEPS = 40
 RESIDUE = 1e-12  # relative, of rounding
 SPARSE = 0.02  # the share of entries below which sparse products beat the far faster dense ones
@@ -62,8 +66,11 @@ def _threads() -> ThreadpoolController:
 
 def sparse_if_worth_it(matrix: FloatArray) -> Any:
     """Return a matrix as a sparse one, if products are faster so, or the matrix itself."""
-    worth = min(matrix.shape) >= WORTH_SPARSE and np.count_nonzero(matrix) < SPARSE * matrix.size
-    return csr_array(matrix) if worth else matrix
+    if min(matrix.shape) < WORTH_SPARSE or np.count_nonzero(matrix) >= SPARSE * matrix.size:
+        return matrix
+    from scipy.sparse import csr_array
+
+    return csr_array(matrix)
 
 
 def dense(matrix: Any) -> FloatArray:
@@ -90,15 +97,49 @@ def sandwich(b: FloatArray, s: FloatArray) -> FloatArray:
 
 def logdet(matrix: FloatArray) -> float:
     """Return the logarithm of the determinant by Cholesky, -inf for a matrix that is not positive definite."""
-    factor, info = dpotrf(matrix.T, lower=0, clean=0)  # a transposed view is in LAPACK's order: no conversion
-    if info != 0:
-        return -math.inf
-    return 2.0 * float(np.log(factor.diagonal()).sum())
+    factor = _cholesky(matrix)
+    return -math.inf if factor is None else 2.0 * float(np.log(factor.diagonal()).sum())
 
 
 def is_positive_definite(matrix: FloatArray) -> bool:
     """Return whether the Cholesky factorisation exists in double precision."""
-    return bool(dpotrf(matrix.T, lower=0, clean=0)[1] == 0)
+    return _cholesky(matrix) is not None
+
+
+def _cholesky(matrix: FloatArray, *, overwrite: bool = False) -> FloatArray | None:
+    """Return a triangle of the Cholesky factorisation, the other one unspecified; None if there is none."""
+    if len(matrix) < WORTH_SCIPY:
+        try:
+            return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return None
+    from scipy.linalg.lapack import dpotrf
+
+    # a transposed view is in LAPACK's order: no conversion
+    factor, info = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=overwrite)
+    return factor if info == 0 else None
+
+
+def add_product(total: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return a square matrix, which is overwritten, plus ``X'Y``; of ``X'X``, only the upper triangle is sure to be.
+
+    All in the order of columns.
+    """
+    if len(total) < WORTH_SCIPY:
+        total += x.T @ y
+        return total
+    from scipy.linalg.blas import dgemm, dsyrk
+
+    if x is y:
+        return dsyrk(1.0, x, 1.0, total, trans=1, overwrite_c=1)
+    return dgemm(1.0, x, y, 1.0, total, trans_a=1, overwrite_c=1)
+
+
+def median_above_diagonal(matrix: FloatArray) -> float:
+    """Return the median of the entries above the diagonal, which are numbers; numpy's own imports masked arrays."""
+    entries = matrix[np.triu(np.ones(matrix.shape, dtype=bool), 1)]
+    middle = (entries.size - 1) // 2, entries.size // 2
+    return float(np.partition(entries, middle)[list(middle)].mean())
 
 
 def eigendecomposition(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -106,6 +147,10 @@ def eigendecomposition(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     Divide and conquer (dsyevd) was as fast as dsyevr and two to four times faster than dsyev from p = 200 on.
     """
+    if len(matrix) < WORTH_SCIPY:
+        return np.linalg.eigh(matrix)
+    from scipy.linalg import eigh
+
     return eigh(matrix, driver="evd", check_finite=False)
 
 
@@ -113,7 +158,7 @@ def smallest_eigenvalue(matrix: FloatArray) -> float:
     """Return the smallest eigenvalue."""
     if len(matrix) >= WORTH_ITERATIONS:
         return smallest_eigenpair(matrix)[0]
-    return float(eigh(matrix, eigvals_only=True, driver="evd", check_finite=False)[0])
+    return float(np.linalg.eigvalsh(matrix)[0])
 
 
 def smallest_eigenpair(matrix: FloatArray) -> tuple[float, FloatArray]:
@@ -123,6 +168,13 @@ def smallest_eigenpair(matrix: FloatArray) -> tuple[float, FloatArray]:
     shift is below all eigenvalues: the nearest one is the smallest.
     """
     p = len(matrix)
+    if p < WORTH_SCIPY:
+        d, q = np.linalg.eigh(matrix)
+        return float(d[0]), q[:, 0]
+    from scipy.linalg import eigh
+    from scipy.linalg.lapack import dpotrs
+    from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
+
     if p < WORTH_ITERATIONS:
         d, q = eigh(matrix, subset_by_index=[0, 0], driver="evr", check_finite=False)
         return float(d[0]), q[:, 0]
@@ -131,8 +183,8 @@ def smallest_eigenpair(matrix: FloatArray) -> tuple[float, FloatArray]:
     while True:
         shifted = matrix.copy()
         shifted[np.diag_indices(p)] -= near - error
-        factor, info = dpotrf(shifted.T, lower=0, clean=0, overwrite_a=1)
-        if info == 0:
+        factor = _cholesky(shifted, overwrite=True)
+        if factor is not None:
             break
         error *= 4.0
     inverse = LinearOperator((p, p), matvec=lambda x: dpotrs(factor, x)[0], dtype=np.float64)
@@ -154,6 +206,8 @@ def _lanczos_estimate(matrix: FloatArray, start: FloatArray) -> tuple[float, flo
         if beta <= RESIDUE * abs(alpha):
             break
         v = w / beta
+    from scipy.linalg import eigh_tridiagonal
+
     d, q = eigh_tridiagonal(diagonal, beside[:-1])
     return float(d[0]), 2.0 * abs(beside[-1] * q[-1, 0]) + RESIDUE * float(np.abs(d).max())
 
@@ -165,6 +219,8 @@ def negative_part(matrix: FloatArray) -> FloatArray:
         k = int(np.searchsorted(d, 0.0))
         d, q = d[:k], q[:, :k]
     else:
+        from scipy.linalg import eigh
+
         d, q = eigh(matrix, subset_by_value=[-np.inf, 0.0], driver="evr", check_finite=False)
     root: FloatArray = q * np.sqrt(-np.minimum(d, 0.0))
     return root @ root.T

@@ -21,7 +21,7 @@ from dp_bundle.errors import NotConvergedError
 from dp_learn.evidence import Evidence
 from dp_learn.feasibility import smallest_solvable_alpha
 from dp_learn.graph_fit import find_start, fit_on_graph, fit_unpenalised
-from dp_learn.linalg import FloatArray, is_positive_definite, sandwich
+from dp_learn.linalg import FloatArray, is_positive_definite, median_above_diagonal, sandwich
 from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
@@ -75,7 +75,7 @@ def inference_penalty(evidence: Evidence) -> tuple[float, FloatArray]:
     Donoho & Johnstone (1994), Ideal spatial adaptation by wavelet shrinkage, Biometrika 81(3).
     """
     errors = null_standard_errors(evidence)
-    typical = float(np.median(errors[np.triu_indices_from(errors, 1)]))
+    typical = median_above_diagonal(errors)
     return math.sqrt(2.0 * math.log(len(errors))) * typical, penalty_weights(evidence)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def title_of(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle
     shown = (
         f"edges at a false discovery rate of {summary['fdr']:g}" if summary["fdr"] else f"alpha {summary['alpha']:.3g}"
     )
-    noise = "" if learned.noise_share is None else f", noise {np.median(learned.noise_share):.0%} of the variance"
+    noise = "" if learned.noise_share is None else f", noise {median(learned.noise_share.tolist()):.0%} of the variance"
     return f"{names}\n{shown}{noise}"
 
 
@@ -106,7 +107,7 @@ def _describe_noise(summary: dict[str, Any]) -> str:
     share = 100 * np.array(list(summary["noise_share_of_variance"].values()))
     return (
         f"; noise is {share.min():.0f} to {share.max():.0f} % of the published variances (median "
-        f"{np.median(share):.0f} %), and was subtracted"
+        f"{median(share.tolist()):.0f} %), and was subtracted"
     )
 
 

@@ -28,12 +28,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsyrk
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.evidence import Evidence, MomentSource, Source
 from dp_learn.forms import FormErrors, by_rows, fourth_order, isserlis, one_entry, sum_errors
-from dp_learn.linalg import FloatArray, dense, sandwich, scale_columns, sparse_if_worth_it
+from dp_learn.linalg import FloatArray, add_product, dense, sandwich, scale_columns, sparse_if_worth_it
 
 __all__ = [
     "at_least_model",
@@ -162,9 +161,9 @@ def row_errors(
             y = np.asfortranarray((forms @ (batch[start : start + chunk] - mean).T).T)
             y2 = y * y
             if covariance is None:
-                second = dsyrk(1.0, y, 1.0, second, trans=1, overwrite_c=1)
-            squares = dsyrk(1.0, y2, 1.0, squares, trans=1, overwrite_c=1)
-            cubes = dgemm(1.0, y2 * y, y, 1.0, cubes, trans_a=1, overwrite_c=1)
+                second = add_product(second, y, y)
+            squares = add_product(squares, y2, y2)
+            cubes = add_product(cubes, y2 * y, y)
         n_rows += len(batch)
     if n_rows < 2:
         raise EstimationError("a standard error needs at least two rows")

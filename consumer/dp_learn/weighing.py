@@ -11,14 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from dp_bundle.errors import DrownedColumnError
+from dp_bundle.normal import normal_quantile
 from dp_bundle.quoting import quote_name
 from dp_learn.entries import entry_variances, mechanism_entry_variances, unexplained_variances
 from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources, keep_columns
-from dp_learn.linalg import FloatArray
+from dp_learn.linalg import FloatArray, median_above_diagonal
 from dp_learn.pair_sums import sum_over_pairs
+from dp_learn.tails import normal_tails
 
 __all__ = [
     "chance_alpha",
@@ -151,10 +152,10 @@ def chance_alpha(errors: FloatArray, weights: FloatArray | None = None) -> float
         return 0.0
     limits = np.geomspace(each.min(), each.max() * (1.0 + 1e-9), _BINS + 1)
     counts = np.histogram(each, limits)[0] / 2.0  # each pair is there twice
-    low, high = 0.0, -float(special.ndtri(CHANCE_EDGES / each.size)) * limits[-1]
+    low, high = 0.0, -normal_quantile(CHANCE_EDGES / each.size) * limits[-1]
     while high - low > 1e-6 * high:
         middle = 0.5 * (low + high)
-        expected = float(counts @ special.ndtr(-middle / limits[1:])) * 2.0
+        expected = float(counts @ normal_tails(middle / limits[1:])) * 2.0
         low, high = (middle, high) if expected > CHANCE_EDGES else (low, middle)
     return float(high)
 
@@ -168,7 +169,7 @@ def typical_errors(evidence: Evidence) -> tuple[float, float] | None:
     if not evidence.has_errors or len(clear) < 2:
         return None
     variances = entry_variances(keep_columns(evidence, clear))
-    median = float(np.median(variances[np.triu_indices_from(variances, 1)]))
+    median = median_above_diagonal(variances)
     return math.sqrt(median), math.sqrt(evidence.sampling_factor)
 
 
@@ -186,7 +187,7 @@ def penalty_weights(evidence: Evidence) -> FloatArray:
         Symmetric, positive.
     """
     errors = null_standard_errors(evidence)
-    return errors / float(np.median(errors[np.triu_indices_from(errors, 1)]))
+    return errors / median_above_diagonal(errors)
 
 
 def clear_columns(evidence: Evidence) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:

@@ -7,7 +7,6 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ __all__ = ["write_graphml", "write_square", "write_table"]
 
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
 _AT_ONCE = 512  # lines: each batch has its price for every column
 
 
@@ -70,13 +70,21 @@ def write_graphml(
         f'xsi:schemaLocation="{_NAMESPACE} {_NAMESPACE}/1.0/graphml.xsd">',
     ]
     lines += [
-        f'  <key id="d{index}" for="edge" attr.name={quoteattr(name)} attr.type="double" />'
+        f'  <key id="d{index}" for="edge" attr.name={_quoted(name)} attr.type="double" />'
         for index, name in enumerate(numbers if sources else ())
     ]
     lines.append('  <graph edgedefault="undirected">')
-    ends = {node: quoteattr(node, {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}) for node in nodes}
+    ends = {node: _quoted(node) for node in nodes}
     lines += [f"    <node id={node} />" for node in ends.values()]
     for source, target, *values in zip(sources, targets, *(each.tolist() for each in numbers.values()), strict=True):
         data = "".join(f'<data key="d{index}">{value!r}</data>' for index, value in enumerate(values))
         lines.append(f"    <edge source={ends[source]} target={ends[target]}>{data}</edge>")
     path.write_text("\n".join([*lines, "  </graph>", "</graphml>", ""]), encoding="utf-8")
+
+
+def _quoted(text: str) -> str:
+    """Return a text as the value of an attribute, as `xml.sax.saxutils.quoteattr`, whose module knows of networks."""
+    escaped = text.translate(_ESCAPES)
+    if '"' not in escaped:
+        return f'"{escaped}"'
+    return f"'{escaped}'" if "'" not in escaped else '"' + escaped.replace('"', "&quot;") + '"'

@@ -20,7 +20,7 @@ from dp_bundle.quoting import quote_name
 from dp_learn.checks import check_alpha
 from dp_learn.evidence import Evidence
 from dp_learn.graph import GraphEstimate
-from dp_learn.linalg import FloatArray, few_threads, smallest_eigenvalue
+from dp_learn.linalg import FloatArray, few_threads, median_above_diagonal, smallest_eigenvalue
 from dp_learn.max_norm import nearest_psd_max_norm
 from dp_learn.repair import Repair, RepairMethod, repair_covariance
 from dp_learn.sample import Sample
@@ -119,7 +119,7 @@ def universal_alpha(evidence: Evidence, alpha: float | None = None) -> float:
     if alpha is not None:
         return check_alpha(alpha)
     errors = null_standard_errors(evidence)
-    typical = float(np.median(errors[np.triu_indices_from(errors, 1)]))
+    typical = median_above_diagonal(errors)
     return math.sqrt(2.0 * math.log(len(errors))) * typical
 
 

@@ -1,0 +1,35 @@
+"""The normal distribution by the standard library: importing scipy takes longer than verifying a bundle."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+__all__ = ["normal_quantile", "normal_tail", "scaled_tail"]
+
+_STANDARD = NormalDist()
+_FAR = 25.0  # beyond it erfc(x) is nearly too small a number, and five terms of the series give all digits
+_SERIES = (1.0, -1.0, 3.0, -15.0, 105.0, -945.0)
+
+
+def normal_tail(x: float) -> float:
+    """Return the probability that a standard normal number exceeds x."""
+    return 0.5 * math.erfc(x * math.sqrt(0.5))
+
+
+def normal_quantile(probability: float) -> float:
+    """Return the number that a standard normal one is below with this probability, in (0, 1)."""
+    return _STANDARD.inv_cdf(probability)
+
+
+def scaled_tail(x: float) -> float:
+    """Return ``exp(x^2 / 2)`` times the probability that a standard normal number exceeds x >= 0.
+
+    The product stays a number where its factors do not: far out by the asymptotic series (Abramowitz & Stegun, 7.1.23).
+    """
+    y = x * math.sqrt(0.5)
+    if y < _FAR:
+        return 0.5 * math.exp(y * y) * math.erfc(y)
+    t = 0.5 / (y * y)
+    terms = (factor * t**power for power, factor in enumerate(_SERIES))
+    return 0.5 * math.fsum(terms) / (y * math.sqrt(math.pi))
