@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["SOLVER_NAMES", "RepairMethod", "Rule"]
+__all__ = ["AUTO", "SOLVER_NAMES", "RepairMethod", "Rule"]
 
 SOLVER_NAMES = ("cd", "admm", "newton")
+AUTO = "auto"  # whichever of them suits a problem
 
 
 class Rule(StrEnum):

@@ -12,6 +12,7 @@ covariance estimation based on Gaussian graphical models, JMLR 12, section 2.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,9 @@ from dp_learn.linalg import FloatArray, is_positive_definite, smallest_eigenvalu
 from dp_learn.problem import make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
-from dp_learn.solvers.graph_descent import SparseFit, fit_sparse_graph
+
+if TYPE_CHECKING:
+    from dp_learn.solvers.graph_descent import SparseFit
 
 __all__ = ["GraphFit", "find_start", "fit_on_graph", "fit_unpenalised", "solve_on_graph"]
 
@@ -125,6 +128,8 @@ def fit_unpenalised(
     """
     if len(matrix) <= SMALL or solver not in {"auto", "cd"}:
         return None
+    from dp_learn.solvers.graph_descent import fit_sparse_graph  # and its compiled kernels
+
     return fit_sparse_graph(matrix, edges, gap=tol * len(matrix))
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_learn._max_norm_kernels import excess_of_box
 from dp_learn.checks import check_covariance, check_free_diagonal
 from dp_learn.linalg import (
+    FEW,
     Anderson,
     FloatArray,
     balancing_factor,
@@ -31,6 +31,7 @@ CHECK_EVERY = 5  # iterations between two evaluations of the bounds
 BALANCE_EVERY = 5  # iterations between two changes of rho
 FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations
 LEAST_SHARE = 0.01  # columns that the certificate leaves out count as this much of an average one in a change of units
+MOST_STEPS, ROUNDING = 100, 1e-15  # of Michelot's iteration, as in the kernel
 RESOLUTION = 1e-13  # eigenvalues below this are rounding, relative to the entries
 
 
@@ -204,8 +205,30 @@ class _Sizes:
 
     def excess(self, h: FloatArray, radius: float) -> FloatArray:
         """Return how far H is outside of the box that is wide enough for ``sum w |excess| <= radius``."""
+        if len(h) <= FEW:
+            return self._small_excess(h, radius)
+        from dp_learn._max_norm_kernels import excess_of_box
+
         outside = np.empty_like(h)
         excess_of_box(h, self.s, self.allowance, self.weights, radius, outside)
+        return outside
+
+    def _small_excess(self, h: FloatArray, radius: float) -> FloatArray:
+        """Return the same without a compiled kernel, whose import takes longer than all of a small projection."""
+        moved = h - self.s
+        beyond = np.abs(moved) - self.allowance
+        w = self.weights[self.costly]
+        a, b = beyond[self.costly] * w, w * w
+        active = a > 0.0
+        width = 0.0
+        if a[active].sum() > radius:
+            for _ in range(MOST_STEPS):
+                wider = (float(a[active].sum()) - radius) / float(b[active].sum())
+                if wider <= width * (1.0 + ROUNDING):
+                    break
+                width = wider
+                active = a > width * b
+        outside: FloatArray = np.sign(moved) * np.maximum(beyond - width * self.weights, 0.0)
         return outside
 
     def change_units(self, z: FloatArray, w: FloatArray) -> FloatArray:

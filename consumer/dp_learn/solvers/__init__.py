@@ -1,43 +1,30 @@
-"""The graphical lasso: exact screening into components, each solved in standard form by the solver of choice."""
+"""The graphical lasso: checks, and whether the problem is one of few columns or for the compiled solvers."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dp_bundle.errors import NoSolutionError, ParameterError
-from dp_learn.choices import SOLVER_NAMES
-from dp_learn.feasibility import feasible_covariance, smallest_solvable_alpha
-from dp_learn.linalg import FloatArray, is_positive_definite
+from dp_bundle.lazy import import_on_demand
+from dp_learn.choices import AUTO, SOLVER_NAMES
+from dp_learn.feasibility import smallest_solvable_alpha
+from dp_learn.linalg import FEW
 from dp_learn.problem import Problem, make_problem
-from dp_learn.solution import Solution, Status
-from dp_learn.solvers import auto
-from dp_learn.solvers._block_kernels import shrink_into_box
-from dp_learn.solvers._component_kernels import solve_components
-from dp_learn.solvers._sparse_kernels import is_dominant, off_diagonal_rows
-from dp_learn.solvers.admm import solve_admm
-from dp_learn.solvers.block_descent import solve_block_descent
-from dp_learn.solvers.newton import solve_newton
-from dp_learn.solvers.sparse_certificate import is_sparse, sparse_logdet
-from dp_learn.solvers.standard_form import Answer, Solver, StandardForm, Start, restore, standardize, standardize_start
+from dp_learn.solution import Solution
+from dp_learn.solvers.small import has_solution, solve_small
+
+if TYPE_CHECKING:
+    from dp_learn.solvers.components import SOLVERS
 
 __all__ = ["SOLVERS", "graphical_lasso", "solve"]
 
-SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm, solve_newton), strict=True))
+__getattr__ = import_on_demand(__name__, {"SOLVERS": "dp_learn.solvers.components"})
 
-AUTO = "auto"
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
-WORTH_A_THREAD = 300  # columns of a component: with two of these, two threads begin to pay
-
-Piece = tuple[StandardForm, Answer]
-
-_SEVERITY = list(Status)  # the worst component names the status of the whole
 
 
 def graphical_lasso(
@@ -89,8 +76,7 @@ def graphical_lasso(
 
     References
     ----------
-    Friedman, Hastie and Tibshirani (2008); Witten, Friedman and Simon (2011) and Mazumder and Hastie (2012) for the
-    components, whose theorems hold for indefinite S as well: zeros between components are in the box.
+    Friedman, Hastie and Tibshirani (2008).
     """
     problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
     solution = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
@@ -119,57 +105,21 @@ def solve(
 
     Where the covariance is known to be positive `definite`, large components start from it, without another proof.
     """
-    run = _check_settings(problem, solver, tol, max_iter, start)
-    precision, w = np.zeros(problem.covariance.shape), np.zeros(problem.covariance.shape)
-    n_components, components, objective, duality_gap, n_iter = _solve_simple(
-        problem, run, tol, max_iter, start, precision, w
-    )
-    if n_components == 0:
-        return None
-
-    def solve_component(index: NDArray[np.intp]) -> Piece | None:
-        form = standardize(problem, index)
-        first = _starting_point(form, index, start, definite=definite)
-        return None if first is None else (form, run(form, first, gap=tol * index.size, max_iter=max_iter))
-
-    pieces = _map(solve_component, components)
-    if pieces and pieces[0] is not None and components[0].size == problem.n_features:
-        precision, w = pieces[0][1].theta, pieces[0][1].w  # restored in place
-    status, used = Status.OPTIMAL, {auto.ORDER[0][0]} if solver == AUTO and n_iter else set[str]()
-    for index, piece in zip(components, pieces, strict=True):
-        if piece is None:
+    _check_settings(problem, solver, tol, max_iter, start)
+    if solver == AUTO and problem.n_features <= FEW:
+        found = solve_small(problem, tol=tol, max_iter=max_iter, start=start)
+        if found is not None:
+            return found
+        if not definite and not has_solution(problem):
             return None
-        form, answer = piece
-        restore(form, answer, index, precision, w)
-        objective += answer.objective - 2.0 * float(np.log(form.scale).sum())
-        duality_gap += answer.duality_gap
-        n_iter = max(n_iter, answer.n_iter)
-        status = max(status, answer.status, key=_SEVERITY.index)
-        used.update(answer.solvers)
-    if status is not Status.OPTIMAL and duality_gap <= tol * problem.n_features:
-        status = Status.OPTIMAL
-    name = ", ".join(each for each in SOLVERS if each in used) or solver
-    return Solution(precision, w, objective, duality_gap, n_iter, status, problem.alpha, name, n_components)
+    from dp_learn.solvers.components import solve_by_components  # half a second, for the kernels
+
+    return solve_by_components(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite)
 
 
-def _map(
-    solve_component: Callable[[NDArray[np.intp]], Piece | None], components: list[NDArray[np.intp]]
-) -> list[Piece | None]:
-    """Solve every component, in threads where several are large; the order and the answers do not depend on them."""
-    if not components:
-        return []
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-    n_processors = len(affinity(0)) if affinity else os.cpu_count() or 1
-    n_threads = min(n_processors, sum(index.size >= WORTH_A_THREAD for index in components))
-    if n_threads < 2:
-        return [solve_component(index) for index in components]
-    with ThreadPoolExecutor(n_threads) as threads:
-        return list(threads.map(solve_component, components))
-
-
-def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> Solver:
-    if solver not in (*SOLVERS, AUTO):
-        raise ParameterError("solver", "one of " + ", ".join((*SOLVERS, AUTO)), solver)
+def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> None:
+    if solver not in (*SOLVER_NAMES, AUTO):
+        raise ParameterError("solver", "one of " + ", ".join((*SOLVER_NAMES, AUTO)), solver)
     if not (isinstance(tol, int | float | np.floating) and 0.0 < tol < math.inf):
         raise ParameterError("tol", "a finite number > 0", tol)
     if not (isinstance(max_iter, int | np.integer) and max_iter >= 1):
@@ -177,52 +127,3 @@ def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, star
     p = problem.n_features
     if start is not None and start.precision.shape != (p, p):
         raise ParameterError("start", f"a solution with {p} columns", start.precision.shape)
-    return auto.solve_auto if solver == AUTO else SOLVERS[solver]
-
-
-def _solve_simple(
-    problem: Problem,
-    run: Solver,
-    tol: float,
-    max_iter: int,
-    start: Solution | None,
-    precision: FloatArray,
-    w: FloatArray,
-) -> tuple[int, list[NDArray[np.intp]], float, float, int]:
-    """Solve single columns and, by block descent, small components; return the number of all, and those left.
-
-    Then come the objective and the gap of what was solved, and the most sweeps. There is no component where a variance
-    is not positive.
-    """
-    descends = solve_block_descent is (auto.ORDER[0][1] if run is auto.solve_auto else run)
-    warm = (start.precision, start.covariance) if start is not None else (precision, w)
-    largest = WORTH_A_THREAD - 1 if descends else 1
-    labels, left, n_components, *solved = solve_components(
-        problem.covariance, problem.penalty, start is not None, *warm, tol, largest, max_iter, precision, w
-    )
-    return n_components, [np.flatnonzero(labels == label) for label in left], *solved
-
-
-def _starting_point(
-    form: StandardForm, index: NDArray[np.intp], start: Solution | None, *, definite: bool
-) -> Start | None:
-    """Return a positive definite start in the box, warm if possible; None when the box holds none."""
-    warm = None if start is None else standardize_start(start, form, index)
-    if definite:
-        return Start(form.covariance, None if warm is None else warm.theta)
-    if warm is not None and is_positive_definite(warm.w):
-        return warm
-    w = _sparse_start(form)
-    if w is None:
-        w = feasible_covariance(form.covariance, form.penalty)
-    return None if w is None else Start(w, None if warm is None else warm.theta)
-
-
-def _sparse_start(form: StandardForm) -> FloatArray | None:
-    """Return the matrix of the box nearest to zero if it is sparse and positive definite, which is quickly seen."""
-    w = np.empty_like(form.covariance)
-    shrink_into_box(form.covariance, form.penalty, w)
-    edges = off_diagonal_rows(w)
-    if not is_sparse(edges):
-        return None
-    return w if is_dominant(edges) or sparse_logdet(edges, w.diagonal()) > -math.inf else None

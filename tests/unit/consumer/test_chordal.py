@@ -5,17 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_learn.linalg import FEW
 from dp_learn.problem import make_problem
 from dp_learn.solution import Status
 from dp_learn.solvers import solve
 
+WIDE = FEW + 10  # columns; fewer are not solved so
 
-def correlation(p: int = 12) -> np.ndarray:
+
+def correlation(p: int = WIDE) -> np.ndarray:
     """Return the correlations of random rows."""
     return np.corrcoef(np.random.default_rng(1).normal(size=(p, 4 * p)))
 
 
-def graph(kind: str, p: int = 12) -> np.ndarray:
+def graph(kind: str, p: int = WIDE) -> np.ndarray:
     """Return which entries are free."""
     edges = np.eye(p, dtype=bool)
     if kind == "complete":

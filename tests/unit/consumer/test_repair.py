@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import ParameterError
+from dp_learn import max_norm
 from dp_learn.max_norm import nearest_psd_max_norm
 from dp_learn.repair import RepairMethod, repair_covariance
 
@@ -99,3 +100,14 @@ def test_bad_input_is_named() -> None:
         repair_covariance(np.eye(2), "nearest")
     with pytest.raises(ParameterError, match=r"covariance\[0, 0\] must be positive"):
         repair_covariance(np.diag([-1.0, 1.0]), "shrink")
+
+
+@pytest.mark.parametrize("fix_diagonal", [True, False])
+def test_few_columns_are_projected_as_many_are(fix_diagonal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the compiled kernel or without it, every step is the same but for rounding."""
+    s = indefinite(20, seed=3)
+    few = nearest_psd_max_norm(s, fix_diagonal=fix_diagonal, max_iter=30)
+    monkeypatch.setattr(max_norm, "FEW", 0)
+    many = nearest_psd_max_norm(s, fix_diagonal=fix_diagonal, max_iter=30)
+    np.testing.assert_allclose(few.matrix, many.matrix, atol=1e-9)
+    assert few.lower_bound == pytest.approx(many.lower_bound, abs=1e-9)
