@@ -65,7 +65,7 @@ def write_results(
     DpGraphError
         It cannot be written, or the target is by now something else than an earlier result, which stays as it is.
     """
-    from dp_learn.report.picture import draw_graph  # matplotlib takes memory that the pass over the rows has use for
+    from dp_learn.report.picture import draw_graph  # Pillow, which the pass over the rows has no use for
 
     target = target.resolve()
     partial, earlier = (target.with_name(f".{target.name}.{secrets.token_hex(8)}") for _ in range(2))

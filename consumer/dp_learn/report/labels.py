@@ -1,26 +1,38 @@
 """Labels that a picture can draw: fonts of this machine that have their letters, or a number where none has.
 
-matplotlib draws a letter that its font lacks as a box. Its own font has Latin, Greek, Cyrillic, Arabic and Hebrew;
-other scripts need a font of the system's.
+A letter that no font has would be drawn as a box. The first font is matplotlib's own, which has Latin, Greek, Cyrillic,
+Arabic and Hebrew; other scripts need a font of the system's, and matplotlib to find it.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from matplotlib import font_manager
-from matplotlib.ft2font import FT2Font
-
-__all__ = ["drawable_labels", "drawable_title"]
+__all__ = ["Face", "drawable_labels", "drawable_title"]
 
 _OWN = "DejaVu Sans"
+_OWN_FILE = Path("mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
 _BOXES = "Last Resort"  # has every letter, as a box with the script's name
 
 
-def drawable_labels(names: Sequence[str], longest: int) -> tuple[list[str], list[str], bool]:
-    """Return a label for every name that can be drawn, the font families to draw them with, and if any is a number.
+@dataclass(frozen=True)
+class Face:
+    """A font's file, and the letters that it is there for: None for all that no other font is there for."""
+
+    file: Path
+    letters: frozenset[str] | None = None
+
+    def has(self, letter: str) -> bool:
+        """Return whether the font is there for a letter."""
+        return self.letters is not None and letter in self.letters
+
+
+def drawable_labels(names: Sequence[str], longest: int) -> tuple[list[str], list[Face], bool]:
+    """Return a label for every name that can be drawn, the fonts to draw them with, and if any is a number.
 
     Parameters
     ----------
@@ -29,41 +41,57 @@ def drawable_labels(names: Sequence[str], longest: int) -> tuple[list[str], list
     longest : int
         Letters of the longest label; longer names are cut.
     """
-    families, missing = _fonts_for(names)
+    faces, missing = _fonts_for(names)
     numbered = [bool(missing.intersection(name)) for name in names]
     labels = [
         f"column {place}" if unknown else _cut(name, longest)
         for place, (name, unknown) in enumerate(zip(names, numbered, strict=True), start=1)
     ]
-    return labels, families, any(numbered)
+    return labels, faces, any(numbered)
 
 
-def drawable_title(text: str) -> tuple[str, list[str]]:
-    """Return the lines of a title, with a mark for every letter that no font here has, and the font families."""
-    families, missing = _fonts_for([text])
-    return _literal("".join("\ufffd" if letter in missing else letter for letter in text)), families
+def drawable_title(text: str) -> tuple[str, list[Face]]:
+    """Return the lines of a title, with a mark for every letter that no font here has, and the fonts."""
+    faces, missing = _fonts_for([text])
+    return "".join("\ufffd" if letter in missing else letter for letter in text), faces
 
 
-def _fonts_for(texts: Sequence[str]) -> tuple[list[str], set[str]]:
-    """Return the font families that draw the texts between them, matplotlib's own first, and the letters none has."""
-    families = [_OWN]
+def _fonts_for(texts: Sequence[str]) -> tuple[list[Face], set[str]]:
+    """Return the fonts that draw the texts between them, matplotlib's own first, and the letters that none has."""
+    own = _own_font()
+    faces = [Face(own)]
     missing = {letter for text in texts for letter in text if letter.isprintable() and not letter.isascii()}
-    if missing:
-        missing -= _letters(Path(font_manager.findfont(_OWN)))
+    if not missing:
+        return faces, missing
+    from matplotlib import font_manager
+
+    missing -= _letters(own)
     for font in font_manager.fontManager.ttflist:
         if not missing:
             break
-        if font.name in families or font.name.startswith(_BOXES):
+        if font.name == _OWN or font.name.startswith(_BOXES):
             continue
         found = missing & _letters(Path(font.fname))
         if found:
-            families.append(font.name)
+            faces.append(Face(Path(font.fname), frozenset(found)))
             missing -= found
-    return families, missing
+    return faces, missing
+
+
+def _own_font() -> Path:
+    """Return the file of matplotlib's own font, without importing it where the file is where it usually is."""
+    package = find_spec("matplotlib")
+    if package is not None and package.origin and (file := Path(package.origin).parent / _OWN_FILE).is_file():
+        return file
+    from matplotlib import font_manager
+
+    return Path(font_manager.findfont(_OWN))
 
 
 def _letters(file: Path) -> set[str]:
     """Return every letter that a font has."""
+    from matplotlib.ft2font import FT2Font
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of fonts of the system's that are not quite in order
         try:
@@ -74,9 +102,4 @@ def _letters(file: Path) -> set[str]:
 
 def _cut(name: str, longest: int) -> str:
     shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
-    return _literal(shown if len(shown) <= longest else f"{shown[: longest - 1]}…")
-
-
-def _literal(text: str) -> str:
-    """Return the text with its dollars escaped, or matplotlib would read mathematics."""
-    return text.replace("$", r"\$")
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

@@ -4,38 +4,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from matplotlib import rcParams
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from dp_learn.graph import GraphEstimate
-from dp_learn.linalg import FloatArray
-from dp_learn.report.labels import drawable_labels, drawable_title
+from dp_learn.report.labels import Face, drawable_labels, drawable_title
+from dp_learn.report.sheet import Colour, Line, Mark, Point, Sheet, Text, draw_sheet, text_width
 
-__all__ = ["draw_graph"]
+__all__ = ["draw_graph", "lay_out"]
 
-_POSITIVE, _NEGATIVE = "#1f6fb4", "#c4452d"
+_POSITIVE, _NEGATIVE = (31, 111, 180), (196, 69, 45)
 _MAX_DRAWN_EDGES = 400
 _MAX_LABELS = 500  # around the largest picture
-_INCH_PER_LETTER = 0.065
-_INCH_PER_POINT = 1 / 72
-_LINE_SPACING = 1.5  # of letters' heights
-_MARGIN = 0.12  # inches
+_INCH = 72.0  # points, as all lengths
+_NAME, _CAPTION, _TITLE = 8.0, 10.0, 12.0  # heights of letters
+_LINE = 1.5  # of these heights
+_MARGIN = 0.12 * _INCH
+_AWAY = 11.0  # so far from their nodes are the names
+_SAMPLE, _APART = 20.0, 8.0  # of the legend: how long the lines are, and how far from their texts
 _IN_A_ROW = 2  # entries of the legend
 _LONGEST_NAME = 36
 _FULL_WIDTH = 0.2  # a partial correlation of this size is drawn at full width, if there is no stronger one
-_LINKED: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "#f2f2ee", "mec": "#333333"}
-_UNLINKED: dict[str, Any] = {"marker": "o", "ms": 7, "mfc": "#f2f2ee", "mec": "#aaaaaa"}
-_DROWNED: dict[str, Any] = {"marker": "X", "ms": 8, "mfc": "#ffffff", "mec": "#8a6d1a"}
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How nodes of one kind are drawn, and their names."""
+
+    shape: str
+    size: float
+    fill: Colour
+    outline: Colour
+    name: Colour
+
+    def mark(self, place: Point) -> Mark:
+        return Mark(place, self.shape, self.size, self.fill, self.outline)
+
+
+_LINKED = _Kind("disc", 7.0, (242, 242, 238), (51, 51, 51), (34, 34, 34))
+_UNLINKED = _Kind("disc", 7.0, (242, 242, 238), (170, 170, 170), (170, 170, 170))
+_DROWNED = _Kind("cross", 8.0, (255, 255, 255), (138, 109, 26), (138, 109, 26))
+_BLACK = (0, 0, 0)
 
 
 def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequence[str] = ()) -> None:
@@ -44,33 +56,47 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
     Columns without an edge are drawn in grey, and those that the noise drowned, which no estimate is about, as crosses
     after them; the legend says so. Of more than 400 edges only the strongest 400 are drawn, and the caption says so.
     """
+    draw_sheet(lay_out(estimate, title, drowned), path)
+
+
+def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) -> Sheet:
+    """Return what is drawn, and where."""
     edges = _ranked_edges(estimate)
     names = [*estimate.columns, *drowned]
-    labels, families, numbered = drawable_labels(names, _LONGEST_NAME)
+    labels, faces, numbered = drawable_labels(names, _LONGEST_NAME)
     labels, unnamed = _keep_strongest(labels, estimate, edges)
     longest = max(len(label) for label in labels)
-    side = float(np.clip(4 + 0.12 * len(names) + 0.1 * longest, 7, 24))
-    figure = Figure(figsize=(side, side))
-    FigureCanvasAgg(figure)
+    sheet = Sheet(_INCH * float(np.clip(4 + 0.12 * len(names) + 0.1 * longest, 7, 24)))
 
-    said, title_families = drawable_title(title)
+    said, title_faces = drawable_title(title)
     numbers = "\nnames that no font here can write are numbered as in the files" if numbered else ""
-    places = np.exp(2j * np.pi * np.arange(len(names)) / len(names)).view(np.float64).reshape(-1, 2)
-    caption = _caption(edges) + unnamed + numbers
+    caption = (_caption(edges) + unnamed + numbers).split("\n")
     kinds = _kinds(estimate, edges, drowned)
-    legend = _legend(kinds)
-    axes = figure.add_axes(_room(side, said, caption, len(legend)))
-    _draw_edges(axes, edges, dict(zip(estimate.columns, places, strict=False)))
-    _draw_nodes(axes, labels, places, kinds, families)
+    entries = _entries(kinds)
+    above = _MARGIN + 1.2 * _LINE * _CAPTION * (said.count("\n") + 1)
+    below = 2 * _MARGIN + _LINE * _CAPTION * (len(caption) + math.ceil(len(entries) / _IN_A_ROW))
 
-    axes.set_title(said, loc="left", fontfamily=title_families)
-    axes.set_xlabel(caption)
-    figure.legend(handles=legend, loc="lower right", ncols=_IN_A_ROW, frameon=False)
-    reach = 1.12 / (1 - 2 * _INCH_PER_LETTER * longest / side)  # room for the names
-    axes.set(xticks=[], yticks=[], aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach))
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    figure.savefig(path, dpi=130, pil_kwargs={"compress_level": 1})
+    half = min(sheet.side / 2 - _MARGIN, (sheet.side - above - below) / 2)
+    middle = sheet.side / 2, above + (sheet.side - above - below) / 2
+    radius = half - _AWAY - max(text_width(label, _NAME, faces) for label in set(labels))
+    angles = 2 * np.pi * np.arange(len(names)) / len(names)
+    places = [(middle[0] + radius * math.cos(angle), middle[1] - radius * math.sin(angle)) for angle in angles]
+    _draw_edges(sheet, edges, dict(zip(estimate.columns, places, strict=False)))
+    for drawn in (_LINKED, _UNLINKED, _DROWNED):
+        sheet.marks.extend(kind.mark(place) for kind, place in zip(kinds, places, strict=True) if kind is drawn)
+
+    for label, angle, kind in zip(labels, angles, kinds, strict=True):
+        if label:
+            sheet.texts.append(_name(label, angle, middle, radius + _AWAY, kind, faces))
+    top = middle[1] - half
+    for index, line in enumerate(said.split("\n")[::-1]):
+        place = middle[0] - half, top - _LINE * _TITLE * (index + 0.6)
+        sheet.texts.append(Text(place, line, _TITLE, _BLACK, title_faces))
+    for index, line in enumerate(caption):
+        place = middle[0], middle[1] + half + _LINE * _CAPTION * (index + 0.6)
+        sheet.texts.append(Text(place, line, _CAPTION, _BLACK, faces[:1], "m"))
+    _draw_legend(sheet, entries, faces[:1])
+    return sheet
 
 
 def _ranked_edges(estimate: GraphEstimate) -> list[tuple[str, str, float]]:
@@ -98,67 +124,52 @@ def _caption(edges: Sequence[tuple[str, str, float]]) -> str:
     return f"{len(edges)} edge{'' if len(edges) == 1 else 's'}{shown}{widest}"
 
 
-def _room(side: float, title: str, caption: str, n_entries: int) -> tuple[float, float, float, float]:
-    """Return the rectangle of the axes, below the title and above the caption, under which the legend is."""
-    line = _INCH_PER_POINT * _LINE_SPACING * rcParams["font.size"]
-    above = _MARGIN + 1.2 * line * (title.count("\n") + 1)
-    below = 2 * _MARGIN + line * (caption.count("\n") + 1 + math.ceil(n_entries / _IN_A_ROW))
-    return _MARGIN / side, below / side, 1 - 2 * _MARGIN / side, 1 - (above + below) / side
-
-
-def _draw_edges(axes: Axes, edges: Sequence[tuple[str, str, float]], places: dict[str, FloatArray]) -> None:
+def _draw_edges(sheet: Sheet, edges: Sequence[tuple[str, str, float]], places: dict[str, Point]) -> None:
     """Draw the strongest edges, the weakest of them first."""
     drawn = edges[:_MAX_DRAWN_EDGES][::-1]
     strongest = max((abs(weight) for _, _, weight in drawn), default=1.0)
-    relative = np.array([abs(weight) for _, _, weight in drawn]) / max(strongest, _FULL_WIDTH)
-    signs = [_POSITIVE if weight > 0 else _NEGATIVE for _, _, weight in drawn]
-    colours = [to_rgba(sign, alpha) for sign, alpha in zip(signs, 0.25 + 0.7 * relative, strict=True)]
-    ends = [(places[source], places[target]) for source, target, _ in drawn]
-    axes.add_collection(LineCollection(ends, colors=colours, linewidths=0.4 + 4 * relative, zorder=1), autolim=False)
+    for source, target, weight in drawn:
+        relative = abs(weight) / max(strongest, _FULL_WIDTH)
+        colour = (*(_POSITIVE if weight > 0 else _NEGATIVE), round(255 * (0.25 + 0.7 * relative)))
+        sheet.lines.append(Line(places[source], places[target], 0.4 + 4 * relative, colour))
 
 
-def _kinds(
-    estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]], drowned: Sequence[str]
-) -> list[dict[str, Any]]:
+def _kinds(estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]], drowned: Sequence[str]) -> list[_Kind]:
     linked = {end for source, target, _ in edges for end in (source, target)}
     return [*(_LINKED if name in linked else _UNLINKED for name in estimate.columns), *(_DROWNED for _ in drowned)]
 
 
-def _draw_nodes(
-    axes: Axes, labels: Sequence[str], places: FloatArray, kinds: Sequence[dict[str, Any]], families: list[str]
-) -> None:
-    """Draw the nodes, those of one kind at once, and write their labels outside the circle."""
-    for kind in (_LINKED, _UNLINKED, _DROWNED):
-        axes.plot(*places[[each is kind for each in kinds]].T, ls="", **kind, zorder=2)
-    for label, place, kind in zip(labels, places, kinds, strict=True):
-        if label:
-            _write_label(axes, label, place, "#222222" if kind is _LINKED else kind["mec"], families)
+def _name(label: str, angle: float, middle: Point, radius: float, kind: _Kind, faces: Sequence[Face]) -> Text:
+    """Return a node's name, outside the circle and pointing away from its middle, upside down nowhere."""
+    place = middle[0] + radius * math.cos(angle), middle[1] - radius * math.sin(angle)
+    left = math.cos(angle) < -1e-9
+    degrees = math.degrees(angle) + (180 if left else 0)
+    return Text(place, label, _NAME, kind.name, faces, "r" if left else "l", degrees % 360)
 
 
-def _write_label(axes: Axes, label: str, place: FloatArray, color: str, families: list[str]) -> None:
-    angle = float(np.degrees(np.arctan2(place[1], place[0])))
-    axes.text(
-        1.06 * float(place[0]),
-        1.06 * float(place[1]),
-        label,
-        rotation=angle + 180 if abs(angle) > 90 else angle,
-        rotation_mode="anchor",
-        ha="right" if abs(angle) > 90 else "left",
-        va="center",
-        color=color,
-        fontsize=8,
-        fontfamily=families,
-        clip_on=False,
-    )
-
-
-def _legend(kinds: Sequence[dict[str, Any]]) -> list[Line2D]:
-    """Return an entry for both signs, and for every kind of node that needs a word."""
-    entries = [Line2D([], [], color=_POSITIVE, lw=2, label="positive")]
-    entries += [Line2D([], [], color=_NEGATIVE, lw=2, label="negative")]
+def _entries(kinds: Sequence[_Kind]) -> list[tuple[Colour | _Kind, str]]:
+    """Return the legend: both signs, and every kind of node that needs a word."""
+    entries: list[tuple[Colour | _Kind, str]] = [(_POSITIVE, "positive"), (_NEGATIVE, "negative")]
     for kind, label in ((_UNLINKED, "without an edge"), (_DROWNED, "drowned by the noise")):
         count = sum(each is kind for each in kinds)
         if count:
-            columns = f"{count} column{'' if count == 1 else 's'}"
-            entries.append(Line2D([], [], ls="", label=f"{columns} {label}", **kind))
+            entries.append((kind, f"{count} column{'' if count == 1 else 's'} {label}"))
     return entries
+
+
+def _draw_legend(sheet: Sheet, entries: Sequence[tuple[Colour | _Kind, str]], faces: Sequence[Face]) -> None:
+    """Draw the legend in the lower right corner, some entries in a row."""
+    columns = [entries[first::_IN_A_ROW] for first in range(_IN_A_ROW)]
+    n_rows = max(map(len, columns))
+    right = sheet.side - _MARGIN
+    for column in columns[::-1]:
+        left = right - max(text_width(text, _CAPTION, faces) for _, text in column)
+        for row, (drawn, text) in enumerate(column):
+            y = sheet.side - _MARGIN - _LINE * _CAPTION * (n_rows - row - 0.5)
+            x = left - _APART - _SAMPLE
+            if isinstance(drawn, _Kind):
+                sheet.marks.append(drawn.mark((x + _SAMPLE / 2, y)))
+            else:
+                sheet.lines.append(Line((x, y), (x + _SAMPLE, y), 2.0, drawn))
+            sheet.texts.append(Text((left, y), text, _CAPTION, _BLACK, faces))
+        right = left - 2 * _APART - _SAMPLE - _APART
