@@ -11,6 +11,10 @@ exp(b) times that of rounded, hence of continuous noise at epsilon. What lies be
 10^-37, which is taken off delta. rho-zCDP holds for all of it, and bounds the answer from above; above mu = 30 it is
 the answer.
 
+Of single cells the worst counts. The bound by continuous noise holds for smaller sigmas too (the constants agree to 130
+digits from sigma = 4 steps on), and shows of nearly all columns of a wide table, at the price of one formula, that they
+are not the worst, so that their losses need not be composed.
+
 References
 ----------
 Koskela, Jalko & Honkela (2020), arXiv 1906.03049; Doroshenko et al. (2022), arXiv 2207.04380. Canonne, Kamath & Steinke
@@ -27,16 +31,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dp_bundle.manifest import EpsilonDelta
-from dp_publish.accounting import delta_for_epsilon_zcdp, epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
+from dp_publish.accounting import (
+    delta_for_epsilon,
+    delta_for_epsilon_zcdp,
+    epsilon_for_delta,
+    epsilon_for_delta_zcdp,
+    rho_for_mu,
+)
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-__all__ = ["Loss", "epsilon_of_unit", "privacy_curve"]
+__all__ = ["Loss", "epsilon_of_unit", "has_at_most", "privacy_curve"]
 
 _ROUND_UP = 1 + 1e-9  # printed epsilons are rounded up by this factor, far above the root finder's error
 _CURVE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 _LARGE_SIGMA = 1000.0
+_LEAST_SIGMA = 4.0
 _BINS = 2**17  # of a numerical loss distribution, over its whole range
 _TAIL_SIGMAS = 13.0
 _TAIL = 1e-37  # what lies beyond them
@@ -74,11 +85,10 @@ def privacy_curve(
         The mu, for this unit, of what else was released about it: bounds found privately.
     """
     together = _losses_together(unit, losses, max_rows, common_mu)
-    curves = [[_compose_epsilon(group, delta) for delta in _CURVE_DELTAS] for group in together]  # composing each once
-    worst = zip(*curves, strict=True)
+    worst = _worst_epsilons(together, _CURVE_DELTAS)
     return tuple(
-        EpsilonDelta(epsilon=max(epsilons) * _ROUND_UP, delta=delta)
-        for delta, epsilons in zip(_CURVE_DELTAS, worst, strict=True)
+        EpsilonDelta(epsilon=epsilon * _ROUND_UP, delta=delta)
+        for delta, epsilon in zip(_CURVE_DELTAS, worst, strict=True)
     )
 
 
@@ -86,7 +96,47 @@ def epsilon_of_unit(
     unit: str, losses: Sequence[Loss], delta: float, max_rows: int = 1, common_mu: float = 0.0
 ) -> float:
     """Return an epsilon at which the release has `delta`: the worst cell's, or that of all columns of all rows."""
-    return max(_compose_epsilon(group, delta) for group in _losses_together(unit, losses, max_rows, common_mu))
+    (epsilon,) = _worst_epsilons(_losses_together(unit, losses, max_rows, common_mu), [delta])
+    return epsilon
+
+
+def _worst_epsilons(groups: Sequence[Counter[Loss]], deltas: Sequence[float]) -> list[float]:
+    """Return for each delta the largest epsilon of any group; those come first that are likely to have it."""
+    worst = [-math.inf] * len(deltas)
+    for group in sorted(groups, key=_likely_loss, reverse=True):
+        for place, delta in enumerate(deltas):  # together, so that a group is composed once
+            if not has_at_most(group, delta, worst[place]):
+                worst[place] = max(worst[place], _compose_epsilon(group, delta))
+    return worst
+
+
+def _likely_loss(losses: Counter[Loss]) -> float:
+    """Return a number by which groups can be ordered: mu, and about as much of it as being discrete may add."""
+    discrete = {loss: number for loss, number in losses.items() if loss.discrete}
+    return _compose_mu(losses) + math.fsum(_rounding(discrete)) / 5.0
+
+
+def has_at_most(losses: Counter[Loss], delta: float, epsilon: float) -> bool:
+    """Return whether the bound by continuous noise shows an epsilon of at most this; it may fail to show it."""
+    discrete = {loss: number for loss, number in losses.items() if loss.discrete}
+    below, above = _rounding(discrete)
+    left = epsilon - above - below
+    if left < 0.0 or any(loss.sigma < _LEAST_SIGMA for loss in discrete):
+        return False
+    return delta_for_epsilon(_compose_mu(losses), left) <= _inner_delta(delta, discrete, below) * (1 - 1e-9)
+
+
+def _rounding(discrete: Mapping[Loss, int]) -> tuple[float, float]:
+    """Return the sums of b and of the largest a: how far these columns are from continuous ones."""
+    below = math.fsum(number / (8 * loss.sigma**2) for loss, number in discrete.items())
+    above = math.fsum(
+        number * (_TAIL_SIGMAS + loss.mu) ** 2 / (24 * loss.sigma**2) for loss, number in discrete.items()
+    )
+    return below, above
+
+
+def _inner_delta(delta: float, discrete: Mapping[Loss, int], below: float) -> float:
+    return (delta * (1 - 1e-9) - sum(discrete.values()) * _TAIL) * math.exp(-below)
 
 
 def _losses_together(unit: str, losses: Sequence[Loss], max_rows: int, common_mu: float) -> list[Counter[Loss]]:
@@ -106,10 +156,8 @@ def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:
         return epsilon_for_delta(mu, delta)
     total_mu = _compose_mu(losses)
     rho = rho_for_mu(total_mu)
-    large = [(loss, number) for loss, number in discrete.items() if loss not in small]
-    below = math.fsum(number / (8 * loss.sigma**2) for loss, number in large)
-    above = math.fsum(number * (_TAIL_SIGMAS + loss.mu) ** 2 / (24 * loss.sigma**2) for loss, number in large)
-    inner = (delta * (1 - 1e-9) - sum(discrete.values()) * _TAIL) * math.exp(-below)
+    below, above = _rounding({loss: number for loss, number in discrete.items() if loss not in small})
+    inner = _inner_delta(delta, discrete, below)
     if inner <= 0 or total_mu > _LARGEST_COMPOSED:
         return epsilon_for_delta_zcdp(rho, delta)
     if small:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
+from collections import Counter
 from typing import Any
 
 import mpmath
@@ -15,7 +16,7 @@ from scipy import special
 
 from dp_bundle.errors import PrivacyError
 from dp_publish.accounting import delta_for_epsilon, epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
-from dp_publish.privacy_curve import Loss, epsilon_of_unit, privacy_curve
+from dp_publish.privacy_curve import Loss, epsilon_of_unit, has_at_most, privacy_curve
 
 DELTAS = [1e-4, 1e-6, 1e-10]
 
@@ -169,3 +170,28 @@ def test_judges_agree_with_each_other() -> None:
     for epsilon in (0.0, 1.0, 4.0):
         assert float_delta(16.0, 16, epsilon) == pytest.approx(float(exact_delta(16.0, 16, epsilon)), rel=1e-9)
     assert exact_delta(16.0, 16, 0.0) == pytest.approx(2 * special.ndtr(0.5) - 1, rel=1e-2)
+
+
+@pytest.mark.parametrize("delta", [1e-4, 1e-10])
+def test_of_many_cells_the_worst_is_found_by_composing_few(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wide table's epsilon is that of its worst cell, exactly, and hardly any cell's loss is composed for it."""
+    losses = [Loss(width, width * 1.003 ** (width % 3), discrete=True) for width in range(20, 100, 10)]
+    each = [epsilon_of_unit("cell", [loss], delta, common_mu=0.1) for loss in losses]
+    composed, original = [], pld.from_discrete_gaussian_mechanism
+
+    def count(sigma: float, **options: Any) -> object:
+        composed.append(sigma)
+        return original(sigma, **options)
+
+    monkeypatch.setattr(pld, "from_discrete_gaussian_mechanism", count)
+    assert epsilon_of_unit("cell", losses, delta, common_mu=0.1) == max(each)
+    assert len(composed) < len(losses) / 2
+
+
+def test_continuous_noise_bounds_what_small_discrete_noise_costs() -> None:
+    """Where the closed form says that a cell has at most this epsilon, its exact delta there is no larger."""
+    for sigma, width in ((4.0, 2), (4.0, 4), (16.0, 16), (16.0, 40)):
+        for delta in DELTAS:
+            loss = Counter([Loss(width, sigma, discrete=True)])
+            epsilon = next(e for e in np.arange(0.0, 60.0, 0.05).tolist() if has_at_most(loss, delta, e))
+            assert exact_delta(sigma, width, epsilon) <= delta
