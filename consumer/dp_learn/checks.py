@@ -16,9 +16,12 @@ __all__ = ["check_alpha", "check_covariance", "check_free_diagonal", "check_weig
 SYMMETRY_TOLERANCE = 1e-8  # relative to the largest entry
 
 
-def check_covariance(covariance: ArrayLike) -> FloatArray:
-    """Return the covariance as an exactly symmetric float64 matrix, or say what is wrong with it."""
-    s = _as_square("covariance", covariance)
+def check_covariance(covariance: ArrayLike, *, copy: bool = True) -> FloatArray:
+    """Return the covariance as an exactly symmetric float64 matrix, or say what is wrong with it.
+
+    It is a copy, or else the matrix itself where that is possible.
+    """
+    s = _as_square("covariance", covariance, copy=copy)
     if not math.isfinite(s.sum()):  # which is seen faster, and may also be an overflow
         _refuse_where("covariance", ~np.isfinite(s), s, "finite")
     return _symmetric("covariance", s)
@@ -65,11 +68,11 @@ def check_free_diagonal(s: FloatArray, penalty: FloatArray) -> None:
         _refuse_where("covariance", np.diag(bad), s, allowed)
 
 
-def _as_square(name: str, matrix: ArrayLike) -> FloatArray:
+def _as_square(name: str, matrix: ArrayLike, *, copy: bool = True) -> FloatArray:
     if np.iscomplexobj(matrix):
         raise ParameterError(name, "a matrix of real numbers", "complex numbers")
     try:
-        m = np.array(matrix, dtype=np.float64, order="C")
+        m = (np.array if copy else np.asarray)(matrix, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ParameterError(name, "a matrix of real numbers", type(matrix).__name__) from error
     if m.ndim != 2 or m.shape[0] != m.shape[1] or m.shape[0] == 0:

@@ -273,9 +273,12 @@ def _refit(matrix: FloatArray, solution: Solution, weights: FloatArray | None, s
     penalised = GraphFit(solution.precision, 1.0)
     if not settings.refit:
         return penalised
-    penalty = make_problem(
-        matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal
-    ).penalty
+    if weights is None and settings.penalize_diagonal:
+        penalty = np.broadcast_to(np.float64(solution.alpha), matrix.shape)
+    else:
+        penalty = make_problem(
+            matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal
+        ).penalty
     edges = solution.precision != 0.0
     fitted = fit_on_graph(
         matrix, edges, penalty, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER, start=solution

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dp_learn.checks import check_covariance, check_free_diagonal
 from dp_learn.feasibility import smallest_solvable_alpha
 from dp_learn.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
-from dp_learn.problem import make_problem
+from dp_learn.problem import Problem, make_problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
 
@@ -86,7 +87,7 @@ def fit_on_graph(
             solution = solve_on_graph(
                 matrix,
                 edges,
-                share * penalty,
+                share * penalty if share > 0.0 else 0.0,
                 solver=solver,
                 tol=tol,
                 max_iter=max_iter,
@@ -114,7 +115,9 @@ def solve_on_graph(
     definite: bool = False,
 ) -> Solution | None:
     """Return the fit on a graph, its entries penalised or not; None if there is none. See `solve` for `definite`."""
-    problem = make_problem(matrix, 1.0, weights=_restrict(penalty, edges))
+    restricted, s = _restrict(penalty, edges), check_covariance(matrix, copy=False)
+    check_free_diagonal(s, restricted)
+    problem = Problem(s, restricted, 1.0)
     return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite)
 
 

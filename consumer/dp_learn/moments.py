@@ -129,6 +129,7 @@ def bundle_matrices(bundle: Bundle) -> Iterator[tuple[int, Floats]]:
             )
         yield start, values
         start += batch.num_rows
+    pa.default_memory_pool().release_unused()  # which it would keep, as much as it ever held
 
 
 def fold_moments(

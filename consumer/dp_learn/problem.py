@@ -30,7 +30,7 @@ class Problem:
     Attributes
     ----------
     covariance : ndarray, shape (p, p)
-        S, exactly symmetric, possibly indefinite.
+        S, exactly symmetric, possibly indefinite; it may be the caller's, and is only read.
     penalty : ndarray, shape (p, p)
         L = alpha * weights; zero where an entry is free, inf where an edge is forbidden.
     alpha : float
@@ -68,7 +68,7 @@ def make_problem(
     ParameterError
         Naming the argument, what is allowed and what came.
     """
-    s = check_covariance(covariance)
+    s = check_covariance(covariance, copy=False)
     alpha = check_alpha(alpha)
     penalty = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal)
     check_free_diagonal(s, penalty)

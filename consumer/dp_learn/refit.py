@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_bundle.errors import NotConvergedError
+from dp_learn.checks import check_covariance
 from dp_learn.evidence import Evidence
 from dp_learn.feasibility import smallest_solvable_alpha
 from dp_learn.graph_fit import find_start, fit_on_graph, fit_unpenalised
 from dp_learn.linalg import FloatArray, is_positive_definite, median_above_diagonal, sandwich
-from dp_learn.problem import make_problem
+from dp_learn.problem import Problem
 from dp_learn.solution import Solution
 from dp_learn.solvers import solve
 from dp_learn.uncertainty import form_variances
@@ -98,8 +99,9 @@ def fit_for_inference(evidence: Evidence, *, solver: str = "auto") -> InferenceF
     NotConvergedError
         The solver stopped before its tolerance at the universal penalty.
     """
-    alpha, weights = inference_penalty(evidence)
-    penalty = alpha * weights
+    alpha, penalty = inference_penalty(evidence)
+    penalty *= alpha
+    np.fill_diagonal(penalty, 0.0)
     correlation, d = evidence.correlation, evidence.deviations
     chosen = _solve(correlation, penalty, solver)
     if chosen is None:  # the noise is larger than the universal penalty allows for
@@ -110,7 +112,6 @@ def fit_for_inference(evidence: Evidence, *, solver: str = "auto") -> InferenceF
         raise NotConvergedError(
             f"the {solver} solver did not converge before edges could be tested: try the other solver", chosen
         )
-    np.fill_diagonal(penalty, 0.0)
     precision, share = _refit(correlation, chosen.precision, penalty, solver)
     fitted = precision / np.outer(d, d)
     misfit = _misfit(evidence, fitted)
@@ -137,12 +138,19 @@ def _misfit(evidence: Evidence, precision: FloatArray) -> float:
     standard errors is put in its place: nothing where the graph is right, but for chance.
     """
     s = evidence.covariance
-    found = precision - sandwich(precision, s)
-    error = np.sqrt(form_variances(evidence, precision))
-    systematic = np.where(np.abs(found) > math.sqrt(2.0 * math.log(len(s))) * error, found, 0.0)
-    left = np.abs(sandwich(systematic, s))
-    upper = np.triu_indices(len(s), 1)
-    return float(np.mean(left[upper] > 0.5 * error[upper]))
+    found = sandwich(precision, s)
+    np.subtract(precision, found, out=found)
+    error = form_variances(evidence, precision)
+    np.sqrt(error, out=error)
+    chance = math.sqrt(2.0 * math.log(len(s)))
+    for own, limit in zip(found, error, strict=True):
+        own[np.abs(own) <= chance * limit] = 0.0
+    left = sandwich(found, s)
+    n_off = sum(
+        np.count_nonzero(np.abs(own[i + 1 :]) > 0.5 * limit[i + 1 :])
+        for i, (own, limit) in enumerate(zip(left, error, strict=True))
+    )
+    return n_off / (len(s) * (len(s) - 1) / 2)
 
 
 def _well_determined_inverse(evidence: Evidence) -> FloatArray | None:
@@ -155,7 +163,8 @@ def _well_determined_inverse(evidence: Evidence) -> FloatArray | None:
 
 
 def _solve(correlation: FloatArray, penalty: FloatArray, solver: str) -> Solution | None:
+    """Return the penalised fit; None if there is none."""
     definite = is_positive_definite(correlation)
     start = None if definite else find_start(correlation, penalty, solver=solver)
-    problem = make_problem(correlation, 1.0, weights=penalty, penalize_diagonal=False)
+    problem = Problem(check_covariance(correlation, copy=False), penalty, 1.0)
     return solve(problem, solver=solver, tol=_TOL, start=start, definite=definite)

@@ -31,7 +31,7 @@ import numpy as np
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.evidence import Evidence, MomentSource, Source
-from dp_learn.forms import FormErrors, by_rows, fourth_order, isserlis, one_entry, sum_errors
+from dp_learn.forms import AT_ONCE, FormErrors, by_rows, fourth_order, isserlis, one_entry, rows_of, sum_errors
 from dp_learn.linalg import FloatArray, add_product, dense, sandwich, scale_columns, sparse_if_worth_it
 
 __all__ = [
@@ -70,26 +70,32 @@ def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
     if len(sources) < len(evidence.sources):
         return form_errors(evidence, b).products
     c = clean_forms(evidence, b)
-    variances = _products(c, c) * evidence.sampling_factor
-    for source, weight in zip(sources, evidence.weights, strict=True):
-        variances += _row_noise_variances(source, c, b) * weight**2
+    d = np.diagonal(c).copy()
+    noises = [(_row_noise_forms(source, b), w * w) for source, w in zip(sources, evidence.weights, strict=True)]
+    for start in range(0, len(c), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        variances = (np.outer(d[rows], d) + c[rows] * c[rows]) * evidence.sampling_factor
+        for noise, factor in noises:
+            variances += factor * noise(rows, c[rows], d)
+        c[rows] = variances
+    return c
+
+
+def _row_noise_forms(source: Source, b: FloatArray) -> Callable[[slice, FloatArray, FloatArray], FloatArray]:
+    """Return a function for what `_row_noise` says of the forms alone, at a fraction of its time."""
+    forms = sparse_if_worth_it(b)
+    squares = forms * forms
+    n = scale_columns(forms, source.noise_variance) @ forms.T
+    kurtosis = scale_columns(squares, source.noise_fourth_cumulant) @ squares.T
+    v = n.diagonal()
+
+    def variances(rows: slice, c: FloatArray, d: FloatArray) -> FloatArray:
+        own = rows_of(n, rows)
+        gaussian = np.outer(d[rows], v) + np.outer(v[rows], d + v) + (2.0 * c + own) * own
+        part: FloatArray = gaussian / (source.n_rows - 1) + rows_of(kurtosis, rows) / source.n_rows
+        return part
+
     return variances
-
-
-def _row_noise_variances(source: Source, c: FloatArray, b: FloatArray) -> FloatArray:
-    """Return what `_row_noise` says of the forms alone, at a fraction of its time and memory."""
-    rows = sparse_if_worth_it(b)
-    squares = rows * rows
-    n = dense(scale_columns(rows, source.noise_variance) @ rows.T)
-    gaussian = 2.0 * _products(c, n) + _products(n, n)
-    kurtosis = dense(scale_columns(squares, source.noise_fourth_cumulant) @ squares.T)
-    return gaussian / (source.n_rows - 1) + kurtosis / source.n_rows
-
-
-def _products(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the products of `isserlis(x, y)`."""
-    crossed = np.outer(np.diagonal(x), np.diagonal(y))
-    return (crossed + crossed.T) / 2.0 + x * y
 
 
 def form_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
@@ -289,7 +295,9 @@ def clean_forms(evidence: Evidence, b: FloatArray) -> FloatArray:
     c = sandwich(b, evidence.covariance)
     d = np.maximum(np.diagonal(c), 0.0)
     root = np.sqrt(d)
-    bound = np.outer(root, root)
-    possible: FloatArray = np.clip(c, -bound, bound, out=c)
-    np.fill_diagonal(possible, d)
-    return possible
+    for start in range(0, len(c), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        bound = np.outer(root[rows], root)
+        np.clip(c[rows], -bound, bound, out=c[rows])
+    np.fill_diagonal(c, d)
+    return c

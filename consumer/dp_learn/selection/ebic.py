@@ -101,7 +101,14 @@ def select_ebic(
     check_patience(patience)
     alphas = check_alphas(alphas)
     scores, judge = np.full(len(alphas), np.nan), _definite(matrix)
-    path = solve_path(matrix, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal)
+    path = solve_path(
+        matrix,
+        alphas,
+        solver=solver,
+        weights=weights,
+        penalize_diagonal=penalize_diagonal,
+        definite=judge is matrix,
+    )
     best, n_worse, ended = 0, 0, False
     edges: npt.NDArray[np.bool_] | None = None
     fitted: Solution | None = None

@@ -100,10 +100,12 @@ def solve(
     max_iter: int = 10_000,
     start: Solution | None = None,
     definite: bool = False,
+    feasible: bool = False,
 ) -> Solution | None:
     """Solve a checked problem as `graphical_lasso` does; None if it has no solution, at no further cost.
 
-    Where the covariance is known to be positive `definite`, large components start from it, without another proof.
+    Where the covariance is known to be positive `definite`, or the start's is known to be so and `feasible`, large
+    components start from it without another proof.
     """
     _check_settings(problem, solver, tol, max_iter, start)
     if solver == AUTO and problem.n_features <= FEW:
@@ -114,7 +116,9 @@ def solve(
             return None
     from dp_learn.solvers.components import solve_by_components  # half a second, for the kernels
 
-    return solve_by_components(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite)
+    return solve_by_components(
+        problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite, feasible=feasible
+    )
 
 
 def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> None:

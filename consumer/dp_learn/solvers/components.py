@@ -44,7 +44,14 @@ _SEVERITY = list(Status)  # the worst component names the status of the whole
 
 
 def solve_by_components(
-    problem: Problem, *, solver: str, tol: float, max_iter: int, start: Solution | None, definite: bool
+    problem: Problem,
+    *,
+    solver: str,
+    tol: float,
+    max_iter: int,
+    start: Solution | None,
+    definite: bool,
+    feasible: bool = False,
 ) -> Solution | None:
     """Solve a checked problem with settings that are checked, as `solve` does."""
     run = auto.solve_auto if solver == AUTO else SOLVERS[solver]
@@ -57,7 +64,7 @@ def solve_by_components(
 
     def solve_component(index: NDArray[np.intp]) -> Piece | None:
         form = standardize(problem, index)
-        first = _starting_point(form, index, start, definite=definite)
+        first = _starting_point(form, index, start, definite=definite, feasible=feasible)
         return None if first is None else (form, run(form, first, gap=tol * index.size, max_iter=max_iter))
 
     pieces = _map(solve_component, components)
@@ -119,10 +126,12 @@ def _solve_simple(
 
 
 def _starting_point(
-    form: StandardForm, index: NDArray[np.intp], start: Solution | None, *, definite: bool
+    form: StandardForm, index: NDArray[np.intp], start: Solution | None, *, definite: bool, feasible: bool
 ) -> Start | None:
     """Return a positive definite start in the box, warm if possible; None when the box holds none."""
-    warm = None if start is None else standardize_start(start, form, index)
+    warm = None if start is None else standardize_start(start, form, index, feasible=feasible)
+    if warm is not None and feasible:
+        return warm
     if definite:
         return Start(form.covariance, None if warm is None else warm.theta)
     if warm is not None and is_positive_definite(warm.w):

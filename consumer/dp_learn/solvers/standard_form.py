@@ -89,11 +89,15 @@ def restore(form: StandardForm, answer: Answer, index: NDArray[np.intp], precisi
     scatter_block(answer.w, index, 1.0 / form.scale, w)
 
 
-def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.intp]) -> Start:
-    """Return an earlier solution in the standard form of this component; its `w` is not yet known to be feasible."""
+def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.intp], *, feasible: bool = False) -> Start:
+    """Return an earlier solution in the standard form of this component, its `w` in the box, whether definite or not.
+
+    Where that is known to be `feasible`, it stays as it is.
+    """
     theta, w = np.empty_like(form.covariance), np.empty_like(form.covariance)
     gather_block(start.covariance, index, form.scale, w)
     gather_block(start.precision, index, 1.0 / form.scale, theta)
-    np.clip(w, form.covariance - form.penalty, form.covariance + form.penalty, out=w)
-    theta[np.isinf(form.penalty)] = 0.0
+    if not feasible:
+        np.clip(w, form.covariance - form.penalty, form.covariance + form.penalty, out=w)
+        theta[np.isinf(form.penalty)] = 0.0
     return Start(w, theta)

@@ -21,7 +21,7 @@ from dp_learn.selection import (
     solve_path,
     stars_subsample_share,
 )
-from dp_learn.selection.path import why_ended
+from dp_learn.selection.path import WORTH_MOVING, why_ended
 
 P = 8
 PRECISION = np.eye(P) + np.diag(np.full(P - 1, 0.45), 1) + np.diag(np.full(P - 1, 0.45), -1)
@@ -451,3 +451,23 @@ def test_the_end_of_a_path_is_not_blamed_on_an_indefinite_matrix_that_is_none() 
     """Where the solver gives up on a positive definite matrix, the note says that it is nearly singular."""
     assert "indefinite" in why_ended([np.array([[1.0, 1.1], [1.1, 1.0]])])
     assert "nearly singular" in why_ended([np.eye(2)])
+
+
+def test_path_of_a_definite_matrix_is_the_path_of_any() -> None:
+    """Moving the last dual matrix towards a definite one changes the start of a fit, not what its gap allows."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(600, WORTH_MOVING))
+    rows[:, 1:] += 0.8 * rows[:, :-1]
+    s = np.corrcoef(rows.T)
+    alphas = np.array([0.15, 0.13, 0.11])
+
+    for (_, one), (_, other) in zip(
+        solve_path(s, alphas, solver="auto", definite=True), solve_path(s, alphas, solver="auto"), strict=True
+    ):
+        assert one is not None
+        assert other is not None
+        assert one.n_components == 1
+        assert (np.abs(one.covariance - s) <= one.alpha + 1e-12).all()
+        assert np.linalg.eigvalsh(one.covariance)[0] > 0.0
+        assert abs(one.objective - other.objective) <= one.duality_gap + other.duality_gap
+        assert one.duality_gap <= 1e-6 * len(s)
