@@ -124,9 +124,9 @@ def solve(
 def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> None:
     if solver not in (*SOLVER_NAMES, AUTO):
         raise ParameterError("solver", "one of " + ", ".join((*SOLVER_NAMES, AUTO)), solver)
-    if not (isinstance(tol, int | float | np.floating) and 0.0 < tol < math.inf):
+    if not (isinstance(tol, (int, float, np.floating)) and 0.0 < tol < math.inf):
         raise ParameterError("tol", "a finite number > 0", tol)
-    if not (isinstance(max_iter, int | np.integer) and max_iter >= 1):
+    if not (isinstance(max_iter, (int, np.integer)) and max_iter >= 1):
         raise ParameterError("max_iter", "an integer >= 1", max_iter)
     p = problem.n_features
     if start is not None and start.precision.shape != (p, p):

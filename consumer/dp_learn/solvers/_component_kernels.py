@@ -16,27 +16,31 @@ from numba import njit
 from dp_learn.solvers._block_kernels import gather_block, label_components, scatter_block
 from dp_learn.solvers._certificate_kernels import linear_terms, small_residual_square
 from dp_learn.solvers._elimination_kernels import log_determinant_in
-from dp_learn.solvers._kernels import sweep_columns
+from dp_learn.solvers._kernels import sweep_columns, widen
 from dp_learn.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows
 
-__all__ = ["CHECK_EVERY", "FIRST_CHECK", "LOOSEST", "TIGHTEST", "next_tolerance", "solve_components"]
+__all__ = ["CHECK_EVERY", "FIRST_CHECK", "LOOSEST", "N_SQUARES", "TIGHTEST", "next_tolerance", "solve_components"]
 
 Array = np.ndarray
 
 LOOSEST, TIGHTEST = 1e-2, 1e-14  # tolerance of the lasso of one column
+FRESH = 0.3  # gaps a column: where a square residual is below, the next sweep passes over
 FIRST_CHECK = 40.0  # gaps: a sweep that gains less is followed by a certificate, as the gap is a hundredth of its gain
 CHECK_EVERY = 10  # sweeps between two certificates at the latest
 SMALL = 128  # columns of a component that may be dense
 DEGREE = 16  # entries a column of a larger one, at most, on average
 MAX_SWEEPS = 50
+N_SQUARES = 6  # of as many columns as the largest component, to work in
+NARROW = 6  # entries a row that there is room for at first
 FEW_SCALINGS = 8  # of rows, before a factorisation decides
 ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, as in `problem`
 
 
 @njit(cache=True, nogil=True)
 def solve_components(  # type: ignore[no-untyped-def]
-    S: Array, L: Array, warm: bool, T0: Array, W0: Array, gap: float, largest: int, max_iter: int, T: Array, W: Array
-):
+    S: Array, L: Array, warm: bool, T0: Array, W0: Array, gap: float, largest: int, max_iter: int, T: Array, W: Array,
+    work: Array,
+):  # fmt: skip
     """Solve what is simple, to a gap of `gap` a column, overwriting its entries of T and W, which are zero.
 
     T0 and W0 are an earlier answer to start from, if `warm`. Returns the labels of the components, which of them are
@@ -75,7 +79,7 @@ def solve_components(  # type: ignore[no-untyped-def]
             for a in range(k):
                 scale[a] = 1.0 / np.sqrt(S[index[a], index[a]] + L[index[a], index[a]])
             value, own_gap, sweeps = _solve_component(
-                S, L, warm, T0, W0, index, scale, gap * k, min(max_iter, MAX_SWEEPS), T, W
+                S, L, warm, T0, W0, index, scale, gap * k, min(max_iter, MAX_SWEEPS), T, W, work
             )
             left[c] = sweeps == 0
             if sweeps > 0:
@@ -88,20 +92,20 @@ def solve_components(  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _solve_component(  # type: ignore[no-untyped-def]
     S: Array, L: Array, warm: bool, T0: Array, W0: Array, index: Array, scale: Array, gap: float, max_iter: int,
-    T: Array, W: Array,
+    T: Array, W: Array, work: Array,
 ):  # fmt: skip
     """Solve one component and put it into T and W; return objective and gap in standard form, and sweeps, or 0."""
     k = index.size
-    s, penalty, w, scratch = np.empty((k, k)), np.empty((k, k)), np.empty((k, k)), np.empty((k, k))
+    s, penalty, w = _square(work, 0, k), _square(work, 1, k), _square(work, 2, k)
+    scratch, start = _square(work, 3, k), _square(work, 4, k)
+    neighbour = _square(work, 5, k).view(np.int32)
     variance = np.ones(k)
-    _gather_and_shrink(S, L, index, scale, s, penalty, w)
-    edges = off_diagonal_rows(w)
+    edges = _gather_and_shrink(S, L, index, scale, s, penalty, w)
     started = False
     if warm:
-        start = np.empty((k, k))
         gather_block(W0, index, scale, start)
         start[:] = np.minimum(np.maximum(start, s - penalty), s + penalty)
-        if log_determinant_in(off_diagonal_rows(start), variance, scratch) > -np.inf:
+        if log_determinant_in(off_diagonal_rows(start), variance, scratch, neighbour) > -np.inf:
             w[:] = start
             gather_block(T0, index, 1.0 / scale, start)
             edges = _coefficients(start, penalty, variance)
@@ -109,13 +113,13 @@ def _solve_component(  # type: ignore[no-untyped-def]
     if not started:
         if k > SMALL and edges.length.sum() > DEGREE * k:
             return 0.0, 0.0, 0
-        if not is_dominant(edges, FEW_SCALINGS) and log_determinant_in(edges, variance, scratch) == -np.inf:
+        if not is_dominant(edges, FEW_SCALINGS) and log_determinant_in(edges, variance, scratch, neighbour) == -np.inf:
             return 0.0, 0.0, 0
         for a in range(k):
             for e in range(edges.length[a]):
                 if penalty[a, edges.column[a, e]] == 0.0:  # an unpenalised fit, which may have a closed form
                     return 0.0, 0.0, 0
-    value, reached, sweeps, edges = _descend(s, penalty, w, edges, variance, gap, max_iter, scratch)
+    value, reached, sweeps, edges = _descend(s, penalty, w, edges, variance, gap, max_iter, scratch, neighbour)
     if sweeps > 0:
         scatter_block(w, index, 1.0 / scale, W)
         for a in range(k):
@@ -128,20 +132,52 @@ def _solve_component(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _gather_and_shrink(S: Array, L: Array, index: Array, scale: Array, s: Array, penalty: Array, w: Array) -> None:
-    """Fill s and penalty with a component in standard form, and w with the matrix of its box nearest to zero."""
+def _square(work: Array, place: int, k: int) -> Array:
+    """Return a square array of so many columns in one place of the memory to work in."""
+    return work[place * k * k : (place + 1) * k * k].reshape((k, k))
+
+
+@njit(cache=True, nogil=True)
+def _gather_and_shrink(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, index: Array, scale: Array, s: Array, penalty: Array, w: Array
+):
+    """Fill s and penalty with a component in standard form, and w with the matrix of its box nearest to zero.
+
+    Returns the entries of w off its diagonal, row by row.
+    """
     k = index.size
+    column, value, length = np.empty((k, NARROW), dtype=np.int32), np.zeros((k, NARROW)), np.zeros(k, dtype=np.int64)
     for a in range(k):
         i = index[a]
         for c in range(k):
             j = index[c]
-            factor = scale[a] * scale[c]
-            s[a, c], penalty[a, c] = S[i, j] * factor, L[i, j] * factor
-        s[a, a], penalty[a, a] = 1.0, 0.0
+            s[a, c], penalty[a, c] = S[i, j], L[i, j]
+        n_edges = _scale_and_shrink(s, penalty, w, scale, a)
+        if n_edges > column.shape[1]:
+            column, value = widen(column, value, n_edges)
         for c in range(k):
-            above, below = s[a, c] - penalty[a, c], s[a, c] + penalty[a, c]
-            nearest = above if above > 0.0 else 0.0
-            w[a, c] = below if below < 0.0 else nearest
+            if length[a] == n_edges:
+                break
+            if w[a, c] != 0.0 and c != a:
+                column[a, length[a]], value[a, length[a]] = c, w[a, c]
+                length[a] += 1
+    return SparseRows(column, value, length)
+
+
+@njit(cache=True, nogil=True)
+def _scale_and_shrink(s: Array, penalty: Array, w: Array, scale: Array, a: int) -> int:
+    """Bring row a into standard form; return how many entries of w, off the diagonal, are not zero."""
+    n_nonzero: int = 0
+    for c in range(scale.size):  # without a branch, so that it compiles to vector instructions
+        factor = scale[a] * scale[c]
+        own, most = s[a, c] * factor, penalty[a, c] * factor
+        s[a, c], penalty[a, c] = own, most
+        shrunk = max(own - most, 0.0) + min(own + most, 0.0)
+        w[a, c] = shrunk
+        n_nonzero += shrunk != 0.0
+    n_nonzero -= w[a, a] != 0.0
+    s[a, a], penalty[a, a], w[a, a] = 1.0, 0.0, 1.0
+    return n_nonzero
 
 
 @njit(cache=True, nogil=True)
@@ -163,22 +199,23 @@ def _coefficients(theta: Array, penalty: Array, variance: Array) -> SparseRows:
 @njit(cache=True, nogil=True)
 def _descend(  # type: ignore[no-untyped-def]
     s: Array, penalty: Array, w: Array, coefficients: SparseRows, variance: Array, gap: float, max_iter: int,
-    scratch: Array,
+    scratch: Array, neighbour: Array,
 ):  # fmt: skip
     """Sweep until the gap is proven, overwriting all but s and penalty; return objective, gap and sweeps, or 0 sweeps.
 
     Then come the entries of the precision matrix off its diagonal; those on it are the inverses of `variance`.
     """
     tol, target, next_check = LOOSEST, FIRST_CHECK * gap, CHECK_EVERY
+    stale, fresh = np.full(variance.size, np.inf), FRESH * gap / variance.size
     for n_iter in range(1, max_iter + 1):
-        coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol)
+        coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol, stale, fresh)
         if not definite:
             return 0.0, 0.0, 0, coefficients
         tol = next_tolerance(increase, variance, LOOSEST)
         if increase > target and n_iter < next_check:
             continue
         edges, diagonal = fill_precision(coefficients, variance, scratch), 1.0 / variance
-        logdet = log_determinant_in(edges, diagonal, scratch)
+        logdet = log_determinant_in(edges, diagonal, scratch, neighbour)
         if logdet == -np.inf:
             return 0.0, 0.0, 0, coefficients
         linear, size, complementarity = linear_terms(s, penalty, w, edges, diagonal)
@@ -191,6 +228,7 @@ def _descend(  # type: ignore[no-untyped-def]
         if reached <= gap:
             return linear - logdet, reached, n_iter, edges
         next_check = n_iter + CHECK_EVERY
+        fresh = -1.0  # from here on every column
         target = 0.5 * increase * gap / reached if reached < np.inf else 0.1 * increase
     return 0.0, 0.0, 0, coefficients
 

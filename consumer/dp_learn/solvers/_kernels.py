@@ -15,16 +15,22 @@ from numba import njit
 from dp_learn.solvers._lasso_kernels import lasso_on_active
 from dp_learn.solvers._sparse_kernels import PENDING, TINY, SparseRows
 
-__all__ = ["activate_violators", "sweep_columns"]
+__all__ = ["activate_violators", "sweep_columns", "widen"]
 
 Array = np.ndarray
 
 
 @njit(cache=True, nogil=True)
-def sweep_columns(S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float):  # type: ignore[no-untyped-def]
+def sweep_columns(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float
+):
     """Solve the lasso of every column once; row j of B holds the regression coefficients of column j.
 
-    Overwrites W (stays within the box), B and `schur`, the variance of each column given the others.
+    A column is passed over where `stale` is at most `fresh`. That is the square of its residual ``W_11 b - w_12``
+    relative to its variance, estimated from what has been added to the rows of W that it is a sum of: as if these
+    changes were orthogonal, and with ``b_i / t_jj = b_j / t_ii`` as for the symmetric precision matrix T.
+
+    Overwrites W (stays within the box), B, `schur`, the variance of each column given the others, and `stale`.
     Returns B, in wider arrays where they were too narrow, an estimate of the dual increase, and False when a column
     lost positive definiteness.
     """
@@ -36,11 +42,15 @@ def sweep_columns(S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol
     G = np.empty((16, 16))
     progress = 0.0
     first = 0  # W's rows first..j-1 are newer than its columns: written one by one, those would miss the cache
+    newer = False
     for j in range(p):
         if j - first == PENDING:
-            _write_columns(W, first, j)
-            first = j
+            if newer:
+                _write_columns(W, first, j)
+            first, newer = j, False
         _refresh_row(W, j, first, j)
+        if stale[j] <= fresh:
+            continue
         k = count[j]
         for a in range(k):
             active[a] = index[j, a]
@@ -81,18 +91,22 @@ def sweep_columns(S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol
         if variance <= 0.0:
             _write_columns(W, first, j)
             return SparseRows(index, value, count), progress, False
-        schur[j] = variance
-        progress += _replace_row(W, j, w, S, L) / variance
+        change = _replace_row(W, j, w, S, L)
+        progress += change / variance
+        newer = True
         for i in range(first, j):
             W[i, j] = W[j, i]
         if n_nonzero > index.shape[1]:
-            index, value = _widen(index, value, n_nonzero)
+            index, value = widen(index, value, n_nonzero)
         count[j] = 0
         for a in range(k):
             if beta[a] != 0.0:
-                index[j, count[j]] = active[a]
+                i = active[a]
+                index[j, count[j]] = i
                 value[j, count[j]] = beta[a]
                 count[j] += 1
+                stale[i] += beta[a] * beta[a] * change * schur[i] / (variance * variance)
+        schur[j], stale[j] = variance, 0.0
     _write_columns(W, first, p)
     return SparseRows(index, value, count), progress, True
 
@@ -106,7 +120,7 @@ def _write_columns(W: Array, first: int, last: int) -> None:
                 W[i, first + c] = W[first + c, i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")  # called so often that a call would cost more than the copy
 def _refresh_row(W: Array, i: int, first: int, last: int) -> None:
     """Overwrite W[i, first..last-1] with W[first..last-1, i], unless row i is one of these."""
     if i < first or i >= last:
@@ -166,8 +180,8 @@ def _replace_row(W: Array, j: int, w: Array, S: Array, L: Array) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _widen(index: Array, value: Array, needed: int):  # type: ignore[no-untyped-def]
-    """Return both arrays with room for at least `needed` entries a row."""
+def widen(index: Array, value: Array, needed: int):  # type: ignore[no-untyped-def]
+    """Return both arrays with room for at least `needed` entries a row; the new ones are zero."""
     p, width = index.shape
     wider = min(p, max(needed, 2 * width))
     new_index, new_value = np.empty((p, wider), dtype=np.int32), np.zeros((p, wider))

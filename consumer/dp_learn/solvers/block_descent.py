@@ -40,10 +40,11 @@ def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_ite
     best = None
     loosest, tol = LOOSEST, LOOSEST
     target, next_check, failures, idle = FIRST_CHECK * gap, CHECK_EVERY, 0, 0
+    stale = np.full(s.shape[0], math.inf)
     for n_iter in range(1, max_iter + 1):
         if w is safe:
             w = safe.copy()
-        coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol)
+        coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol, stale, -math.inf)
         if definite:
             tol = next_tolerance(increase, variance, loosest)
             if increase > target and n_iter < next_check and n_iter < max_iter:

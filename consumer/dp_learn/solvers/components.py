@@ -24,7 +24,7 @@ from dp_learn.problem import Problem
 from dp_learn.solution import Solution, Status
 from dp_learn.solvers import auto
 from dp_learn.solvers._block_kernels import shrink_into_box
-from dp_learn.solvers._component_kernels import solve_components
+from dp_learn.solvers._component_kernels import N_SQUARES, solve_components
 from dp_learn.solvers._sparse_kernels import is_dominant, off_diagonal_rows
 from dp_learn.solvers.admm import solve_admm
 from dp_learn.solvers.block_descent import solve_block_descent
@@ -36,6 +36,7 @@ __all__ = ["SOLVERS", "solve_by_components"]
 
 SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm, solve_newton), strict=True))
 
+LARGEST_IN_LOOP = 600  # columns of a component that compiled code may solve without a step between
 WORTH_A_THREAD = 300  # columns of a component: with two of these, two threads begin to pay
 
 Piece = tuple[StandardForm, Answer]
@@ -61,6 +62,9 @@ def solve_by_components(
     )
     if n_components == 0:
         return None
+    if not components:
+        name = auto.ORDER[0][0] if solver == AUTO and n_iter else solver
+        return Solution(precision, w, objective, duality_gap, n_iter, Status.OPTIMAL, problem.alpha, name, n_components)
 
     def solve_component(index: NDArray[np.intp]) -> Piece | None:
         form = standardize(problem, index)
@@ -68,7 +72,7 @@ def solve_by_components(
         return None if first is None else (form, run(form, first, gap=tol * index.size, max_iter=max_iter))
 
     pieces = _map(solve_component, components)
-    if pieces and pieces[0] is not None and components[0].size == problem.n_features:
+    if pieces[0] is not None and components[0].size == problem.n_features:
         precision, w = pieces[0][1].theta, pieces[0][1].w  # restored in place
     status, used = Status.OPTIMAL, {auto.ORDER[0][0]} if solver == AUTO and n_iter else set[str]()
     for index, piece in zip(components, pieces, strict=True):
@@ -91,8 +95,6 @@ def _map(
     solve_component: Callable[[NDArray[np.intp]], Piece | None], components: list[NDArray[np.intp]]
 ) -> list[Piece | None]:
     """Solve every component, in threads where several are large; the order and the answers do not depend on them."""
-    if not components:
-        return []
     affinity = getattr(os, "sched_getaffinity", None)  # not on every system
     n_processors = len(affinity(0)) if affinity else os.cpu_count() or 1
     n_threads = min(n_processors, sum(index.size >= WORTH_A_THREAD for index in components))
@@ -118,9 +120,10 @@ def _solve_simple(
     """
     descends = solve_block_descent is (auto.ORDER[0][1] if run is auto.solve_auto else run)
     warm = (start.precision, start.covariance) if start is not None else (precision, w)
-    largest = WORTH_A_THREAD - 1 if descends else 1
+    largest = min(LARGEST_IN_LOOP, problem.n_features) if descends else 1
+    work = np.empty(N_SQUARES * largest * largest)
     labels, left, n_components, *solved = solve_components(
-        problem.covariance, problem.penalty, start is not None, *warm, tol, largest, max_iter, precision, w
+        problem.covariance, problem.penalty, start is not None, *warm, tol, largest, max_iter, precision, w, work
     )
     return n_components, [np.flatnonzero(labels == label) for label in left], *solved
 

@@ -50,6 +50,7 @@ def close_to_a_chain(p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nda
 def test_the_number_of_threads_changes_nothing(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits come out, whatever the number of threads."""
     s = blocks(120, 3, 150, 1, 110)
+    monkeypatch.setattr(components, "LARGEST_IN_LOOP", 50)
     monkeypatch.setattr(components, "WORTH_A_THREAD", 100)
 
     def solve(threads: int) -> Solution:
@@ -160,6 +161,19 @@ def test_small_components_are_solved_without_leaving_compiled_code(
     np.testing.assert_allclose(cold.precision, judge.precision, atol=1e-4)
     assert cold.objective == pytest.approx(judge.objective, abs=1e-8 * len(s))
     assert cold.n_components == judge.n_components == 6
+
+
+def test_a_large_sparse_component_is_solved_without_leaving_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns passed over leave a pair that dense factors certify, next to the answer to a far smaller gap."""
+    s = chain(350, 5)
+    exact = graphical_lasso(s, 0.6, tol=1e-12)
+    monkeypatch.setattr(components, "standardize", None)
+    solution = graphical_lasso(s, 0.6)
+    gap = duality_gap(make_problem(s, 0.6), solution.precision, solution.covariance)
+    assert solution.converged
+    assert gap <= solution.duality_gap * 1.001 + 1e-11 * 350
+    assert solution.objective - exact.objective <= gap
+    np.testing.assert_allclose(solution.precision, exact.precision, atol=0.02)
 
 
 @pytest.mark.parametrize("seed", range(5))
