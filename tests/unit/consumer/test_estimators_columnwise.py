@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from scipy.optimize import OptimizeResult, linprog
 from sklearn.linear_model import Lasso
 
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.estimators.clime import clime_precision
-from dp_learn.estimators.columnwise import keep_smaller, smallest_column_alpha
+from dp_learn.estimators.columnwise import keep_smaller, smallest_column_alpha, solve_linear_programme
 from dp_learn.estimators.neighborhood import neighborhood_selection
 from dp_learn.estimators.scio import scio_precision
 from dp_learn.linalg import FloatArray
@@ -171,6 +172,52 @@ def test_residuals_say_how_good_a_lasso_is() -> None:
     assert residuals.max() <= 1e-10
     flat = np.ones((2, 2))  # unbounded along (1, -1)
     assert solve_gram_lassos(flat, np.eye(2), np.full((2, 2), 0.1))[1].max() > 0.1
+
+
+def collinear(size: float) -> FloatArray:
+    """Return the correlations of twelve columns made of three factors, but for parts of their own of this size."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2000, 3)) @ rng.normal(size=(3, 12)) + size * rng.normal(size=(2000, 12))
+    return np.corrcoef(rows, rowvar=False)
+
+
+@pytest.mark.parametrize("method", [scio_precision, clime_precision])
+@pytest.mark.parametrize("size", [1e-5, 1e-7])
+def test_nearly_collinear_columns_end_in_an_answer_or_in_a_sentence(method: Any, size: float) -> None:
+    """Whatever the linear programmes' solver makes of them, no words of its own come out."""
+    said = ""
+    try:
+        assert np.isfinite(method(collinear(size), 1e-6)).all()
+    except EstimationError as error:
+        said = str(error)
+
+    assert not said or re.search("the smallest alpha that has one|nearly collinear", said)
+    assert "HiGHS" not in said
+
+
+def test_a_linear_programme_that_rounding_spoils_is_tried_again_and_then_blamed_on_the_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second tolerance may do where the first does not; where neither does, columns are nearly collinear."""
+    tried: list[float] = []
+
+    def solve(*words: Any, options: dict[str, float], **others: Any) -> OptimizeResult:
+        tried.append(options["primal_feasibility_tolerance"])
+        if len(tried) < n_failures + 1:
+            return OptimizeResult(status=4, message="HiGHS Status 0: Not Set")
+        return linprog(*words, options=options, **others)
+
+    monkeypatch.setattr("dp_learn.estimators.columnwise.linprog", solve)
+    programme = (np.ones(2), -np.eye(2), -np.ones(2), None)
+    n_failures = 1
+    found = solve_linear_programme(*programme)
+    assert found is not None
+    np.testing.assert_allclose(found, [1.0, 1.0])
+    assert tried == [1e-10, 1e-7]
+
+    n_failures = 4
+    with pytest.raises(NotConvergedError, match=r"so nearly collinear .*: leave out columns that others"):
+        solve_linear_programme(*programme)
 
 
 def test_smaller_of_each_pair() -> None:
