@@ -201,7 +201,7 @@ def _count_off_grid(values: Floats, granularity: npt.ArrayLike | None) -> npt.ND
 
 
 def _matrix(batch: pa.RecordBatch) -> Floats:
-    values = np.empty((batch.num_rows, batch.num_columns))
+    values = np.empty((batch.num_columns, batch.num_rows)).T  # column after column, as they come
     for index, column in enumerate(batch.columns):
         values[:, index] = to_numpy(column)
     return values

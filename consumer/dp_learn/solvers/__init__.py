@@ -109,7 +109,7 @@ def solve(
     """
     _check_settings(problem, solver, tol, max_iter, start)
     if solver == AUTO and problem.n_features <= FEW:
-        found = solve_small(problem, tol=tol, max_iter=max_iter, start=start)
+        found = solve_small(problem, tol=tol, max_iter=max_iter, start=start, definite=definite)
         if found is not None:
             return found
         if not definite and not has_solution(problem):

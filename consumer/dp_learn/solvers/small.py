@@ -29,7 +29,9 @@ __all__ = ["has_solution", "solve_small"]
 
 MOST_FREE = 600  # entries: the systems of more take longer than loading the kernels
 MAX_STEPS = 30
+DOUBTFUL = 8  # steps: most problems that have a solution take fewer
 TOO_LARGE = 1e5  # times the inverse of its variance is an entry of the diagonal only where there may be no solution
+CLOSE = 1e-3  # of the gap asked for
 SUFFICIENT, SHORTEST = 1e-4, 1e-6  # Armijo's constant; the shortest step
 NAME = "newton"
 
@@ -45,10 +47,13 @@ class _Point:
     w: FloatArray
 
 
-def solve_small(problem: Problem, *, tol: float, max_iter: int, start: Solution | None) -> Solution | None:
+def solve_small(
+    problem: Problem, *, tol: float, max_iter: int, start: Solution | None, definite: bool = False
+) -> Solution | None:
     """Return the certified solution of a problem, all components at once, or None where it was not had quickly.
 
-    The step after the first that is good enough is taken too: it squares the gap, or nearly so.
+    Where the first answer that is good enough is not far better still, one more step is taken: it squares the gap, or
+    nearly so.
 
     Parameters
     ----------
@@ -56,6 +61,8 @@ def solve_small(problem: Problem, *, tol: float, max_iter: int, start: Solution 
         Of at most `linalg.FEW` columns.
     tol, max_iter, start
         As in `graphical_lasso`.
+    definite : bool
+        Whether the covariance is known to be positive definite, so that there is a solution.
     """
     s, penalty = problem.covariance, problem.penalty
     p, variance = problem.n_features, s.diagonal() + penalty.diagonal()
@@ -72,10 +79,12 @@ def solve_small(problem: Problem, *, tol: float, max_iter: int, start: Solution 
         if answer is not None and gap >= answer.duality_gap:
             return answer
         if gap <= tol * p:
-            polished = answer is not None
+            close = answer is not None or gap <= CLOSE * tol * p
             answer = Solution(point.theta, dual, value, gap, n_steps, Status.OPTIMAL, problem.alpha, NAME, n_components)
-            if polished:
+            if close:
                 return answer
+        if n_steps == DOUBTFUL and not definite and not has_solution(problem):  # which takes less time than the steps
+            return None
         following = _newton_step(s, finite, allowed, point)
         if following is None or (following.theta.diagonal() * variance > TOO_LARGE).any():
             return answer
@@ -136,7 +145,8 @@ def _newton_step(s: FloatArray, finite: FloatArray, allowed: Mask, point: _Point
     curvature = _curvature(w, rows, columns)
     while moving.size:  # without the entries at zero that would leave it on the wrong side
         try:
-            found = np.linalg.solve(curvature[np.ix_(moving, moving)], -slope[moving])
+            every = moving.size == x.size
+            found = np.linalg.solve(curvature if every else curvature[np.ix_(moving, moving)], -slope[moving])
         except np.linalg.LinAlgError:
             return None
         wrong = (x[moving] == 0.0) & (found * signed[moving] < 0.0)
