@@ -5,8 +5,10 @@ A command imports what it runs when it runs, so that help comes at once, and no 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,12 +133,8 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     table = open_table(data, dialect)
     text = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
     target = out or policy_path(data)
-    try:
+    with _writing_new(target, "policy", "edit it, or give another --out"):
         write_whole(target, text.encode(), replace=False)
-    except FileExistsError as error:
-        raise DpGraphError(f"there is a policy at {target} already: edit it, or give another --out") from error
-    except OSError as error:
-        raise DpGraphError(f"the policy {target} cannot be written: {error.strerror}") from error
     answer(f"wrote {target}: fill in the bounds, then run dp-publish {data}", None, as_json=False, quiet=quiet)
 
 
@@ -283,12 +281,8 @@ def ledger_backup(file: Path, quiet: bool) -> None:
     """
     from dp_publish.ledger import Ledger
 
-    try:
+    with _writing_new(file, "file", "name another one"):
         Ledger().backup(file)
-    except FileExistsError as error:
-        raise DpGraphError(f"there is a file at {file} already: name another one") from error
-    except OSError as error:
-        raise DpGraphError(f"the backup {file} cannot be written: {error.strerror}") from error
     answer(f"wrote {file}", None, as_json=False, quiet=quiet)
 
 
@@ -338,6 +332,17 @@ def _plain_name(data: Path) -> str:
 
     name = Path(unpacked_name(data))
     return (name.stem if name.suffix else name.name) or data.resolve().name
+
+
+@contextlib.contextmanager
+def _writing_new(path: Path, what: str, instead: str) -> Iterator[None]:
+    """Say in our words why a file that must be new cannot be written in the body."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise DpGraphError(f"there is a {what} at {path} already: {instead}") from error
+    except OSError as error:
+        raise DpGraphError(f"the {what} {path} cannot be written: {error.strerror}") from error
 
 
 def _show_progress(rows: int) -> None:

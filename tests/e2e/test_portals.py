@@ -36,6 +36,13 @@ print(sum(1 for _ in dataset.records(sys.argv[2])))
 """
 
 
+@pytest.fixture(params=["rows", "covariance"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Return the kind of release."""
+    return str(request.param)
+
+
+@pytest.fixture
 def unpacked(
     tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> Path:
@@ -67,34 +74,18 @@ def outside(tmp_path: Path) -> Callable[..., str]:
     return start
 
 
-@pytest.mark.parametrize("kind", ["rows", "covariance"])
-def test_frictionless_says_valid(
-    tmp_path: Path,
-    table: pd.DataFrame,
-    key: Ed25519PrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
-    outside: Callable[..., str],
-    kind: str,
-) -> None:
+def test_frictionless_says_valid(unpacked: Path, outside: Callable[..., str], kind: str) -> None:
     """`frictionless validate` reads every data file against the descriptor, and finds nothing wrong."""
-    folder = unpacked(tmp_path, table, key, monkeypatch, kind)
     frictionless = str(Path(sys.executable).with_name("frictionless"))
-    printed = outside(folder, frictionless, "validate", "datapackage.json")
+    printed = outside(unpacked, frictionless, "validate", "datapackage.json")
     assert printed.count("VALID") == (2 if kind == "rows" else 1)
     assert "INVALID" not in printed
 
 
-@pytest.mark.parametrize("kind", ["rows", "covariance"])
 def test_croissant_gives_the_records(
-    tmp_path: Path,
-    table: pd.DataFrame,
-    key: Ed25519PrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
-    outside: Callable[..., str],
-    kind: str,
+    unpacked: Path, table: pd.DataFrame, outside: Callable[..., str], kind: str
 ) -> None:
     """`mlcroissant` finds neither an error nor a warning, and reads every row, or every entry of the matrix."""
-    folder = unpacked(tmp_path, table, key, monkeypatch, kind)
-    report, n_records = outside(folder, sys.executable, "-c", READ, "croissant.json", kind).rsplit("\n", 2)[:2]
+    report, n_records = outside(unpacked, sys.executable, "-c", READ, "croissant.json", kind).rsplit("\n", 2)[:2]
     assert "warning" not in report, report
     assert int(n_records) == (len(table) if kind == "rows" else 10)
