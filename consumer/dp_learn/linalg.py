@@ -55,12 +55,15 @@ def few_threads(n_features: int) -> Iterator[None]:
     if n_features >= WORTH_THREADS:
         yield
         return
-    with _threads().limit(limits=1, user_api="blas"):
+    with _threads(with_scipy=n_features >= WORTH_SCIPY).limit(limits=1, user_api="blas"):
         yield
 
 
 @cache
-def _threads() -> ThreadpoolController:
+def _threads(*, with_scipy: bool) -> ThreadpoolController:
+    """Return what limits the threads of BLAS: numpy has one, and scipy another, found only once it is loaded."""
+    if with_scipy:
+        import scipy.linalg  # noqa: F401
     return ThreadpoolController()
 
 

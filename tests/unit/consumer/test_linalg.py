@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -73,3 +76,20 @@ def test_negative_part_and_sparse_products_are_exact() -> None:
 
     np.testing.assert_allclose(negative_part(s), (q * np.maximum(-d, 0.0)) @ q.T, atol=1e-10)
     np.testing.assert_allclose(sandwich(b, s), b @ s @ b.T, atol=1e-11)
+
+
+def test_scipys_threads_are_kept_too() -> None:
+    """Where scipy is loaded after the threads were limited, its BLAS has one as numpy's has."""
+    program = """
+from dp_learn.linalg import few_threads
+with few_threads(400):
+    import scipy.linalg
+    from threadpoolctl import threadpool_info
+    print(*(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"))
+"""
+    environment = {"PATH": "", "OPENBLAS_NUM_THREADS": "2"}
+    finished = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+
+    assert set(finished.stdout.split()) == {"1"}
