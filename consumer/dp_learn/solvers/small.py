@@ -171,9 +171,14 @@ def _newton_step(s: FloatArray, finite: FloatArray, allowed: Mask, point: _Point
 def _curvature(w: FloatArray, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> FloatArray:
     """Return the second derivatives of ``-logdet Theta`` by the entries, each with its mirror image."""
     share = np.where(rows == columns, 0.5, 1.0)
-    from_rows, from_columns = w[rows], w[columns]
-    products = from_rows[:, rows] * from_columns[:, columns] + from_rows[:, columns] * from_columns[:, rows]
-    curvature: FloatArray = 2.0 * np.outer(share, share) * products
+    from_rows, from_columns = w.take(rows, axis=0), w.take(columns, axis=0)
+    curvature = from_rows.take(rows, axis=1)
+    curvature *= from_columns.take(columns, axis=1)
+    crossed = from_rows.take(columns, axis=1)
+    crossed *= from_columns.take(rows, axis=1)
+    curvature += crossed
+    curvature *= share[:, None]
+    curvature *= 2.0 * share
     return curvature
 
 
