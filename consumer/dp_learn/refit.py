@@ -99,6 +99,15 @@ def fit_for_inference(evidence: Evidence, *, solver: str = "auto") -> InferenceF
     NotConvergedError
         The solver stopped before its tolerance at the universal penalty.
     """
+    fitted, share = _fit(evidence, solver)
+    misfit = _misfit(evidence, fitted)
+    if misfit > MISFIT and (inverse := _well_determined_inverse(evidence)) is not None:
+        return InferenceFit(inverse, 0.0)
+    return InferenceFit(fitted, share, misfit)
+
+
+def _fit(evidence: Evidence, solver: str) -> tuple[FloatArray, float]:
+    """Return the fit in inverse data units, and the share of the penalty that it keeps."""
     alpha, penalty = inference_penalty(evidence)
     penalty *= alpha
     np.fill_diagonal(penalty, 0.0)
@@ -113,11 +122,7 @@ def fit_for_inference(evidence: Evidence, *, solver: str = "auto") -> InferenceF
             f"the {solver} solver did not converge before edges could be tested: try the other solver", chosen
         )
     precision, share = _refit(correlation, chosen.precision, penalty, solver)
-    fitted = precision / np.outer(d, d)
-    misfit = _misfit(evidence, fitted)
-    if misfit > MISFIT and (inverse := _well_determined_inverse(evidence)) is not None:
-        return InferenceFit(inverse, 0.0)
-    return InferenceFit(fitted, share, misfit)
+    return precision / np.outer(d, d), share
 
 
 def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray, solver: str) -> tuple[FloatArray, float]:

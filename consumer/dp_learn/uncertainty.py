@@ -48,7 +48,7 @@ __all__ = [
 
 Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
 
-CHUNK_BYTES = 2**26  # of one matrix of rows
+CHUNK_BYTES = 2**25  # of one matrix of rows
 
 
 def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
@@ -158,21 +158,8 @@ def row_errors(
     EstimationError
         There are fewer than two rows.
     """
-    n_rows, q = 0, len(b)
-    second, squares, cubes = (np.zeros((q, q), order="F") for _ in range(3))  # the system gives what is written to
-    chunk = max(1, CHUNK_BYTES // (8 * b.shape[1]))  # the powers of a whole batch would take several times its memory
-    forms = sparse_if_worth_it(b)
-    for batch in batches:
-        for start in range(0, len(batch), chunk):
-            y = np.asfortranarray((forms @ (batch[start : start + chunk] - mean).T).T)
-            y2 = y * y
-            if covariance is None:
-                second = add_product(second, y, y)
-            squares = add_product(squares, y2, y2)
-            cubes = add_product(cubes, y2 * y, y)
-        n_rows += len(batch)
-    if n_rows < 2:
-        raise EstimationError("a standard error needs at least two rows")
+    n_rows, second, squares, cubes = _sum_powers(batches, mean, b, with_second=covariance is None)
+    q = len(b)
     if covariance is not None:
         second = sandwich(b, covariance).T
         second *= n_rows - 1
@@ -191,6 +178,28 @@ def row_errors(
         return found.times(1.0 / n_rows)
 
     return by_rows(q, centred, into=FormErrors(squares, cubes, p))
+
+
+def _sum_powers(
+    batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray, *, with_second: bool
+) -> tuple[int, FloatArray, FloatArray, FloatArray]:
+    """Return the number of rows and the sums of y_i y_j, y_i^2 y_j^2 (the upper triangle of both) and y_i^3 y_j."""
+    n_rows, q = 0, len(b)
+    second, squares, cubes = (np.zeros((q, q), order="F") for _ in range(3))  # the system gives what is written to
+    chunk = max(1, CHUNK_BYTES // (8 * b.shape[1]))  # the powers of a whole batch would take several times its memory
+    forms = sparse_if_worth_it(b)
+    for batch in batches:
+        for start in range(0, len(batch), chunk):
+            y = np.asfortranarray((forms @ (batch[start : start + chunk] - mean).T).T)
+            y2 = y * y
+            if with_second:
+                second = add_product(second, y, y)
+            squares = add_product(squares, y2, y2)
+            cubes = add_product(cubes, y2 * y, y)
+        n_rows += len(batch)
+    if n_rows < 2:
+        raise EstimationError("a standard error needs at least two rows")
+    return n_rows, second, squares, cubes
 
 
 def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
