@@ -18,9 +18,10 @@ from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources
 from dp_learn.forms import FormErrors
 from dp_learn.linalg import FloatArray, few_threads
 from dp_learn.moments import Moments, merge_moments, subsample_moments
+from dp_learn.row_sums import row_errors
 from dp_learn.selection import Split
 from dp_learn.sources import CovarianceSource, RowSource
-from dp_learn.uncertainty import at_least_model, combine_row_errors, form_errors, row_errors
+from dp_learn.uncertainty import at_least_model, combine_row_errors, form_errors
 from dp_learn.weighing import pool_sources
 
 __all__ = ["Sample"]

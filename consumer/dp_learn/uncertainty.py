@@ -13,7 +13,7 @@ on its diagonal, the mechanism's part is, to first order in 1/n, that of b~_i' E
 for columns of half-width h and scaled mean m beside the constant c: with N = B~ B~',
 t (n_ii n_jj + n_ij^2) + (u - 2t) sum_k b~_ik^2 b~_jk^2, over n^2.
 
-The rows themselves, in one more pass, give the sum of both parts without supposing that they are Gaussian.
+The rows themselves, in one more pass (`row_sums`), give the sum of both parts without supposing that they are Gaussian.
 
 References
 ----------
@@ -24,15 +24,15 @@ matrix estimator, Econometrica 48(4).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.errors import ParameterError
 from dp_learn.evidence import Evidence, MomentSource, Source
 from dp_learn.forms import AT_ONCE, FormErrors, by_rows, fourth_order, isserlis, one_entry, rows_of, sum_errors
-from dp_learn.linalg import FloatArray, add_product, dense, sandwich, scale_columns, sparse_if_worth_it
+from dp_learn.linalg import FloatArray, dense, sandwich, scale_columns, sparse_if_worth_it
 
 __all__ = [
     "at_least_model",
@@ -41,14 +41,11 @@ __all__ = [
     "form_errors",
     "form_variances",
     "mechanism_errors",
-    "row_errors",
     "sampling_errors",
 ]
 
 
 Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
-
-CHUNK_BYTES = 2**25  # of one matrix of rows
 
 
 def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
@@ -134,74 +131,6 @@ def _mechanism(evidence: Evidence, c: FloatArray, b: Any) -> Part:
     return lambda rows: sum_errors([part(rows).times(factor) for part, factor in parts])
 
 
-def row_errors(
-    batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray, covariance: FloatArray | None = None
-) -> FormErrors:
-    """Return the errors of the forms in one source, estimated from its noisy rows: the sandwich.
-
-    With y = B (x~ - mean), Var f_ij is the rows' variance of y_i y_j over n, noise included. It needs independent rows
-    with finite fourth moments and nothing else, so it is the one for binary, coded or heavy-tailed columns. The model's
-    variance, `form_errors`, varies less, but is right only for Gaussian rows: tails make it too small.
-
-    Parameters
-    ----------
-    batches : iterable of ndarray of shape (n_batch, n_features)
-        The noisy rows, once; memory is that of a batch and of a few q-by-q matrices.
-    mean : ndarray of shape (n_features,)
-        Their mean.
-    b : ndarray of shape (q, n_features)
-    covariance : ndarray of shape (n_features, n_features), optional
-        Their covariance with divisor n - 1, if it is known: a quarter less to do.
-
-    Raises
-    ------
-    EstimationError
-        There are fewer than two rows.
-    """
-    n_rows, second, squares, cubes = _sum_powers(batches, mean, b, with_second=covariance is None)
-    q = len(b)
-    if covariance is not None:
-        second = sandwich(b, covariance).T
-        second *= n_rows - 1
-    p, squares, cubes = _fill_lower(second).T, _fill_lower(squares).T, _add_transpose(cubes).T  # C-contiguous views
-    p /= n_rows
-    d, fourth = np.diagonal(p).copy(), np.diagonal(squares) / n_rows
-
-    def centred(rows: slice) -> FormErrors:
-        mean_square = (d[rows, None] + d) / 2.0
-        products = squares[rows] / n_rows
-        found = FormErrors(
-            np.maximum(products - p[rows] ** 2, 0.0),  # rounding, where y_i y_j is the same in all rows
-            cubes[rows] / n_rows - 2.0 * p[rows] * mean_square,
-            np.maximum((fourth[rows, None] + fourth + 2.0 * products) / 4.0 - mean_square * mean_square, 0.0),
-        )
-        return found.times(1.0 / n_rows)
-
-    return by_rows(q, centred, into=FormErrors(squares, cubes, p))
-
-
-def _sum_powers(
-    batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray, *, with_second: bool
-) -> tuple[int, FloatArray, FloatArray, FloatArray]:
-    """Return the number of rows and the sums of y_i y_j, y_i^2 y_j^2 (the upper triangle of both) and y_i^3 y_j."""
-    n_rows, q = 0, len(b)
-    second, squares, cubes = (np.zeros((q, q), order="F") for _ in range(3))  # the system gives what is written to
-    chunk = max(1, CHUNK_BYTES // (8 * b.shape[1]))  # the powers of a whole batch would take several times its memory
-    forms = sparse_if_worth_it(b)
-    for batch in batches:
-        for start in range(0, len(batch), chunk):
-            y = np.asfortranarray((forms @ (batch[start : start + chunk] - mean).T).T)
-            y2 = y * y
-            if with_second:
-                second = add_product(second, y, y)
-            squares = add_product(squares, y2, y2)
-            cubes = add_product(cubes, y2 * y, y)
-        n_rows += len(batch)
-    if n_rows < 2:
-        raise EstimationError("a standard error needs at least two rows")
-    return n_rows, second, squares, cubes
-
-
 def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
     """Return the errors of the pooled forms from each source's `row_errors`.
 
@@ -228,21 +157,6 @@ def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormE
         return _possible(sum_errors(left)) + mechanism(rows)
 
     return by_rows(len(c), combined)
-
-
-def _fill_lower(matrix: FloatArray) -> FloatArray:
-    """Overwrite the lower triangle of a matrix with the upper one, and return it."""
-    for column in range(len(matrix) - 1):
-        matrix[column + 1 :, column] = matrix[column, column + 1 :]
-    return matrix
-
-
-def _add_transpose(matrix: FloatArray) -> FloatArray:
-    """Add its transpose to a matrix in place, and return it."""
-    for column in range(len(matrix)):
-        total = matrix[column, column:] + matrix[column:, column]
-        matrix[column, column:] = matrix[column:, column] = total
-    return matrix
 
 
 def _possible(errors: FormErrors) -> FormErrors:

@@ -16,10 +16,11 @@ from dp_bundle.noise import (
 from dp_learn.evidence import Evidence, Source, combine_sources
 from dp_learn.inference import EdgeInference, error_forms, infer_edges
 from dp_learn.refit import fit_for_inference, inference_penalty
+from dp_learn.row_sums import row_errors
 from dp_learn.sample import Sample
 from dp_learn.solvers import graphical_lasso
 from dp_learn.sources import table_rows
-from dp_learn.uncertainty import combine_row_errors, form_variances, row_errors, sampling_errors
+from dp_learn.uncertainty import combine_row_errors, form_variances, sampling_errors
 from dp_learn.weighing import pool_sources
 
 Rows = np.ndarray

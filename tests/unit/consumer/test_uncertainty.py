@@ -11,12 +11,12 @@ import pytest
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.evidence import Evidence, Source, combine_sources
 from dp_learn.forms import FormErrors
+from dp_learn.row_sums import row_errors
 from dp_learn.uncertainty import (
     combine_row_errors,
     form_errors,
     form_variances,
     mechanism_errors,
-    row_errors,
     sampling_errors,
 )
 from dp_learn.weighing import pool_sources
