@@ -32,7 +32,7 @@ DEGREE = 16  # entries a column of a larger one, at most, on average
 MAX_SWEEPS = 50
 N_SQUARES = 6  # of as many columns as the largest component, to work in
 NARROW = 6  # entries a row that there is room for at first
-FEW_SCALINGS = 8  # of rows, before a factorisation decides
+FEW_SCALINGS = 4  # of rows, before a factorisation decides
 ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, as in `problem`
 
 
@@ -113,7 +113,8 @@ def _solve_component(  # type: ignore[no-untyped-def]
     if not started:
         if k > SMALL and edges.length.sum() > DEGREE * k:
             return 0.0, 0.0, 0
-        if not is_dominant(edges, FEW_SCALINGS) and log_determinant_in(edges, variance, scratch, neighbour) == -np.inf:
+        dominant = k > SMALL and is_dominant(edges, FEW_SCALINGS)  # a small factorisation takes no longer
+        if not dominant and log_determinant_in(edges, variance, scratch, neighbour) == -np.inf:
             return 0.0, 0.0, 0
         for a in range(k):
             for e in range(edges.length[a]):
@@ -172,7 +173,9 @@ def _scale_and_shrink(s: Array, penalty: Array, w: Array, scale: Array, a: int) 
         factor = scale[a] * scale[c]
         own, most = s[a, c] * factor, penalty[a, c] * factor
         s[a, c], penalty[a, c] = own, most
-        shrunk = max(own - most, 0.0) + min(own + most, 0.0)
+        above, below = own - most, own + most
+        nearest = above if above > 0.0 else 0.0
+        shrunk = below if below < 0.0 else nearest
         w[a, c] = shrunk
         n_nonzero += shrunk != 0.0
     n_nonzero -= w[a, a] != 0.0
