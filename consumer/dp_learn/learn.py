@@ -126,6 +126,7 @@ def _learn(
     sources = [bundle_source(bundle, like=opened[0]) for bundle in opened]
     sample = Sample(sources, n_folds=N_FOLDS if chosen.needs_folds else 1, same_rows=same_rows)
     contradictions = find_bundle_contradictions(opened, sample)
+    sample.forget_products()
     begin("choosing the graph")
     try:
         fit = fit_graph(sample, chosen)

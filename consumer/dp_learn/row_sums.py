@@ -17,7 +17,7 @@ from dp_learn.linalg import FloatArray, add_product, sandwich, sparse_if_worth_i
 
 __all__ = ["row_errors"]
 
-CHUNK_BYTES = 2**25  # of one matrix of rows
+CHUNK_BYTES = 2**24  # of one matrix of rows
 
 
 def row_errors(

@@ -63,6 +63,13 @@ class Sample:
         means = [_mean_of(source, moments) for source, moments in zip(self.sources, self.moments, strict=True)]
         return np.asarray(sum(weight * mean for weight, mean in zip(self.evidence.weights, means, strict=True)))
 
+    def forget_products(self) -> None:
+        """Drop the cross products of the rows, as large as the covariance, where there are no folds of them."""
+        if all(len(folds) <= 1 for folds in self._folds):
+            nothing = np.empty((0, 0))
+            self.moments = [None if each is None else replace(each, scatter=nothing) for each in self.moments]
+            self._folds = [[replace(fold, scatter=nothing) for fold in folds] for folds in self._folds]
+
     def splits(self) -> list[Split]:
         """Return each fold's covariance, and that of the other folds."""
         self._require_rows("held-out rows")

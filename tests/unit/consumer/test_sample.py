@@ -165,3 +165,16 @@ def test_numbers_too_large_or_small_are_named(
     path = publish(frame, policy, out=tmp_path / "a.tar", key=key).path
     with open_bundle(path) as bundle, pytest.raises(EstimationError, match="ask for a release in other units"):
         bundle_source(bundle)
+
+
+def test_products_are_forgotten_only_without_folds() -> None:
+    """Without folds nothing else depends on the cross products; with folds they stay."""
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    whole, folded = (Sample([table_rows(rows, ["a", "b", "c"])], n_folds=n) for n in (1, 3))
+    for sample in (whole, folded):
+        sample.forget_products()
+
+    assert whole.moments[0].scatter.size == 0
+    np.testing.assert_allclose(whole.location, rows.mean(axis=0))
+    np.testing.assert_allclose(whole.evidence.covariance, np.cov(rows.T))
+    assert len(folded.splits()) == 3
