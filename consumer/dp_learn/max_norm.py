@@ -32,6 +32,7 @@ BALANCE_EVERY = 5  # iterations between two changes of rho
 FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations
 LEAST_SHARE = 0.01  # columns that the certificate leaves out count as this much of an average one in a change of units
 MOST_STEPS, ROUNDING = 100, 1e-15  # of Michelot's iteration, as in the kernel
+ROUGH = 0.01  # a relative tolerance for which steps in single precision do; bounds are proven in double precision
 RESOLUTION = 1e-13  # eigenvalues below this are rounding, relative to the entries
 
 
@@ -151,7 +152,7 @@ def project_max_norm(
         n_iter += 1
         dual = size.excess(h, 1.0 / rho)
         box = h - dual
-        negative = negative_part(box - dual)
+        negative = negative_part(box - dual, roughly=rtol >= ROUGH)
         psd = box - dual + negative
         if n_iter % CHECK_EVERY == 0:
             z = (negative if bounded else raise_to_semidefinite(dual)) * size.outer

@@ -1,7 +1,8 @@
 """A picture of lines, marks and texts, drawn by Pillow: matplotlib takes half a second to import.
 
-Lengths are in points, 1/72 inch, from the upper left corner. Shapes are drawn three times as large and reduced, which
-smooths them, a band at a time, which takes little memory; texts are turned before they are reduced.
+Lengths are in points, 1/72 inch, from the upper left corner. Shapes are drawn twice as large and reduced, which smooths
+them, a band at a time, which takes little memory; texts are turned before they are reduced. A picture has few colours,
+so that a palette of them makes it smaller, and sooner compressed.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Point = tuple[float, float]
 Colour = tuple[int, ...]  # red, green and blue up to 255, and opacity
 
 _PIXELS = 130 / 72  # a point
-_FINE = 3  # times as large, before it is reduced
-_BAND = 256  # rows of pixels
+_FINE = 2  # times as large, before it is reduced
+_BAND = 1024  # rows of pixels
 _CROSS = ((-1, -2), (0, -1), (1, -2), (2, -1), (1, 0), (2, 1), (1, 2), (0, 1), (-1, 2), (-2, 1), (-1, 0), (-2, -1))
 _UNIT = {  # the corners of marks of size one
     "disc": [(0.5 * cos(radians(degrees)), 0.5 * sin(radians(degrees))) for degrees in range(0, 360, 20)],
@@ -92,7 +93,9 @@ def draw_sheet(sheet: Sheet, path: Path) -> None:
         image.paste(band.reduce(_FINE), (0, top))
     for text in sheet.texts:
         _write(image, text)
-    image.save(path, "PNG", dpi=(72 * _PIXELS, 72 * _PIXELS), compress_level=1)
+    few = image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    few.putpalette([255 if part == 254 else part for part in few.getpalette() or []])  # as white is rounded down
+    few.save(path, "PNG", dpi=(72 * _PIXELS, 72 * _PIXELS), compress_level=1)
 
 
 def text_width(text: str, size: float, faces: Sequence[Face]) -> float:
@@ -143,7 +146,7 @@ def _write(image: Image.Image, text: Text) -> None:
         draw.text((x, room.height / 2), part, fill=255, font=font, anchor="lm")
         x += font.getlength(part)
     if text.degrees:
-        room = room.rotate(text.degrees, Image.Resampling.BICUBIC, expand=True)
+        room = room.rotate(text.degrees, Image.Resampling.BILINEAR, expand=True)
 
     to_middle = {"l": 0.5, "m": 0.0, "r": -0.5}[text.anchor] * width
     x, y = _fine(text.place)
