@@ -241,8 +241,14 @@ def _open(path: Path, trust: TrustPolicy) -> Bundle:
 
 def _sighting(bundle: Bundle) -> Sighting:
     release = bundle.release
-    number = release.lineage.number
-    return Sighting(release.dataset.name, release.series, number, release.kind, bundle.manifest_sha256)
+    return Sighting(
+        release.dataset.name,
+        release.series,
+        release.lineage.number,
+        release.kind,
+        bundle.manifest_sha256,
+        release.lineage.previous,
+    )
 
 
 def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, TrustedKey]:

@@ -17,6 +17,7 @@ from dp_bundle.keys import (
     key_names,
     load_public_key,
     new_key_pair,
+    passphrase_given,
     private_key_path,
     public_key_path,
 )
@@ -141,7 +142,9 @@ def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
       dp-bundle keys new --passphrase
     """
     private_key_path(name)  # refuse a bad name before asking for a passphrase
-    secret = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else None
+    secret = passphrase_given()
+    if passphrase:
+        secret = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True)
     public = new_key_pair(name, secret)
     text = f"made {private_key_path(name)}\nhand researchers {public_key_path(name)}, or announce its fingerprint:\n"
     document = {"fingerprint": public.fingerprint, "public_key": str(public_key_path(name))}

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from dp_bundle.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
 from dp_bundle.files import write_whole
+from dp_bundle.ownership import require_own
 
 __all__ = [
     "PAYLOAD_TYPE",
@@ -39,6 +40,9 @@ __all__ = [
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _PREFIX = "ed25519:"
+_FIELD = 2**255 - 19
+_OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826  # y, and its negative
+_SMALL_ORDER = {0, 1, _FIELD - 1, _OF_ORDER_8, _FIELD - _OF_ORDER_8}  # y of all points whose order divides 8
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,21 @@ class PublicKey:
         """The name a person compares and trusts: `ed25519:` and 64 hexadecimal digits."""
         return _PREFIX + self.raw.hex()
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether it could be somebody's: one of small order accepts signatures that nobody made (RFC 8032, 8.9)."""
+        y = int.from_bytes(self.raw, "little") & (2**255 - 1)
+        return y < _FIELD and y not in _SMALL_ORDER
+
     @classmethod
     def from_fingerprint(cls, fingerprint: str) -> PublicKey:
         """Read `ed25519:` and 64 lower-case hexadecimal digits; the inverse of `fingerprint`."""
         digits = fingerprint.removeprefix(_PREFIX)
         if fingerprint.startswith(_PREFIX) and len(digits) == 64 and set(digits) <= set("0123456789abcdef"):
-            return cls(bytes.fromhex(digits))
+            key = cls(bytes.fromhex(digits))
+            if not key.is_sound:
+                raise ParameterError("fingerprint", "that of a key of which somebody has the private half", fingerprint)
+            return key
         raise ParameterError("fingerprint", "ed25519: followed by 64 lower-case hexadecimal digits", fingerprint)
 
     def to_pem(self) -> bytes:
@@ -75,7 +88,7 @@ class PublicKey:
             raise ParameterError("public key", "an Ed25519 public key in PEM", "something else") from error
         if not isinstance(key, Ed25519PublicKey):
             raise ParameterError("public key", "an Ed25519 public key in PEM", type(key).__name__)
-        return cls(key.public_bytes_raw())
+        return cls.from_fingerprint(_PREFIX + key.public_bytes_raw().hex())
 
 
 @dataclass(frozen=True)
@@ -138,6 +151,8 @@ def verify_envelope(envelope: Envelope) -> bytes:
     BadSignatureError
         The signature does not belong to the payload and the signer.
     """
+    if not envelope.signer.is_sound:
+        raise BadSignatureError("the signer's key is one for which anybody can sign: do not use this bundle")
     try:
         Ed25519PublicKey.from_public_bytes(envelope.signer.raw).verify(
             envelope.signature, encode_pre_authentication(envelope.payload)
@@ -187,9 +202,10 @@ def load_private_key(path: Path, passphrase: str | None = None) -> Ed25519Privat
     Raises
     ------
     KeyStoreError
-        The file is missing, is no Ed25519 key, or the passphrase is missing or wrong.
+        The file is missing, is no Ed25519 key, others may write it, or the passphrase is missing or wrong.
     """
     try:
+        require_own(path)
         key = serialization.load_pem_private_key(path.read_bytes(), passphrase.encode() if passphrase else None)
     except OSError as error:
         raise KeyStoreError(

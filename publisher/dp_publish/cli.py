@@ -6,7 +6,6 @@ A command imports what it runs when it runs, so that help comes at once, and no 
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +16,8 @@ import click
 from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.files import write_whole
-from dp_bundle.keys import DEFAULT_KEY, new_key_pair, private_key_path, public_key_path
-from dp_bundle.signing import load_private_key
+from dp_bundle.keys import DEFAULT_KEY, passphrase_given, private_key_path, public_key_path, signing_key
+from dp_bundle.signing import load_private_key, public_key_of
 from dp_publish.choices import DEFAULT_SPREAD
 from dp_publish.options import (
     PublishByDefault,
@@ -319,12 +318,14 @@ def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) 
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
-    path = Path(key) if "/" in key else private_key_path(key)
-    if key == DEFAULT_KEY and not path.exists():
-        public = new_key_pair()
-        tell(f"made a signing key: announce its fingerprint, {public.fingerprint},", quiet=quiet)
+    if key != DEFAULT_KEY:
+        return load_private_key(Path(key) if "/" in key else private_key_path(key), passphrase_given())
+    private, is_new = signing_key()
+    if is_new:
+        fingerprint = public_key_of(private).fingerprint
+        tell(f"made a signing key: announce its fingerprint, {fingerprint},", quiet=quiet)
         tell(f"or hand researchers {public_key_path()}", quiet=quiet)
-    return load_private_key(path, os.environ.get("DPGRAPH_PASSPHRASE"))
+    return private
 
 
 def _plain_name(data: Path) -> str:

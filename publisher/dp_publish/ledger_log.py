@@ -113,7 +113,7 @@ def rebuild_log(path: Path, copy: Path | None) -> tuple[Path | None, int]:
                 _put_back(log, kept)
             n_lines = len(log.books.lines) - before
         if copy is not None:
-            write_whole(copy, "".join(f"{line}\n" for line in log.books.lines).encode(), mode=0o600)
+            write_whole(copy, "".join(f"{line}\n" for line in log.books.lines).encode(), mode=0o600, replace=True)
     return aside, n_lines
 
 

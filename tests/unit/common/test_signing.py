@@ -280,3 +280,43 @@ def test_files_that_are_no_keys_are_refused(tmp_path: Path) -> None:
     for name, message in [("missing", "No such file"), ("other", "not an Ed25519 key"), ("noise", "no PEM key")]:
         with pytest.raises(KeyStoreError, match=message):
             load_private_key(tmp_path / name)
+
+
+def _in_extended_coordinates(y: int) -> tuple[int, int, int, int] | None:
+    """Return a point with this y on the curve, if there is one."""
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    x = x if (x * x - square) % P == 0 else x * pow(2, (P - 1) // 4, P) % P
+    return (x, y, 1, x * y % P) if (x * x - square) % P == 0 else None
+
+
+def _is_neutral(point: tuple[int, int, int, int]) -> bool:
+    return point[0] % P == 0 and (point[1] - point[2]) % P == 0
+
+
+def test_keys_of_small_order_are_unsound_and_others_are_not() -> None:
+    """A y is refused exactly where eight times its point is the neutral one, or where it is not reduced."""
+    refused = sorted(signing._SMALL_ORDER)
+    for y in [*refused, *range(2, 40), *(int.from_bytes(hashlib.sha256(bytes([n])).digest()) % P for n in range(40))]:
+        point = _in_extended_coordinates(y)
+        if point is None:
+            continue
+        eightfold = point
+        for _ in range(3):
+            eightfold = _add(eightfold, eightfold)
+        for sign in (0, 1):
+            key = PublicKey((y | sign << 255).to_bytes(32, "little"))
+            assert key.is_sound == (not _is_neutral(eightfold)) == (y not in refused)
+    assert not any(PublicKey((y + P).to_bytes(32, "little")).is_sound for y in range(19))
+
+
+@pytest.mark.parametrize("digits", ["00" * 32, "01" + "00" * 31, "ec" + "ff" * 30 + "7f", "00" * 31 + "80"])
+def test_signature_that_nobody_made_is_refused(digits: str) -> None:
+    """A key of small order is neither trusted nor believed, in a fingerprint, in PEM or in an envelope."""
+    with pytest.raises(ParameterError, match="private half"):
+        PublicKey.from_fingerprint(f"ed25519:{digits}")
+    with pytest.raises(ParameterError):
+        PublicKey.from_pem(PublicKey(bytes.fromhex(digits)).to_pem())
+    forged = Envelope(b"{}", PublicKey(bytes.fromhex(digits)), bytes.fromhex("01" + "00" * 63))
+    with pytest.raises(BadSignatureError):
+        verify_envelope(forged)

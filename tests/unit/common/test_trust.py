@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from dp_bundle import seen
 from dp_bundle.bundle import UnsafeTrustAnyone
 from dp_bundle.errors import BundleError, DpGraphError, EquivocationError, OlderReleaseError, UntrustedKeyError
 from dp_bundle.signing import PublicKey
 from dp_bundle.trust import Sighting, TrustedKey, TrustStore
 
-ONE, TWO = PublicKey(bytes(32)), PublicKey(bytes(range(32)))
+ONE, TWO = PublicKey(bytes(range(1, 33))), PublicKey(bytes(range(32)))
 
 
 @pytest.fixture
@@ -80,9 +83,10 @@ def test_entry_under_another_keys_name_is_refused(store: TrustStore) -> None:
 def sighting(
     number: int, *, dataset: str = "wine", kind: str = "rows", digest: str = "", partition: str = ""
 ) -> Sighting:
-    """Return a release with a digest that goes with its number and kind unless another is given."""
+    """Return a release with a digest that goes with its number, unless another is given, after the one before it."""
     series = f"{dataset} / {partition}" if partition else dataset
-    return Sighting(dataset, series, number, kind, digest or f"{kind} {number}".encode().hex().ljust(64, "0"))
+    previous = f"{number - 1:064x}" if number > 1 else None
+    return Sighting(dataset, series, number, kind, digest or f"{number:064x}", previous)
 
 
 def test_older_releases_are_refused_per_signer_and_dataset(store: TrustStore) -> None:
@@ -163,11 +167,11 @@ def test_processes_that_remember_at_once_lose_nothing(store: TrustStore) -> None
         "from dp_bundle.trust import Sighting, TrustStore\n"
         "name = sys.argv[1]\n"
         "for number in range(1, 30):\n"
-        "    TrustStore().admit(PublicKey(bytes(32)), Sighting(name, name, number, 'rows', 'a'))\n"
+        "    TrustStore().admit(PublicKey(bytes(range(1, 33))), Sighting(name, name, number, 'rows', f'{number}'))\n"
     )
-    running = [subprocess.Popen([sys.executable, "-c", script, name]) for name in ("a", "b", "c")]
-    assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
-    for name in ("a", "b", "c"):
+    running = [subprocess.Popen([sys.executable, "-c", script, name]) for name in "abcde"]
+    assert [process.wait(timeout=60) for process in running] == [0] * 5
+    for name in "abcde":
         with pytest.raises(OlderReleaseError, match="release 29"):
             store.admit(ONE, sighting(0, dataset=name))
 
@@ -178,6 +182,78 @@ def test_seen_is_no_trusted_key(store: TrustStore) -> None:
     assert store.keys() == []
     (entry,) = json.loads((store.folder / "seen.json").read_bytes()).values()
     assert entry["newest"] == {"rows": 3}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"a": {"newest": {"rows": 1e999}, "manifests": {}, "read": []}}',
+        '{"a": {"newest": {}, "manifests": {"x": "a"}, "read": []}}',
+        '{"a": {"newest": {}, "manifests": {}, "read": [-1e999]}}',
+        f'{{"a": {"9" * 5000}}}',
+        "[" * 100_000,
+    ],
+)
+def test_absurd_memory_is_a_bundle_error(content: str, store: TrustStore) -> None:
+    """Numbers beyond all numbers, and lists without an end, are no fault of ours."""
+    store.folder.mkdir(parents=True, mode=0o700)
+    (store.folder / "seen.json").write_text(content)
+    with pytest.raises(BundleError, match="unreadable"):
+        store.admit(ONE, sighting(9))
+
+
+def test_chain_that_does_not_follow_is_told(store: TrustStore) -> None:
+    """A release whose predecessor is not the one that was seen is accepted with a note; one that follows has none."""
+    assert store.admit(ONE, sighting(4)) == ()
+    assert store.admit(ONE, sighting(6)) == ()  # after 5, which was not seen here
+    forked = Sighting("wine", "wine", 7, "rows", "c" * 64, "d" * 64)
+    (note,) = store.admit(ONE, forked)
+    assert note.startswith("release 7 of wine does not follow release 6 that was seen here")
+    skipping = Sighting("wine", "wine", 9, "rows", "e" * 64, sighting(4).manifest_sha256)
+    (note,) = store.admit(ONE, skipping)
+    assert note.startswith("release 9 of wine does not follow release 7 ")
+    circular = Sighting("wine", "wine", 8, "rows", "f" * 64, "e" * 64)
+    (note,) = store.admit(ONE, circular, beside_newer=True)
+    assert "follows release 9, which cannot be" in note
+    assert store.admit(ONE, forked, beside_newer=True) == ()  # told once
+
+
+def test_leap_that_would_make_all_later_releases_old_is_told(store: TrustStore) -> None:
+    """A number far beyond those seen is accepted with a note that says what it may mean."""
+    store.admit(ONE, sighting(4))
+    (note,) = store.admit(ONE, sighting(10**9))
+    assert note.startswith("release 1000000000 of wine comes right after release 4 here")
+    assert store.admit(TWO, sighting(10**9)) == ()  # whoever sees a dataset for the first time cannot tell
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702])
+@pytest.mark.parametrize("place", ["", "trusted", "trusted/seen.json", "key"])
+def test_store_that_others_may_write_is_refused(mode: int, place: str, store: TrustStore, home: Path) -> None:
+    """The refusal has the line that mends it, and afterwards all is well."""
+    store.add(ONE, "one")
+    store.admit(ONE, sighting(1))
+    path = store.folder / f"{ONE.raw.hex()}.json" if place == "key" else home / place
+    path.chmod(mode)
+
+    def use() -> None:
+        store.require(ONE)
+        store.admit(ONE, sighting(2))
+
+    with pytest.raises(BundleError, match=f"chmod go-w {path}"):
+        use()
+    path.chmod(0o700)
+    use()
+
+
+def test_memory_that_cannot_be_kept_is_told(store: TrustStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the store cannot be written the release is accepted, with a note that it will not be remembered."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(seen, "write_whole", fail)
+    (note,) = store.admit(ONE, sighting(2))
+    assert note.endswith("cannot be written: Read-only file system")
 
 
 @pytest.mark.parametrize("content", ["[", "[]", '{"a": "b"}', '{"a": null}', '{"a": {}}', '{"a": {"newest": 1}}'])

@@ -1,0 +1,83 @@
+"""Names in a folder, changed in one step: a new one that replaces nothing, and two that change places.
+
+Linux does both by renameat2(2), on most file systems. Where it, or the file system, cannot, the functions raise an
+OSError or say so, and nothing has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["UNSUPPORTED", "exchange", "rename_new", "sync_folder"]
+
+UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK)
+_HERE = -100  # AT_FDCWD
+_NO_REPLACE, _EXCHANGE = 1, 2
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Rename a file or folder, never onto another.
+
+    Raises
+    ------
+    FileExistsError
+        There is something at the target.
+    OSError
+        The system cannot do this; its number is among UNSUPPORTED.
+    """
+    _rename(source, target, _NO_REPLACE)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two files or folders change their names, in one step; return False where the system cannot."""
+    try:
+        _rename(one, other, _EXCHANGE)
+    except OSError as error:
+        if error.errno in UNSUPPORTED:
+            return False
+        raise
+    return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk, where its file system can do that."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with _suppressed(errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _rename(source: Path, target: Path, flags: int) -> None:
+    call = _system_call()
+    if call is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(target))
+    if call(_HERE, os.fsencode(source), _HERE, os.fsencode(target), flags):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(target))
+
+
+def _system_call() -> Callable[..., Any] | None:
+    """Return the C library's renameat2, if it has one."""
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return None
+    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    return call
+
+
+@contextlib.contextmanager
+def _suppressed(*numbers: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in numbers:
+            raise
