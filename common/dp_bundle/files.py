@@ -182,10 +182,20 @@ def _link_or_rename(partial: Path, trial: Path) -> _Give:
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-        rename_new(partial, trial)
-        rename_new(trial, partial)
+        _try_renaming(partial, trial)
         return lambda target: rename_new(partial, target)
     return lambda target: os.link(partial, target)
+
+
+def _try_renaming(partial: Path, trial: Path) -> None:
+    try:
+        rename_new(partial, trial)
+        rename_new(trial, partial)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        said = "its file system can neither link files nor rename them without replacing others, so use another folder"
+        raise OSError(error.errno, said, str(trial.parent)) from error
 
 
 def _is_unnamed(descriptor: int) -> bool:

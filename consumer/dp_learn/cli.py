@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,7 +119,7 @@ def cli(
     """
     from dp_bundle import open_bundles
     from dp_learn.learn import learn_graph
-    from dp_learn.results import is_result, write_results
+    from dp_learn.results import foreign_content, write_results
     from dp_learn.statements import describe_learned, title_of
     from dp_learn.summary import summarize
 
@@ -129,8 +130,8 @@ def cli(
     penalty = _parse_alpha(alpha)
     names = [file.name.removesuffix(".tar").removesuffix(".bundle") for file in files]
     folder = out or Path(f"{'+'.join(names)}.graph")
-    if folder.exists() and not is_result(folder):
-        raise ParameterError("--out", "a new folder, or an earlier result of dp-learn", str(folder))
+    if os.path.lexists(folder) and (why := foreign_content(folder)) is not None:
+        raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
     with contextlib.ExitStack() as stack:
         bundles = [stack.enter_context(bundle) for bundle in open_bundles(files, allow_older=allow_older)]
         for note in (note for bundle in bundles for note in bundle.notes):

@@ -1,58 +1,50 @@
-"""The folder of results that dp-learn writes: whole, or not at all."""
+"""The folder of results that dp-learn writes: whole, or not at all, and on the disk when it is there.
+
+A marker in the folder lists the files that dp-learn wrote, with their sizes and times. A folder in which anything else
+lies, or whose files were changed since, is somebody else's, and stays. A new result is written beside the folder and
+changes places with it in one step, where the system can do that.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import shutil
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.errors import DpGraphError
-from dp_bundle.quoting import guard_cell
+from dp_bundle.files import settle
+from dp_bundle.quoting import guard_cell, quote_path
+from dp_bundle.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
 from dp_learn.graph import GraphEstimate, write_estimate
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
 
-__all__ = ["is_result", "write_results"]
+__all__ = ["foreign_content", "write_results"]
 
-_FILES = {
-    "coefficients.csv",
-    "covariance.csv",
-    "edges.csv",
-    "graph.graphml",
-    "graph.png",
-    "means.csv",
-    "precision.csv",
-    "ranking.csv",
-    "summary.json",
-    "thresholded.csv",
-}
+_MARKER = ".dpgraph-result.json"
 
 
-def is_result(folder: Path) -> bool:
-    """Return whether a folder may be replaced: it is empty or an earlier result of ours, and not where we are.
-
-    Files of the names that dp-learn writes are not enough, as others write an edges.csv too: a summary.json must name
-    the estimator and the bundles that the result came from.
-    """
-    if not folder.is_dir() or folder.resolve() == Path.cwd().resolve():
-        return False
-    found = list(folder.iterdir())
-    if not all(path.name in _FILES and path.is_file() and not path.is_symlink() for path in found):
-        return False
-    return not found or _is_summary(folder / "summary.json")
-
-
-def _is_summary(path: Path) -> bool:
-    try:
-        summary = json.loads(path.read_bytes())
-        digests = [bundle["manifest_sha256"] for bundle in summary["bundles"]]
-    except (OSError, ValueError, TypeError, KeyError):
-        return False
-    return bool(digests) and "estimator" in summary
+def foreign_content(folder: Path) -> str | None:
+    """Return what keeps a folder from being replaced, in words; None if it is empty, or an earlier result as it was."""
+    if not folder.is_dir():
+        return "is no folder"
+    if folder.resolve() == Path.cwd().resolve():
+        return "is the folder that the command runs in"
+    found = sorted(path.name for path in folder.iterdir())
+    written = _read_marker(folder)
+    if found and written is None:
+        return f"holds {quote_path(found[0])}, and is no result of dp-learn"
+    for name in found:
+        state = _state(folder / name)
+        if name != _MARKER and (state is None or state != (written or {}).get(name)):
+            return f"holds {quote_path(name)}, which dp-learn did not write, or which was changed since"
+    return None
 
 
 def write_results(
@@ -68,41 +60,121 @@ def write_results(
     from dp_learn.report.picture import draw_graph  # Pillow, which the pass over the rows has no use for
 
     target = target.resolve()
-    partial, earlier = (target.with_name(f".{target.name}.{secrets.token_hex(8)}") for _ in range(2))
+    new = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    made = None
     try:
-        partial.mkdir(parents=True)
+        new.mkdir(parents=True)
+        made = new.stat().st_ino
         if graph is not None:
-            write_estimate(graph, partial)
-            draw_graph(graph, partial / "graph.png", title, summary["drowned_columns"])
+            write_estimate(graph, new)
+            draw_graph(graph, new / "graph.png", title, summary["drowned_columns"])
         for name, table in tables.items():
-            _write_frame(table, partial / name)
+            _write_frame(table, new / name)
         text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
-        (partial / "summary.json").write_text(text + "\n", encoding="utf-8")
-        _put_in_place(partial, target, earlier)
+        (new / "summary.json").write_text(text + "\n", encoding="utf-8")
+        _settle_all(new)
+        _put_in_place(new, target)
     except OSError as error:
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        if made is not None and new.exists() and new.stat().st_ino == made:  # and not the one that was there before
+            shutil.rmtree(new, ignore_errors=True)
 
 
-def _put_in_place(partial: Path, target: Path, earlier: Path) -> None:
-    """Rename the new folder to the target; what was there is removed last, and only if it was an earlier result."""
+def _settle_all(folder: Path) -> None:
+    """Bring all files of a new result to the disk, and list them in its marker."""
+    written = {path.name: _state(path) for path in sorted(folder.iterdir())}
+    (folder / _MARKER).write_text(json.dumps({"files": written}, indent=1) + "\n", encoding="utf-8")
+    for path in folder.iterdir():
+        with path.open("rb+") as file:
+            settle(file)
+    sync_folder(folder)
+
+
+def _put_in_place(new: Path, target: Path) -> None:
+    """Give the new folder the target's name, and remove an earlier result that had it."""
     if not os.path.lexists(target):
-        os.rename(partial, target)  # noqa: PTH104
+        _rename(new, target)
+        sync_folder(target.parent)
         return
-    os.rename(target, earlier)  # noqa: PTH104
+    _require_ours(target, target)
+    _take_over_permissions(target, new)
+    if not exchange(new, target):
+        _change_places(new, target)
+    elif foreign_content(new) is not None:
+        exchange(new, target)
+        _require_ours(target, target)
+    sync_folder(target.parent)
+    _remove(new)
+
+
+def _change_places(new: Path, target: Path) -> None:
+    """Let two folders change names in three steps, unless what had the target's is no earlier result by then."""
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    os.rename(target, aside)  # noqa: PTH104
     try:
-        _require_result(earlier, target)
-        os.rename(partial, target)  # noqa: PTH104
+        _require_ours(aside, target)
+        os.rename(new, target)  # noqa: PTH104
     except BaseException:
-        os.rename(earlier, target)  # noqa: PTH104
+        os.rename(aside, target)  # noqa: PTH104
         raise
-    shutil.rmtree(earlier, ignore_errors=True)
+    os.rename(aside, new)  # noqa: PTH104
 
 
-def _require_result(folder: Path, name: Path) -> None:
-    if not is_result(folder):
-        raise DpGraphError(f"{name} is no longer an earlier result of dp-learn: give another --out")
+def _rename(new: Path, target: Path) -> None:
+    try:
+        rename_new(new, target)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        os.rename(new, target)  # noqa: PTH104  onto nothing, or onto an empty folder
+
+
+def _take_over_permissions(earlier: Path, new: Path) -> None:
+    """Give a folder and its files the mode, and where possible the owner, of those that they replace."""
+    for path in (new, *new.iterdir()):
+        replaced = earlier if path == new else earlier / path.name
+        if replaced.exists():
+            status = replaced.stat()
+            with contextlib.suppress(PermissionError):
+                os.chown(path, status.st_uid, status.st_gid)
+            path.chmod(stat.S_IMODE(status.st_mode))
+
+
+def _remove(earlier: Path) -> None:
+    """Remove the files that the marker lists, and the folder if nothing else is in it by now."""
+    for name in [*(_read_marker(earlier) or {}), _MARKER]:
+        (earlier / name).unlink(missing_ok=True)
+    try:
+        earlier.rmdir()
+    except OSError as error:
+        raise DpGraphError(
+            f"the result is written, and what others put into the earlier one is at {quote_path(earlier)} now"
+        ) from error
+
+
+def _require_ours(folder: Path, name: Path) -> None:
+    why = foreign_content(folder)
+    if why is not None:
+        raise DpGraphError(f"{quote_path(name)} {why}: give another --out")
+
+
+def _read_marker(folder: Path) -> dict[str, Any] | None:
+    """Return the files that a result had when it was written; None if it is none."""
+    try:
+        path = folder / _MARKER
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        files = json.loads(path.read_bytes())["files"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return files if isinstance(files, dict) and all("/" not in name for name in files) else None
+
+
+def _state(path: Path) -> list[int] | None:
+    """Return the size and the time of a file, by which a changed one is told; None of what is no regular file."""
+    status = path.lstat()
+    return [status.st_size, status.st_mtime_ns] if stat.S_ISREG(status.st_mode) else None
 
 
 def _write_frame(table: pd.DataFrame, path: Path) -> None:

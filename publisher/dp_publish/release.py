@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
 from dp_bundle.errors import BudgetExceededError, BundleError, DataError, DpGraphError, ParameterError
-from dp_bundle.files import settle, whole_file
+from dp_bundle.files import require_names, settle, whole_file
 from dp_bundle.manifest import Release
 from dp_bundle.parts import batch_rows
 from dp_bundle.statements import REPLACEMENT
@@ -111,6 +111,8 @@ def publish(
     """
     out, ledger = Path(out), ledger if ledger is not None else Ledger()
     _require_free(out)
+    with _in_our_words(out):
+        require_names(out.parent)
     table, privacy = open_table(data, policy.table), policy.privacy
     withheld = ledger.entities(policy.dataset.name)
     policy = resolve(table, policy, withheld)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,14 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from dp_bundle.errors import DpGraphError
 from dp_bundle.files import write_whole
+from dp_bundle.quoting import quote_path
 from dp_publish.forecast import DELTA, GRID, TARGETS, ForecastRow
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.report import describe_count
 
 __all__ = ["draw_plan"]
 
+_MARK = "dpgraph plan"  # by which an earlier picture is known
 _ROWS, _MOMENTS, _OWN = "#c4452d", "#1f6fb4", "#666666"
 
 
@@ -28,7 +32,13 @@ def draw_plan(plan: Plan, path: Path) -> None:
 
     Above, the smallest partial correlation that is seen from rows and from second moments; a curve ends where nothing
     is seen. Below, the number of rows it takes. The policy's own strength, if there is one, is a vertical line.
+
+    Raises
+    ------
+    DpGraphError
+        There is something at the path that is no earlier picture of a plan, or it cannot be written.
     """
+    _require_free(path)
     figure = Figure(figsize=(8.5, 8), layout="constrained")
     FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True)
@@ -44,11 +54,33 @@ def draw_plan(plan: Plan, path: Path) -> None:
     epsilon = "pure epsilon" if plan.is_pure else f"epsilon at delta = {DELTA:g}"
     lower.set_xlabel(f"weaker protection to the right: mu, and below it {epsilon}")
     image = io.BytesIO()
-    figure.savefig(image, dpi=130, format="png")
+    figure.savefig(image, dpi=130, format="png", metadata={"Software": _MARK})
     try:
-        write_whole(path, image.getvalue())
+        _require_free(path)
+        write_whole(path, image.getvalue(), replace=os.path.lexists(path))
     except OSError as error:
         raise DpGraphError(f"the picture {path} cannot be written: {error.strerror}") from error
+
+
+def _require_free(path: Path) -> None:
+    """Refuse a path at which there is anything but an earlier picture of ours."""
+    if not os.path.lexists(path):
+        return
+    try:
+        ours = stat.S_ISREG(path.lstat().st_mode) and _is_ours(path)
+    except OSError:
+        ours = False
+    if not ours:
+        raise DpGraphError(
+            f"there is something at {quote_path(path)} that dp-publish plan did not draw: give another --picture"
+        )
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether a file is a PNG that says near its beginning that it was drawn here."""
+    with path.open("rb") as file:
+        start = file.read(4096)
+    return start.startswith(b"\x89PNG\r\n") and f"Software\0{_MARK}".encode() in start
 
 
 def _draw_seen(axes: Axes, plan: Plan) -> None:

@@ -2,85 +2,170 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from dp_bundle import renaming
 from dp_bundle.errors import DpGraphError
+from dp_bundle.quoting import quote_path
 from dp_learn import estimate_moments, results
-from dp_learn.results import is_result, write_results
+from dp_learn.results import foreign_content, write_results
 from dp_publish import Policy, Receipt, publish
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 OURS = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64}]}
 
 
-@pytest.mark.parametrize(
-    ("files", "ours"),
-    [
-        ({}, True),
-        ({"summary.json": json.dumps(OURS), "edges.csv": "source,target\n"}, True),
-        ({"edges.csv": "mine\n"}, False),
-        ({"summary.json": "{}"}, False),
-        ({"summary.json": "[]", "edges.csv": ""}, False),
-        ({"summary.json": "no json"}, False),
-        ({"summary.json": json.dumps({**OURS, "bundles": []})}, False),
-        ({"summary.json": json.dumps(OURS), "notes.txt": ""}, False),
-    ],
-)
-def test_only_results_of_ours_may_be_replaced(files: dict[str, str], ours: bool, tmp_path: Path) -> None:
-    """A folder is a result if its summary names the bundles it came from and nothing else lies there."""
-    for name, content in files.items():
-        (tmp_path / name).write_text(content)
-    assert is_result(tmp_path) is ours
+@pytest.fixture(params=["in one step", "in three steps"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run on a system that exchanges names in one step, and on one that does not."""
+    if request.param == "in three steps":
+        monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    return str(request.param)
 
 
-def test_links_and_folders_with_names_of_ours_are_not_results(tmp_path: Path) -> None:
-    """A folder called graph.png, or a link, is somebody else's."""
-    (tmp_path / "summary.json").write_text(json.dumps(OURS))
-    (tmp_path / "graph.png").mkdir()
-    assert not is_result(tmp_path)
-    (tmp_path / "graph.png").rmdir()
-    (tmp_path / "edges.csv").symlink_to(tmp_path / "summary.json")
-    assert not is_result(tmp_path)
-
-
-def test_files_that_came_meanwhile_survive(tmp_path: Path) -> None:
-    """What somebody put into the folder while the graph was computed is not removed, and nothing else is left."""
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    """Write a result of two files."""
     folder = tmp_path / "result"
-    folder.mkdir()
-    (folder / "summary.json").write_text(json.dumps(OURS))
-    (folder / "notes.txt").write_text("mine")
+    write_results(None, {"edges.csv": pd.DataFrame({"source": ["a"]})}, OURS, "", folder)
+    return folder
+
+
+def test_result_is_known_by_its_marker(result: Path, tmp_path: Path) -> None:
+    """What dp-learn wrote may be replaced, also where a file of it is gone, or all are."""
+    assert foreign_content(result) is None
+    (result / "edges.csv").unlink()
+    assert foreign_content(result) is None
+    (tmp_path / "empty").mkdir()
+    assert foreign_content(tmp_path / "empty") is None
+
+
+@pytest.mark.parametrize("name", ["edges.csv", "summary.json", "graph.png", "notes.txt"])
+def test_handmade_files_make_a_folder_somebody_elses(name: str, result: Path, tmp_path: Path) -> None:
+    """A file, folder or link that dp-learn did not write, or that was changed since, keeps all of it in place."""
+    (result / name).unlink(missing_ok=True)
+    (result / name).write_text("mine")
+    assert quote_path(name) in (foreign_content(result) or "")
+    (result / name).unlink()
+    (result / name).mkdir()
+    assert foreign_content(result) is not None
+    (result / name).rmdir()
+    (result / name).symlink_to(tmp_path)
+    assert foreign_content(result) is not None
+
+    handmade = tmp_path / "handmade"
+    handmade.mkdir()
+    (handmade / name).write_text(json.dumps(OURS))
+    assert foreign_content(handmade) == f"holds {name}, and is no result of dp-learn"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"files": []}', '{"files": {"../x": [1, 2]}}', "[" * 100_000])
+def test_damaged_marker_makes_no_result(content: str, result: Path) -> None:
+    """A marker that is not one of ours vouches for nothing."""
+    (result / ".dpgraph-result.json").write_text(content)
+    assert foreign_content(result) is not None
     with pytest.raises(DpGraphError, match="give another --out"):
-        write_results(None, {}, OURS, "", folder)
-    assert (folder / "notes.txt").read_text() == "mine"
-    assert list(tmp_path.iterdir()) == [folder]
+        write_results(None, {}, OURS, "", result)
+    assert (result / "edges.csv").exists()
+
+
+def test_places_that_are_no_folders_are_refused(result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a file nor the folder in which the command runs is replaced."""
+    (tmp_path / "file").write_text("")
+    assert foreign_content(tmp_path / "file") == "is no folder"
+    monkeypatch.chdir(result)
+    assert foreign_content(result) == "is the folder that the command runs in"
+
+
+@pytest.mark.parametrize("when", ["before", "at the swap"])
+def test_files_that_came_meanwhile_survive(
+    when: str, result: Path, system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody put into the folder while the graph was computed is not removed, up to the last moment."""
+
+    def put() -> None:
+        (result / "notes.txt").write_text("mine")
+
+    if when == "before":
+        put()
+    else:
+        take_over = results._take_over_permissions
+        monkeypatch.setattr(results, "_take_over_permissions", lambda *folders: (take_over(*folders), put()))
+    with pytest.raises(DpGraphError, match=r"notes\.txt.*give another --out"):
+        write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
+    assert (result / "notes.txt").read_text() == "mine"
+    assert (result / "edges.csv").exists()
+    assert json.loads((result / "summary.json").read_text()) == OURS
+    assert [path for path in tmp_path.iterdir() if path.name != "home"] == [result]
+
+
+def test_files_that_came_after_the_swap_survive(
+    result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody still put into the earlier folder is left there, and the error says where that is now."""
+    remove = results._remove
+
+    def put_and_remove(earlier: Path) -> None:
+        (earlier / "notes.txt").write_text("mine")
+        remove(earlier)
+
+    monkeypatch.setattr(results, "_remove", put_and_remove)
+    with pytest.raises(DpGraphError, match="the result is written, and what others put") as caught:
+        write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
+    assert json.loads((result / "summary.json").read_text())["estimator"] == "new"
+    (earlier,) = (path for path in tmp_path.iterdir() if path.name.startswith(".result."))
+    assert [path.name for path in earlier.iterdir()] == ["notes.txt"]
+    assert str(earlier) in str(caught.value)
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), KeyboardInterrupt()], ids=str)
+@pytest.mark.parametrize("at", [1, 2])
 def test_an_earlier_result_survives_a_failure(
-    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at: int, error: BaseException, result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the new folder cannot take its place, or somebody interrupts, the earlier one is there as before."""
-    folder, rename = tmp_path / "result", os.rename
-    folder.mkdir()
-    (folder / "summary.json").write_text(json.dumps(OURS))
-    calls = iter([None, error, None])
+    rename, calls = os.rename, itertools.count(1)
+    monkeypatch.setattr(renaming, "_system_call", lambda: None)
 
-    def fail_at_second(old: Path, new: Path) -> None:
-        if (said := next(calls)) is not None:
-            raise said
+    def fail_once(old: Path, new: Path) -> None:
+        if next(calls) == at:
+            raise error
         rename(old, new)
 
-    monkeypatch.setattr(results.os, "rename", fail_at_second)
+    monkeypatch.setattr(results.os, "rename", fail_once)
     with pytest.raises((DpGraphError, KeyboardInterrupt)):
-        write_results(None, {}, {**OURS, "estimator": "new"}, "", folder)
-    assert json.loads((folder / "summary.json").read_text()) == OURS
-    assert list(tmp_path.iterdir()) == [folder]
+        write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
+    assert json.loads((result / "summary.json").read_text()) == OURS
+    assert [path for path in tmp_path.iterdir() if path.name != "home"] == [result]
+
+
+def test_mode_stays_and_all_is_on_the_disk(result: Path, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replaced result has the permissions of the earlier one, and its files are synced before it has its name."""
+    result.chmod(0o750)
+    (result / "edges.csv").chmod(0o640)
+    synced: list[str] = []
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve().name)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    write_results(None, {"edges.csv": pd.DataFrame({"source": ["b"]})}, OURS, "", result)
+    assert stat.S_IMODE(result.stat().st_mode) == 0o750
+    assert stat.S_IMODE((result / "edges.csv").stat().st_mode) == 0o640
+    assert "b" in (result / "edges.csv").read_text()
+    assert {"edges.csv", "summary.json", ".dpgraph-result.json", result.parent.name} <= set(synced)
+    assert foreign_content(result) is None
 
 
 def test_handmade_files_survive_and_results_are_replaced(bundle: Receipt, command: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -363,6 +364,26 @@ def test_plan_draws_a_picture_and_can_be_quiet(people: Path, command: Run, tmp_p
 
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_picture_replaces_only_an_earlier_one(people: Path, command: Run, tmp_path: Path) -> None:
+    """Neither the private table nor anything else that plan did not draw goes for a picture; its own picture does."""
+    (tmp_path / "other.png").write_bytes(b"\x89PNG\r\n another")
+    (tmp_path / "link.png").symlink_to(tmp_path / "nowhere.png")
+    (tmp_path / "folder.png").mkdir()
+    os.mkfifo(tmp_path / "pipe.png")
+    before = people.read_bytes()
+    for name in (people.name, "other.png", "link.png", "folder.png", "pipe.png"):
+        finished = command("dp-publish", "plan", people, "--picture", name)
+        assert (finished.returncode, finished.stdout) == (1, "")
+        assert finished.stderr == f"error: there is something at {name} that dp-publish plan did not draw: give another --picture\n"
+    assert people.read_bytes() == before
+    assert (tmp_path / "other.png").read_bytes() == b"\x89PNG\r\n another"
+    assert not (tmp_path / "nowhere.png").exists()
+
+    for _ in range(2):
+        assert command("dp-publish", "plan", people, "--picture", "plan.png").returncode == 0
+
 
 
 def test_plan_of_a_hundred_million_row_table_takes_seconds(tmp_path: Path, command: Run) -> None:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle import parts
+from dp_bundle import parts, renaming
 from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
 from dp_bundle.errors import (
     BudgetExceededError,
@@ -382,16 +382,54 @@ def test_file_that_comes_at_the_last_moment_stays_and_the_release_is_spent(
 def test_folder_without_links_is_found_out_before_anything_is_spent(
     one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where files cannot be given a second name, as on a memory stick, there is no file and no cost."""
+    """Where a file can be given no name in one step there is no file, and nothing was ever on the books."""
+    _take_links_away(monkeypatch)
+    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    with pytest.raises(DpGraphError, match="cannot be written.*use another folder"):
+        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    assert nothing_happened(tmp_path, set())
+    assert Ledger().books().lines == []
 
+
+def test_folder_without_links_can_be_published_to(
+    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory stick has no links, and renames onto nothing: the release appears there whole, and replaces nothing."""
+    _take_links_away(monkeypatch)
+    (tmp_path / "stick").mkdir()
+    receipt = publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "stick" / "a.tar", key=key)
+    with open_bundle(receipt.path) as opened:
+        assert opened.manifest_sha256 == receipt.manifest_sha256
+    assert [path.name for path in (tmp_path / "stick").iterdir()] == ["a.tar"]
+    with pytest.raises(DpGraphError, match="never replaced"):
+        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "stick" / "a.tar", key=key)
+
+
+def _take_links_away(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_words: object, **_options: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.delattr(os, "O_TMPFILE")
+    monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", False)  # which remembers what the system could do
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(DpGraphError, match="cannot be written"):
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
-    assert nothing_happened(tmp_path, set())
+
+
+def test_ledger_says_published_only_when_the_file_is_on_the_disk(
+    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is synced with the file's name in it before the commit, so that a loss of power cannot undo it."""
+    states: list[tuple[bool, str]] = []
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
+            states.append(((tmp_path / "a.tar").exists(), Ledger().entries()[0].state))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    assert states == [(True, "sealed")]
+    assert Ledger().entries()[0].state == "published"
 
 
 def test_existing_files_are_never_replaced(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
