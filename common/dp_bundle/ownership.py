@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
@@ -10,7 +11,7 @@ from pathlib import Path
 from dp_bundle.errors import KeyStoreError
 from dp_bundle.quoting import quote_path
 
-__all__ = ["require_own"]
+__all__ = ["read_own", "require_own"]
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -18,17 +19,20 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 def require_own(path: Path) -> None:
     """Refuse a file that others may write, or put another in the place of; one that is not there is nobody's.
 
+    Where it is a link both places count: that of the link, and that of what it leads to.
+
     Raises
     ------
     KeyStoreError
         With the line that takes the permission away.
     """
-    for place in (path.parent.parent, path.parent, path):
+    target = path.resolve()
+    for place in dict.fromkeys((path.parent.parent, path.parent, target.parent.parent, target.parent, target)):
         try:
             status = place.stat()
         except OSError:
             continue
-        shared_folder = place != path and status.st_mode & stat.S_ISVTX  # where none can rename what is another's
+        shared_folder = place != target and status.st_mode & stat.S_ISVTX  # where none can rename what is another's
         if status.st_mode & _OTHERS and not shared_folder:
             raise KeyStoreError(
                 f"others may write {quote_path(place)}, on which it depends whom to trust: make sure that its content "
@@ -39,3 +43,23 @@ def require_own(path: Path) -> None:
                 f"{quote_path(place)}, on which it depends whom to trust, belongs to another user: set DPGRAPH_HOME to "
                 "a folder of yours"
             )
+
+
+def read_own(path: Path, most: int) -> bytes:
+    """Return the content of such a file.
+
+    Raises
+    ------
+    KeyStoreError
+        As `require_own` does.
+    OSError
+        It is not there, no regular file (reading a pipe would wait for ever), or has more than so many bytes.
+    """
+    require_own(path)
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if status.st_size > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        return file.read()

@@ -15,7 +15,7 @@ from typing import Any
 
 from dp_bundle.errors import BundleError, EquivocationError, OlderReleaseError
 from dp_bundle.files import locked, write_whole
-from dp_bundle.ownership import require_own
+from dp_bundle.ownership import read_own
 from dp_bundle.quoting import quote_name, quote_path
 
 __all__ = ["SEEN", "Sighting", "admit"]
@@ -23,6 +23,8 @@ __all__ = ["SEEN", "Sighting", "admit"]
 SEEN = "seen.json"
 _ANY_KIND = ""  # of releases remembered before kinds were
 _LEAP = 1000  # releases that one may have missed
+_MOST = 2**26  # bytes: some hundred thousand releases
+_PATIENCE = 60.0  # seconds that a process waits for others
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def admit(
     with contextlib.ExitStack() as lock:
         unwritten = ""
         try:
-            lock.enter_context(locked(folder / "seen.lock"))
+            lock.enter_context(locked(folder / "seen.lock", _PATIENCE))
         except OSError as error:
             unwritten = str(error.strerror or error)
         memory = _recall(folder)
@@ -124,15 +126,12 @@ def _judge(
 def _recall(folder: Path) -> dict[str, _Remembered]:
     path = folder / SEEN
     try:
-        require_own(path)
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_own(path, _MOST))
         return {str(name): _Remembered.from_document(entry) for name, entry in document.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, AttributeError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
-        raise BundleError(
-            f"{quote_path(path)} is unreadable: remove it to forget which releases were seen"
-        ) from error
+        raise BundleError(f"{quote_path(path)} is unreadable: remove it to forget which releases were seen") from error
 
 
 def _describe_newer(sighting: Sighting, newest: dict[str, int], *, known: bool) -> tuple[str, ...]:
@@ -152,8 +151,8 @@ def _describe_chain(sighting: Sighting, manifests: dict[str, str]) -> Iterator[s
     name = f"release {sighting.number} of {quote_name(sighting.dataset)}"
     if earlier is not None and sighting.number > earlier + _LEAP:
         yield (
-            f"{name} comes right after release {earlier} here: ask the publisher whether there were so many between, as "
-            "whoever has her key could make all her later releases look old with one such number"
+            f"{name} comes right after release {earlier} here: ask the publisher whether there were so many between, "
+            "as whoever has her key could make all her later releases look old with one such number"
         )
     followed = None if sighting.previous is None else numbers.get(sighting.previous)
     if followed is not None and followed >= sighting.number:

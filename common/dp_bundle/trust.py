@@ -15,11 +15,14 @@ from pathlib import Path
 from dp_bundle.errors import BundleError, DpGraphError, KeyStoreError, UntrustedKeyError
 from dp_bundle.files import write_whole
 from dp_bundle.home import home_folder
-from dp_bundle.ownership import require_own
+from dp_bundle.ownership import read_own
 from dp_bundle.seen import SEEN, Sighting, admit
 from dp_bundle.signing import PublicKey
 
 __all__ = ["Sighting", "TrustStore", "TrustedKey"]
+
+
+_MOST = 10_000  # bytes of an entry
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,7 @@ class TrustStore:
             What has been seen cannot be read, or others may write it.
         """
         with _as_bundle_error():
-            return admit(
-                self.folder, key.fingerprint, sighting, allow_older=allow_older, beside_newer=beside_newer
-            )
+            return admit(self.folder, key.fingerprint, sighting, allow_older=allow_older, beside_newer=beside_newer)
 
     def _path(self, key: PublicKey) -> Path:
         return self.folder / f"{key.raw.hex()}.json"
@@ -124,8 +125,7 @@ class TrustStore:
     def _read(self, path: Path) -> TrustedKey:
         try:
             with _as_bundle_error():
-                require_own(path)
-            document = json.loads(path.read_bytes())
+                document = json.loads(read_own(path, _MOST))
             trusted = TrustedKey(PublicKey.from_fingerprint(document["fingerprint"]), str(document["name"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BundleError(f"the trusted key {path} is unreadable: remove it and trust the signer again") from error

@@ -131,7 +131,7 @@ def test_failed_replacement_leaves_nothing(tmp_path: Path, system: str) -> None:
 
 
 def test_where_no_name_can_be_given_nothing_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without links, and without a way to rename onto nothing, the error comes before the block, and nothing is left."""
+    """Without links, and a way to rename onto nothing, the error comes before the block, and nothing is left."""
     monkeypatch.delattr(os, "O_TMPFILE")
     monkeypatch.setattr(os, "link", _refuse)
     monkeypatch.setattr(renaming, "_system_call", lambda: None)

@@ -245,6 +245,41 @@ def test_store_that_others_may_write_is_refused(mode: int, place: str, store: Tr
     use()
 
 
+@pytest.mark.parametrize("name", ["key", "seen.json"])
+def test_what_is_no_file_of_sensible_size_is_not_read(name: str, store: TrustStore, tmp_path: Path) -> None:
+    """A pipe in the place of an entry does not make a reader wait, nor does a giant fill the memory."""
+    store.add(ONE, "one")
+    path = store.folder / (f"{ONE.raw.hex()}.json" if name == "key" else name)
+
+    def use() -> None:
+        store.require(ONE)
+        store.admit(ONE, sighting(1))
+
+    for make in (os.mkfifo, os.mkdir):
+        path.unlink(missing_ok=True)
+        make(path, 0o700)
+        with pytest.raises(BundleError, match="unreadable"):
+            use()
+    path.rmdir()
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(BundleError, match="unreadable"):
+        use()
+
+
+def test_link_into_a_folder_of_others_is_refused(store: TrustStore, tmp_path: Path) -> None:
+    """Where an entry is a link it counts who may write what it leads to, and beside it."""
+    store.add(ONE, "one")
+    path, shared = store.folder / f"{ONE.raw.hex()}.json", tmp_path / "shared"
+    shared.mkdir()
+    path.rename(shared / "entry")
+    path.symlink_to(shared / "entry")
+    assert store.require(ONE) == TrustedKey(ONE, "one")
+    shared.chmod(0o777)
+    with pytest.raises(BundleError, match=f"chmod go-w {shared}"):
+        store.require(ONE)
+
+
 def test_memory_that_cannot_be_kept_is_told(store: TrustStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the store cannot be written the release is accepted, with a note that it will not be remembered."""
 

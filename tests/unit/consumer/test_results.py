@@ -108,9 +108,7 @@ def test_files_that_came_meanwhile_survive(
     assert [path for path in tmp_path.iterdir() if path.name != "home"] == [result]
 
 
-def test_files_that_came_after_the_swap_survive(
-    result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_came_after_the_swap_survive(result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What somebody still put into the earlier folder is left there, and the error says where that is now."""
     remove = results._remove
 

@@ -376,14 +376,16 @@ def test_picture_replaces_only_an_earlier_one(people: Path, command: Run, tmp_pa
     for name in (people.name, "other.png", "link.png", "folder.png", "pipe.png"):
         finished = command("dp-publish", "plan", people, "--picture", name)
         assert (finished.returncode, finished.stdout) == (1, "")
-        assert finished.stderr == f"error: there is something at {name} that dp-publish plan did not draw: give another --picture\n"
+        assert (
+            finished.stderr
+            == f"error: there is something at {name} that dp-publish plan did not draw: give another --picture\n"
+        )
     assert people.read_bytes() == before
     assert (tmp_path / "other.png").read_bytes() == b"\x89PNG\r\n another"
     assert not (tmp_path / "nowhere.png").exists()
 
     for _ in range(2):
         assert command("dp-publish", "plan", people, "--picture", "plan.png").returncode == 0
-
 
 
 def test_plan_of_a_hundred_million_row_table_takes_seconds(tmp_path: Path, command: Run) -> None:

@@ -385,7 +385,7 @@ def test_folder_without_links_is_found_out_before_anything_is_spent(
     """Where a file can be given no name in one step there is no file, and nothing was ever on the books."""
     _take_links_away(monkeypatch)
     monkeypatch.setattr(renaming, "_system_call", lambda: None)
-    with pytest.raises(DpGraphError, match="cannot be written.*use another folder"):
+    with pytest.raises(DpGraphError, match=r"cannot be written.*use another folder"):
         publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
     assert nothing_happened(tmp_path, set())
     assert Ledger().books().lines == []
