@@ -9,8 +9,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
-__all__ = ["MISSING", "Fault", "describe_as_record", "is_thousands", "plain_number", "read_cell"]
+__all__ = ["MISSING", "Fault", "describe_as_record", "is_thousands", "missing_numbers", "plain_number", "read_cell"]
 
 _MISSING = ("", "na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".")
 _TRUTH = {"true": 1, "yes": 1, "false": 0, "no": 0}
@@ -56,8 +57,21 @@ def read_cell(word: str, kind: str, decimal: str, missing: Collection[str] = ())
     decimal : {".", ","}
         The decimal mark.
     missing : collection of str
-        Words that mean a missing value, besides the usual ones.
+        Words that mean a missing value, besides the usual ones; a number among them means every way to write it.
     """
+    value = _read(word, kind, decimal, missing)
+    codes = missing_numbers(tuple(missing), decimal) if missing else frozenset()
+    return None if codes and isinstance(value, int | float) and value in codes else value
+
+
+@lru_cache
+def missing_numbers(missing: tuple[str, ...], decimal: str) -> frozenset[float]:
+    """Return the numbers among the words that mean a missing value: -999 is meant by -999.00 as well."""
+    words = [word.strip() for word in missing]
+    return frozenset(float(word.replace(",", ".")) for word in words if _PLAIN["continuous", decimal].fullmatch(word))
+
+
+def _read(word: str, kind: str, decimal: str, missing: Collection[str]) -> float | Fault | None:
     bare = word.strip()
     if bare.lower() in _MISSING or word in missing or bare in missing:
         return None

@@ -89,7 +89,7 @@ def publish_command(
     from dp_publish.release import publish
     from dp_publish.sections import resolve
     from dp_publish.statements import describe_receipt, receipt_document
-    from dp_publish.survey import survey
+    from dp_publish.survey import refuse_misplaced, survey
     from dp_publish.table import open_table
 
     policy = _load_policy(data, policy_file, privacy)
@@ -102,6 +102,7 @@ def publish_command(
     for note in [] if quiet else survey(table, kinds):
         tell(note)
     if not anyway:
+        refuse_misplaced(table, resolved, kinds)
         refuse_pointless(resolved, kinds, table.types, lambda: count_rows(data, policy.table))
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")

@@ -1,7 +1,7 @@
-"""A look at the columns before anything is spent: identifiers, and columns that hardly vary.
+"""A look at the columns before anything is spent: identifiers, columns that hardly vary, and bounds that do not fit.
 
 The first rows of the private table are read. What is found goes to the publisher and nowhere else: no release depends
-on it.
+on it, except that one which would clip most of a column is refused until she says that she means it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.arrays import to_numpy
+from dp_bundle.errors import PolicyError
 from dp_bundle.parts import batch_rows
-from dp_publish.policy import listed
+from dp_publish.policy import Policy, listed
 from dp_publish.table import Table
 
-__all__ = ["named_like_an_identifier", "point_out_names", "survey"]
+__all__ = ["named_like_an_identifier", "point_out_names", "refuse_misplaced", "survey"]
 
 _IDENTIFIER = re.compile(r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0|)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)")
 _LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
+_MOST_OUTSIDE = 0.5  # share of a column's values
+_SHOWN = 5  # columns
 _SAME = 0.99  # share of the values that are one and the same
 _CELLS = 2**20
 
@@ -70,6 +73,46 @@ def survey(table: Table, kinds: dict[str, str]) -> list[str]:
             "drop = true in the policy to leave it out"
         )
     return notes
+
+
+def refuse_misplaced(table: Table, policy: Policy, kinds: dict[str, str]) -> None:
+    """Refuse declared bounds outside of which most of a column lies, and truth values that are none.
+
+    Parameters
+    ----------
+    table : Table
+        Its first rows are read, as in `survey`.
+    policy : Policy
+        Where the bounds are.
+    kinds : dict of str to str
+        The columns to be published.
+
+    Raises
+    ------
+    PolicyError
+        The columns, and how much of each would be clipped.
+    """
+    rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
+    batch = next(table.read(kinds, rows), None)
+    if batch is None or batch.num_rows < _LEAST_ROWS:
+        return
+    found = []
+    for index, name in enumerate(kinds):
+        bounds = policy.column(name).bounds
+        values = to_numpy(batch.column(index).drop_null()).astype(np.float64)
+        values = values[~np.isnan(values)]
+        if bounds is None or not len(values):
+            continue
+        outside = float(np.mean((values < bounds[0]) | (values > bounds[1])))
+        two_values = bounds == (0.0, 1.0) and np.all(values == np.rint(values))
+        if outside > (0.0 if two_values else _MOST_OUTSIDE):
+            found.append(f"{outside:.0%} of {name!r} outside {bounds[0]:g} to {bounds[1]:g}")
+    if found:
+        more = f", and {len(found) - _SHOWN} columns more" if len(found) > _SHOWN else ""
+        raise PolicyError(
+            f"in the first {batch.num_rows:,} rows {'; '.join(found[:_SHOWN])}{more} would be clipped, so that little "
+            "of it is published: correct the bounds, the unit or the kind in the policy, or pass --anyway"
+        )
 
 
 def _about_identifiers(names: list[str], how: str) -> str:

@@ -19,10 +19,11 @@ from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from dp_bundle.errors import SchemaError
-from dp_publish.cells import MISSING, Fault, is_thousands, plain_number, read_cell
+from dp_publish.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
 from dp_publish.dialect import PACKED, Dialect, Layout, find_layout, unpacked_name
 from dp_publish.text_rows import line_of_open_quote, locate_fault, records
 
@@ -112,7 +113,9 @@ class TextFile:
             if n_seen <= n_done:
                 continue
             columns = [
-                self._convert(batch.column(index), kind, decimal) if name in loose else batch.column(index)
+                self._convert(batch.column(index), kind, decimal)
+                if name in loose
+                else self._without_codes(batch.column(index), decimal)
                 for index, (name, kind) in enumerate(kinds.items())
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -147,6 +150,17 @@ class TextFile:
         if any(isinstance(cell, Fault) for cell in cells):
             raise pa.ArrowInvalid("a cell cannot be read")
         return pa.array(cells, TYPES[kind]).take(coded.indices)
+
+    def _without_codes(self, column: pa.Array, decimal: str) -> pa.Array:
+        """Return the column with nothing in the places of numbers that mean a missing value, however written."""
+        codes = missing_numbers(self.layout.missing_values, decimal)
+        if not codes or not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+            return column
+        whole = pa.types.is_integer(column.type)
+        meant = pa.array(
+            [int(code) if whole else code for code in codes if not whole or code.is_integer()], column.type
+        )
+        return pc.if_else(pc.is_in(column, value_set=meant), pa.scalar(None, column.type), column)
 
     def _require_closed_quotes(self) -> None:
         if self._open_line is not None:

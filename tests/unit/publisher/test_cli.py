@@ -217,7 +217,7 @@ def test_snr_says_that_it_guarantees_nothing(people: Path, call: Call) -> None:
 
 def test_private_counts_are_marked_as_such(people: Path, call: Call) -> None:
     """Clipped cells are told to the publisher below a warning, and are nowhere in the bundle."""
-    Path("people.policy.toml").write_text(POLICY.replace("[20, 140]", "[60, 61]"))
+    Path("people.policy.toml").write_text(POLICY.replace("[20, 140]", "[60, 140]"))
     ended = call("people.parquet")
     mark = ended.out.index("for your eyes only")
     assert "cells of weight were outside its bounds and clipped" in ended.out[mark:]

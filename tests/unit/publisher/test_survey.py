@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -74,3 +76,23 @@ def test_only_the_first_rows_are_read() -> None:
 
     (note,) = survey(Table({"a": ColumnType.INTEGER}, read), {"a": "integer"})
     assert "all different in the first" in note
+
+
+def test_bounds_that_clip_most_of_a_column_are_refused_before_anything_is_spent(
+    tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """Percent under bounds for shares, and 1 and 2 as truth values, are said by column; --anyway means it."""
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": rng.normal(50, 5, 5000), "y": rng.normal(0, 1, 5000), "z": rng.integers(1, 3, 5000)})
+    frame.to_parquet(tmp_path / "pc.parquet")
+    (tmp_path / "pc.policy.toml").write_text(
+        '[privacy]\nunit = "row"\nmu = 3.0\nrelease = "covariance"\n'
+        '[columns.x]\nbounds = [0, 1]\n[columns.y]\nbounds = [-4, 4]\n[columns.z]\nkind = "boolean"\n'
+    )
+    refused = command("dp-publish", "pc.parquet")
+    assert refused.returncode == 2
+    assert "100% of 'x' outside 0 to 1; " in refused.stderr
+    assert "of 'z' outside 0 to 1 would be clipped" in refused.stderr
+    assert not (tmp_path / "pc.bundle.tar").exists()
+    assert "nothing has been published" in command("dp-publish", "ledger").stdout
+    assert command("dp-publish", "pc.parquet", "--anyway").returncode == 0

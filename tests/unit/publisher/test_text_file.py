@@ -360,3 +360,15 @@ def test_a_dialect_for_a_table_with_types_is_a_mistake(tmp_path: Path) -> None:
     FRAME.to_parquet(tmp_path / "a.parquet")
     with pytest.raises(SchemaError, match="is no text file"):
         open_table(tmp_path / "a.parquet", Dialect(header="first"))
+
+
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_a_number_that_means_nothing_means_it_in_every_spelling(kind: str, tmp_path: Path) -> None:
+    """Where -999 is declared as missing so is -999.00, with spaces or without, whoever converts the column."""
+    words = ["1", "-999", "2", "-999.00", " -999 ", "-9.99e2", "3"]
+    words = words if kind == "continuous" else [word for word in words if "." not in word]
+    path = tmp_path / "a.csv"
+    expected = [None if float(word) == -999 else float(word) for word in words]
+    for extra in ("", "n/a"):  # a word that pyarrow does not take for a number is converted here
+        path.write_text("x,y\n" + "".join(f"{word},1\n" for word in [*words, extra]))
+        assert read(path, {"x": kind}, missing_values=["-999"])["x"] == [*expected, None]
