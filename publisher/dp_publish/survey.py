@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.arrays import to_numpy
@@ -49,8 +50,7 @@ def survey(table: Table, kinds: dict[str, str]) -> list[str]:
     kinds : dict of str to str
         The columns, and what they are published as.
     """
-    rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
-    batch = next(table.read(kinds, rows), None)
+    batch = _first_rows(table, kinds)
     notes = point_out_names(kinds)
     if batch is None or batch.num_rows < _LEAST_ROWS:
         return notes
@@ -92,8 +92,7 @@ def refuse_misplaced(table: Table, policy: Policy, kinds: dict[str, str]) -> Non
     PolicyError
         The columns, and how much of each would be clipped.
     """
-    rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
-    batch = next(table.read(kinds, rows), None)
+    batch = _first_rows(table, kinds)
     if batch is None or batch.num_rows < _LEAST_ROWS:
         return
     found = []
@@ -113,6 +112,11 @@ def refuse_misplaced(table: Table, policy: Policy, kinds: dict[str, str]) -> Non
             f"in the first {batch.num_rows:,} rows {'; '.join(found[:_SHOWN])}{more} would be clipped, so that little "
             "of it is published: correct the bounds, the unit or the kind in the policy, or pass --anyway"
         )
+
+
+def _first_rows(table: Table, kinds: dict[str, str]) -> pa.RecordBatch | None:
+    rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
+    return next(table.read(kinds, rows), None)
 
 
 def _about_identifiers(names: list[str], how: str) -> str:
