@@ -1,97 +1,28 @@
 """The tar around a bundle: one way to write it, and no other that is read.
 
-Every header is the one that `write_archive` makes for a member's name and size (regular file, mode 0644, owner 0, time
-0, no extended header), padding is zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The
-reader checks all of that byte by byte, so nothing hides between members, and never extracts: members are windows into
-the open file.
+Every header is the one that `write_archive` makes for a member's name and size (`_header` says which bytes), padding is
+zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The reader checks all of that byte by
+byte, so nothing hides between members, and never extracts: members are windows into the open file (`windows`).
 """
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import tarfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import BinaryIO
 
 from dp_bundle.errors import BundleFormatError
+from dp_bundle.windows import CHUNK, Member
 
-__all__ = ["MAX_MEMBERS", "MAX_MEMBER_SIZE", "Member", "MemberReader", "scan_archive", "write_archive"]
+__all__ = ["MAX_MEMBERS", "MAX_MEMBER_SIZE", "first_member", "scan_archive", "write_archive"]
 
 MAX_MEMBERS = 65_536
 MAX_MEMBER_SIZE = 8 * 2**30 - 1  # what the header's eleven octal digits hold
-_BLOCK = tarfile.BLOCKSIZE
-_RECORD = tarfile.RECORDSIZE
-_CHUNK = 2**20
+_BLOCK = 512
+_RECORD = 20 * _BLOCK
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
-
-
-@dataclass(frozen=True)
-class Member:
-    """A member's name and the window of the file that holds its bytes."""
-
-    name: str
-    offset: int
-    size: int
-
-
-class MemberReader(io.RawIOBase):
-    """A seekable, read-only window on an open file; several may read one file at once.
-
-    Parameters
-    ----------
-    descriptor : int
-        An open file descriptor, which stays the caller's to close.
-    member : Member
-        The window.
-    """
-
-    def __init__(self, descriptor: int, member: Member) -> None:
-        self._descriptor = descriptor
-        self._member = member
-        self._position = 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position within the member."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move within the member."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._member.size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read into a buffer, never past the member's end."""
-        wanted = min(len(buffer), max(0, self._member.size - self._position))
-        content = os.pread(self._descriptor, wanted, self._member.offset + self._position)
-        buffer[: len(content)] = content
-        self._position += len(content)
-        return len(content)
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the member's bytes from the current position, a mebibyte at a time.
-
-        Raises
-        ------
-        BundleFormatError
-            The file ends before the member does.
-        """
-        while self._position < self._member.size:
-            chunk = self.read(_CHUNK)
-            if not chunk:
-                raise BundleFormatError(f"the bundle ends inside {self._member.name}: it is truncated, fetch it again")
-            yield chunk
+_LONGEST_NAME = 100
 
 
 def write_archive(file: BinaryIO, members: Iterable[tuple[str, BinaryIO]]) -> None:
@@ -110,7 +41,7 @@ def write_archive(file: BinaryIO, members: Iterable[tuple[str, BinaryIO]]) -> No
         source.seek(0)
         file.write(_header(name, size))
         copied = 0
-        while chunk := source.read(_CHUNK):
+        while chunk := source.read(CHUNK):
             file.write(chunk)
             copied += len(chunk)
         if copied != size:
@@ -120,8 +51,26 @@ def write_archive(file: BinaryIO, members: Iterable[tuple[str, BinaryIO]]) -> No
     file.write(bytes(_trailer_size(written)))
 
 
-def scan_archive(descriptor: int) -> list[Member]:
+def first_member(descriptor: int) -> Member:
+    """Return the first member of an archive; nothing behind its header is looked at.
+
+    Raises
+    ------
+    BundleFormatError
+        There is no such header, or the file ends before the member does.
+    """
+    return _member_at(descriptor, 0, os.fstat(descriptor).st_size)
+
+
+def scan_archive(descriptor: int, most: int = MAX_MEMBERS) -> list[Member]:
     """Read every header and all padding, and return the members in order; their content is not looked at.
+
+    Parameters
+    ----------
+    descriptor : int
+        An open file, which stays the caller's to close.
+    most : int
+        How many members there may be; the scan ends at the first that is too many.
 
     Raises
     ------
@@ -131,27 +80,51 @@ def scan_archive(descriptor: int) -> list[Member]:
     file_size = os.fstat(descriptor).st_size
     members: dict[str, Member] = {}
     position = 0
-    while (header := os.pread(descriptor, _BLOCK, position)) != bytes(_BLOCK):
-        name, size = _parse_header(header)
-        if len(members) == MAX_MEMBERS or name in members:
-            raise BundleFormatError(f"the bundle has too many members, or {name} twice: it was not made by dp-publish")
-        member = Member(name, position + _BLOCK, size)
-        position = member.offset + size + -size % _BLOCK
-        if position > file_size:
-            raise BundleFormatError(f"the bundle ends inside {name}: it is truncated, fetch it again")
-        if any(os.pread(descriptor, -size % _BLOCK, member.offset + size)):
-            raise BundleFormatError(f"there are stray bytes behind {name}: the bundle was altered")
-        members[name] = member
+    while os.pread(descriptor, _BLOCK, position) != bytes(_BLOCK):
+        member = _member_at(descriptor, position, file_size)
+        if len(members) == most or member.name in members:
+            raise BundleFormatError(
+                f"the bundle has too many members, or {member.name} twice: it was not made by dp-publish"
+            )
+        position = member.offset + member.size + -member.size % _BLOCK
+        if any(os.pread(descriptor, -member.size % _BLOCK, member.offset + member.size)):
+            raise BundleFormatError(f"there are stray bytes behind {member.name}: the bundle was altered")
+        members[member.name] = member
     trailer = os.pread(descriptor, 2 * _RECORD, position)
     if len(trailer) != _trailer_size(position) or any(trailer):
         raise BundleFormatError("the bundle does not end where it should: it is truncated or was appended to")
     return list(members.values())
 
 
+def _member_at(descriptor: int, position: int, file_size: int) -> Member:
+    name, size = _parse_header(os.pread(descriptor, _BLOCK, position))
+    member = Member(name, position + _BLOCK, size)
+    if member.offset + size + -size % _BLOCK > file_size:
+        raise BundleFormatError(f"the bundle ends inside {name}: it is truncated, fetch it again")
+    return member
+
+
 def _header(name: str, size: int) -> bytes:
-    entry = tarfile.TarInfo(name)
-    entry.size = size
-    return entry.tobuf(tarfile.PAX_FORMAT)
+    """Return the header of a regular file, mode 0644, owner 0, time 0, in the ustar format (POSIX.1-1988).
+
+    | offset | length | content |
+    |---|---|---|
+    | 0 | 100 | the name, in ASCII, filled up with zero bytes, as are all fields that follow |
+    | 100 | 8 | the mode, `0000644` |
+    | 108 | 8 | the owner, `0000000` |
+    | 116 | 8 | the group, `0000000` |
+    | 124 | 12 | the size in eleven octal digits |
+    | 136 | 12 | the time, `00000000000` |
+    | 148 | 8 | the sum of all bytes of the header, with spaces in this place, in six octal digits; zero byte, space |
+    | 156 | 1 | the type, `0` |
+    | 157 | 100 | nothing |
+    | 257 | 8 | `ustar`, zero byte, `00` |
+    | 265 | 247 | nothing |
+    """
+    numbers = b"0000644\0" + 2 * b"0000000\0" + b"%011o\0" % size + b"00000000000\0"
+    start = name.encode().ljust(_LONGEST_NAME, b"\0") + numbers
+    end = (b"0".ljust(101, b"\0") + b"ustar\00000").ljust(_BLOCK - len(start) - 8, b"\0")
+    return start + b"%06o\0 " % (sum(start) + 8 * ord(" ") + sum(end)) + end
 
 
 def _trailer_size(written: int) -> int:
@@ -166,6 +139,7 @@ def _parse_header(header: bytes) -> tuple[str, int]:
         raise BundleFormatError("this is not a bundle, or its headers were damaged: fetch it again") from error
     if (
         not _NAME.fullmatch(name)
+        or len(name) > _LONGEST_NAME
         or len(header) != _BLOCK
         or not 0 <= size <= MAX_MEMBER_SIZE
         or header != _header(name, size)

@@ -2,14 +2,17 @@
 
 `open_bundle` gives an object only after all of these hold, in this order, before a byte of data is parsed:
 
-1. the archive is one that `archive.write_archive` makes, byte for byte outside the members' content;
-2. its first member is a signed envelope of bounded size, in its one serialised form;
-3. the signer is one whom the reader trusts;
-4. the signature is the signer's;
-5. the statement is a release of a known format version that does not contradict itself;
-6. the other members are the statement's subjects: all of them, no others, in their order;
-7. every member's SHA-256 is the signed one;
-8. no other release with its number, and no newer one of the dataset, or of its partition, by this signer has been seen.
+1. the file begins with a signed envelope of bounded size, in its one serialised form;
+2. the signer is one whom the reader trusts: until here only the beginning and the end of the envelope were looked at;
+3. the signature is the signer's;
+4. the statement is a release of a known format version, in its one spelling, that does not contradict itself;
+5. the archive is one that `archive.write_archive` makes, byte for byte outside the members' content;
+6. its members are those of such a release, and the statement's subjects: all of them, no others, in their order;
+7. the README and the other descriptions are those that the manifest gives (since format version 2);
+8. every member's SHA-256 is the signed one;
+9. no other release with its number, and no newer one of the dataset, or of its partition, by this signer has been seen.
+
+Afterwards a byte that is no longer what was verified is refused when it is read.
 """
 
 from __future__ import annotations
@@ -26,13 +29,15 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.archive import Member, MemberReader, scan_archive, write_archive
+from dp_bundle.archive import first_member, scan_archive, write_archive
 from dp_bundle.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.errors import BundleFormatError, DigestMismatchError
-from dp_bundle.manifest import COVARIANCE_NAME, Release, Statement, Subject
+from dp_bundle.manifest import COVARIANCE_NAME, Release
+from dp_bundle.payload import MAX_PAYLOAD, Statement, Subject
 from dp_bundle.quoting import quote_path
-from dp_bundle.signing import Envelope, PublicKey, sign_envelope, verify_envelope
+from dp_bundle.signing import ENVELOPE_END, Envelope, PublicKey, sign_envelope, signer_of, verify_envelope
 from dp_bundle.trust import Sighting, TrustedKey, TrustStore
+from dp_bundle.windows import CheckedReader, Digests, Member, MemberReader, digest_member
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +56,7 @@ __all__ = [
 ]
 
 MANIFEST_NAME = "manifest.dsse.json"
-_MAX_MANIFEST_SIZE = 64 * 2**20
+_MAX_MANIFEST_SIZE = MAX_PAYLOAD // 3 * 4 + 2**10
 
 
 class TrustPolicy(Protocol):
@@ -105,7 +110,7 @@ class Bundle:
     """
 
     def __init__(
-        self, path: Path, descriptor: int, release: Release, signer: TrustedKey, digest: str, members: list[Member]
+        self, path: Path, file: BinaryIO, release: Release, signer: TrustedKey, digest: str, members: list[Member]
     ) -> None:
         self.path = path
         self.release = release
@@ -113,11 +118,15 @@ class Bundle:
         self.manifest_sha256 = digest
         self.members = {member.name: member for member in members}
         self.notes: tuple[str, ...] = ()
-        self._descriptor = descriptor
+        self._file = file
+        self._digests: dict[str, Digests] = {}
 
     def open(self, name: str) -> BinaryIO:
-        """Return a seekable window on a member."""
-        return cast(BinaryIO, io.BufferedReader(MemberReader(self._descriptor, self.members[name]), 2**20))
+        """Return a seekable window on a member; its bytes are those that were verified, or reading them fails."""
+        if self._file.closed:
+            raise ValueError("the bundle is closed: open it again")
+        reader = CheckedReader(self._file.fileno(), self.members[name], self._digests[name])
+        return cast(BinaryIO, io.BufferedReader(reader, 2**17))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the published rows as record batches of bounded size, straight from the archive.
@@ -158,8 +167,8 @@ class Bundle:
             return read_triangle(file, self.release)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
+        """Close the file; a second time does nothing."""
+        self._file.close()
 
     def __enter__(self) -> Bundle:
         return self
@@ -225,18 +234,19 @@ def open_bundles(
 
 
 def _open(path: Path, trust: TrustPolicy) -> Bundle:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise BundleFormatError(f"{quote_path(path)} cannot be opened: {error.strerror}") from error
-    try:
-        return _verify(path, descriptor, trust)
-    except OSError as error:
-        os.close(descriptor)
-        raise BundleFormatError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
-    except BaseException:
-        os.close(descriptor)
-        raise
+    with contextlib.ExitStack() as opened:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            file = opened.enter_context(cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0)))
+        except (OSError, ValueError) as error:  # a name with a zero byte is no name
+            reason = getattr(error, "strerror", None) or error
+            raise BundleFormatError(f"{quote_path(path)} cannot be opened: {reason}") from error
+        try:
+            bundle = _verify(path, file, trust)
+        except OSError as error:
+            raise BundleFormatError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
+        opened.pop_all()
+    return bundle
 
 
 def _sighting(bundle: Bundle) -> Sighting:
@@ -300,20 +310,52 @@ def _data_names(release: Release, n_parts: int) -> list[str]:
     return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
 
 
-def _verify(path: Path, descriptor: int, trust: TrustPolicy) -> Bundle:
-    members = scan_archive(descriptor)
-    if not members or members[0].name != MANIFEST_NAME or members[0].size > _MAX_MANIFEST_SIZE:
+def _verify(path: Path, file: BinaryIO, trust: TrustPolicy) -> Bundle:
+    descriptor = file.fileno()
+    content = _read_manifest(path, descriptor, trust)
+    statement, signer = verify_manifest(content, trust)
+    release = statement.predicate
+
+    members = scan_archive(descriptor, 1 + len(statement.subject))
+    if [member.name for member in members] != [MANIFEST_NAME, *(subject.name for subject in statement.subject)]:
+        raise BundleFormatError("the bundle has members that were not signed, or lacks some that were: it was altered")
+    _check_descriptors(release, members, statement.subject)
+    bundle = Bundle(path, file, release, signer, hashlib.sha256(content).hexdigest(), members)
+    for subject in statement.subject:
+        found = digest_member(descriptor, bundle.members[subject.name])
+        if found.whole != subject.digest["sha256"]:
+            raise DigestMismatchError(subject.name)
+        bundle._digests[subject.name] = found
+    return bundle
+
+
+def _read_manifest(path: Path, descriptor: int, trust: TrustPolicy) -> bytes:
+    """Return the manifest member, unless its size or its signer is not to be trusted."""
+    member = first_member(descriptor)
+    if member.name != MANIFEST_NAME or member.size > _MAX_MANIFEST_SIZE:
         raise BundleFormatError(
             f"{quote_path(path)} is not a bundle: it does not begin with a manifest of sensible size"
         )
-    content = b"".join(MemberReader(descriptor, members[0]).chunks())
-    statement, signer = verify_manifest(content, trust)
-    if [member.name for member in members[1:]] != [subject.name for subject in statement.subject]:
-        raise BundleFormatError("the bundle has members that were not signed, or lacks some that were: it was altered")
-    for member, subject in zip(members[1:], statement.subject, strict=True):
-        if _digest(MemberReader(descriptor, member).chunks()) != subject.digest["sha256"]:
-            raise DigestMismatchError(member.name)
-    return Bundle(path, descriptor, statement.predicate, signer, hashlib.sha256(content).hexdigest(), members)
+    reader = MemberReader(descriptor, member)
+    reader.seek(-ENVELOPE_END, os.SEEK_END)
+    trust.require(signer_of(reader.read()))
+    reader.seek(0)
+    return b"".join(reader.chunks())
+
+
+def _check_descriptors(release: Release, members: list[Member], subjects: Sequence[Subject]) -> None:
+    """Check that there are the members of such a release, and that its descriptions are what its manifest gives."""
+    signed = {subject.name: subject.digest["sha256"] for subject in subjects}
+    sizes = {member.name: member.size for member in members}
+    names = [*DESCRIPTORS, *_data_names(release, max(1, len(subjects) - len(DESCRIPTORS)))]
+    if names != list(signed):
+        raise BundleFormatError(f"the members of the bundle are not those of a release of kind {release.kind}")
+    if release.format_version == "1":  # whose descriptions were worded by the version that made it
+        return
+    described = [DataMember(name, sizes[name], signed[name]) for name in names[len(DESCRIPTORS) :]]
+    for name, make in DESCRIPTORS.items():
+        if hashlib.sha256(make(release, described)).hexdigest() != signed[name]:
+            raise BundleFormatError(f"{name} says something else than the manifest: do not use this bundle")
 
 
 def _digest(chunks: Iterator[bytes]) -> str:

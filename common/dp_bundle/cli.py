@@ -196,7 +196,7 @@ def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet:
 @cli.command()
 def schema() -> None:
     """Print the JSON Schema of the signed manifest, for portals."""
-    from dp_bundle.manifest import Statement
+    from dp_bundle.payload import Statement
 
     click.echo(json.dumps(Statement.model_json_schema(by_alias=True), indent=1))
 

@@ -1,36 +1,33 @@
 """The typed manifest: what a bundle holds, which noise is on it, and what that guarantees.
 
-The manifest is the payload of the bundle's signature: an in-toto Statement whose subjects are all other members with
-their SHA-256, and whose predicate is a `Release`. Nothing in it is computed from private values. Reading is strict:
-unknown fields, wrong types, or a guarantee that does not follow from the stated bounds and noise are refused.
+The manifest is a `Release`, the predicate of the statement that the bundle's signature is about (`payload`). Nothing in
+it is computed from private values. Reading is strict: unknown fields, wrong types, or a guarantee that does not follow
+from the stated bounds and noise are refused.
 
 References
 ----------
-in-toto Attestation Framework, Statement v1. Dong, Roth & Su (2022) for mu; Bun & Steinke (2016) for rho.
+Dong, Roth & Su (2022) for mu; Bun & Steinke (2016) for rho.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from dp_bundle.claims import check_cumulative, check_moments_guarantee, check_rows_guarantee
 from dp_bundle.columns import Column
-from dp_bundle.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.model import Digest, Model, Name, Positive, Text
-from dp_bundle.quoting import escape, quote_name
 from dp_bundle.second_moments import SecondMoments
 
 __all__ = [
     "CONSTANT_LABEL",
     "COVARIANCE_NAME",
     "FORMAT_VERSION",
+    "MAX_COLUMNS",
     "NUMBER_PUBLIC",
     "ORDER_PUBLIC",
-    "PREDICATE_TYPE",
     "Cumulative",
     "Dataset",
     "EpsilonDelta",
@@ -38,15 +35,15 @@ __all__ = [
     "Lineage",
     "Release",
     "SecondMoments",
-    "Statement",
-    "Subject",
 ]
 
-FORMAT_VERSION = "1"
-STATEMENT_TYPE: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE: Literal["dpgraph:release/v1"] = "dpgraph:release/v1"
+FORMAT_VERSION: Literal["2"] = "2"
+MAX_COLUMNS = 20_000
+_MAX_RELEASES = 10**9  # of a dataset
+_MAX_UNITS = 64  # of privacy, of which a total speaks
+_MAX_FACTS = 100  # in a list
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
-_MOST_ROWS = 2**53  # of a covariance release; float64 counts them exactly
+_MOST_ROWS = 2**53  # float64 counts them exactly
 COVARIANCE_NAME = "data/covariance.parquet"  # the one data member of a covariance release
 CONSTANT_LABEL = "(constant)"  # of the constant coordinate, among the columns' names
 ORDER_PUBLIC = "the number and the order of the rows"  # what a release of rows does not protect
@@ -84,9 +81,9 @@ class Guarantee(Model):
     rho: Positive
     epsilon: Positive | None = None
     excepted_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    epsilon_delta: tuple[EpsilonDelta, ...]
+    epsilon_delta: Annotated[tuple[EpsilonDelta, ...], Field(max_length=_MAX_FACTS)]
     accountant: Literal["gaussian-dp", "privacy-loss-distribution", "pure-epsilon"]
-    public: tuple[Text, ...]
+    public: Annotated[tuple[Text, ...], Field(max_length=_MAX_FACTS)]
 
 
 class Cumulative(Model):
@@ -97,10 +94,10 @@ class Cumulative(Model):
     """
 
     unit: Name
-    releases: Annotated[int, Field(ge=1)]
+    releases: Annotated[int, Field(ge=1, le=_MAX_RELEASES)]
     mu: Positive | None
     rho: Positive | None
-    other_units_rho: dict[Name, Positive] = Field(default_factory=dict)
+    other_units_rho: Annotated[dict[Name, Positive], Field(max_length=_MAX_UNITS)] = Field(default_factory=dict)
     excepted_delta: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
 
 
@@ -125,7 +122,7 @@ class Lineage(Model):
     held then; it tells nothing else.
     """
 
-    number: Annotated[int, Field(ge=1)]
+    number: Annotated[int, Field(ge=1, le=_MAX_RELEASES)]
     created: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
     previous: Digest | None
     partition: Name | None = None
@@ -139,12 +136,12 @@ class Release(Model):
     is protected, an estimate read from the noisy matrix itself.
     """
 
-    format_version: Literal["1"] = "1"
+    format_version: Literal["1", "2"] = FORMAT_VERSION
     dataset: Dataset
     lineage: Lineage
     kind: Literal["rows", "covariance"] = "rows"
-    n_rows: Annotated[int, Field(ge=1)]
-    columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=100_000)]
+    n_rows: Annotated[int, Field(ge=1, le=_MOST_ROWS)]
+    columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=MAX_COLUMNS, fail_fast=True)]
     second_moments: SecondMoments | None = None
     guarantee: Guarantee | None
     sigma_derived_from_data: bool = False
@@ -181,8 +178,6 @@ class Release(Model):
             raise ValueError("every column of a covariance release has declared bounds")
         if any(column.name == CONSTANT_LABEL for column in self.columns):
             raise ValueError(f"a column is called {CONSTANT_LABEL}, which stands for the constant")
-        if self.n_rows > _MOST_ROWS:
-            raise ValueError("the number of rows is too large to be that of a matrix")
         if moments.radius > math.sqrt(len(self.columns)) * (1 + _SLACK):
             raise ValueError("the radius is larger than any row")
         check_moments_guarantee(self.guarantee, len(self.columns), moments)
@@ -207,52 +202,3 @@ class Release(Model):
         """The labels of a covariance release's matrix: the columns, and last the constant if there is one."""
         names = [column.name for column in self.columns]
         return [*names, CONSTANT_LABEL] if self.second_moments and self.second_moments.constant else names
-
-
-class Subject(Model):
-    """A member and its digest."""
-
-    name: Name
-    digest: Annotated[dict[Literal["sha256"], Digest], Field(min_length=1)]
-
-
-class Statement(Model):
-    """The signed payload: an in-toto Statement over all other members, with the release as its predicate."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
-
-    type_: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")] = STATEMENT_TYPE
-    subject: tuple[Subject, ...]
-    predicateType: Literal["dpgraph:release/v1"] = PREDICATE_TYPE  # noqa: N815  in-toto's own spelling
-    predicate: Release
-
-    def to_bytes(self) -> bytes:
-        """Return the statement as JSON: keys sorted, no spaces."""
-        document = self.model_dump(mode="json", by_alias=True)
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> Statement:
-        """Read a statement; the inverse of `to_bytes`. Call it on verified bytes only.
-
-        Raises
-        ------
-        UnsupportedVersionError
-            It is a release in a format version that this software does not know.
-        BundleFormatError
-            It is not a release, or contradicts itself.
-        """
-        try:
-            version = str(json.loads(content)["predicate"]["format_version"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise BundleFormatError("the signed manifest does not describe a release") from error
-        if version != FORMAT_VERSION:
-            raise UnsupportedVersionError(quote_name(version), FORMAT_VERSION)
-        try:
-            return cls.model_validate_json(content)
-        except ArithmeticError as error:
-            raise BundleFormatError("the signed manifest is not sound: a number is too large to be meant") from error
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(quote_name(str(part)) for part in first["loc"]) or "release"
-            raise BundleFormatError(f"the signed manifest is not sound: {place}: {escape(first['msg'])}") from error

@@ -3,7 +3,8 @@
 The signed bytes are the DSSE pre-authentication encoding of the payload and its type; the payload is an in-toto
 Statement (see `manifest`). A key's fingerprint is `ed25519:` and its 32 public bytes in hexadecimal, that is, the key
 itself: whoever trusts the fingerprint needs nothing else to verify. An envelope has exactly one serialised form, and a
-reader refuses every other, so no bit of it is free.
+reader refuses every other, so no bit of it is free; by that form the signer is found at its end, before anything that a
+stranger wrote is parsed.
 
 References
 ----------
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from dp_bundle.files import write_whole
 from dp_bundle.ownership import require_own
 
 __all__ = [
+    "ENVELOPE_END",
     "PAYLOAD_TYPE",
     "Envelope",
     "PublicKey",
@@ -35,11 +36,19 @@ __all__ = [
     "public_key_of",
     "save_private_key",
     "sign_envelope",
+    "signer_of",
     "verify_envelope",
 ]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _PREFIX = "ed25519:"
+_START = b'{"payload":"'
+_BEFORE_KEY = b'","payloadType":"%s","signatures":[{"keyid":"' % PAYLOAD_TYPE.encode()
+_BEFORE_SIGNATURE = b'","sig":"'
+_LAST = b'"}]}\n'
+_KEY_ID = slice(len(_BEFORE_KEY), len(_BEFORE_KEY) + len(_PREFIX) + 64)
+_SIGNATURE = slice(_KEY_ID.stop + len(_BEFORE_SIGNATURE), _KEY_ID.stop + len(_BEFORE_SIGNATURE) + 88)
+ENVELOPE_END = _SIGNATURE.stop + len(_LAST)  # bytes from which the signer can be told
 _FIELD = 2**255 - 19
 _OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826  # y, and its negative
 _SMALL_ORDER = {0, 1, _FIELD - 1, _OF_ORDER_8, _FIELD - _OF_ORDER_8}  # y of all points whose order divides 8
@@ -101,35 +110,53 @@ class Envelope:
 
     def to_bytes(self) -> bytes:
         """Return the envelope's one serialised form: JSON, keys sorted, no spaces, a final newline."""
-        document = {
-            "payload": base64.b64encode(self.payload).decode(),
-            "payloadType": PAYLOAD_TYPE,
-            "signatures": [{"keyid": self.signer.fingerprint, "sig": base64.b64encode(self.signature).decode()}],
-        }
-        return json.dumps(document, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        return _START + base64.b64encode(self.payload) + _end(self.signer, base64.b64encode(self.signature))
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Envelope:
-        """Read an envelope; bytes that `to_bytes` would not have written are refused.
+        """Read an envelope by its fixed form, without parsing; other bytes than `to_bytes` writes are refused.
 
         Raises
         ------
         BundleFormatError
             The bytes are not an envelope in its one serialised form.
         """
+        signer = signer_of(content)
         try:
-            document = json.loads(content)
-            (entry,) = document["signatures"]
-            envelope = cls(
-                base64.b64decode(document["payload"], validate=True),
-                PublicKey.from_fingerprint(entry["keyid"]),
-                base64.b64decode(entry["sig"], validate=True),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error) as error:
-            raise BundleFormatError("the manifest is not a signed envelope: the file was damaged or altered") from error
+            payload = base64.b64decode(content[len(_START) : -ENVELOPE_END], validate=True)
+            signature = base64.b64decode(content[-ENVELOPE_END:][_SIGNATURE], validate=True)
+        except binascii.Error as error:
+            raise _not_an_envelope() from error
+        envelope = cls(payload, signer, signature)
         if envelope.to_bytes() != content:
-            raise BundleFormatError("the manifest's envelope is not in its one allowed form: the file was altered")
+            raise _not_an_envelope()
         return envelope
+
+
+def signer_of(content: bytes) -> PublicKey:
+    """Return the key that an envelope names, from its last ENVELOPE_END bytes or more; nothing of it is verified.
+
+    Raises
+    ------
+    BundleFormatError
+        The bytes are not the end of an envelope.
+    """
+    end = content[-ENVELOPE_END:]
+    try:
+        signer = PublicKey.from_fingerprint(end[_KEY_ID].decode("ascii"))
+    except (ParameterError, UnicodeDecodeError) as error:
+        raise _not_an_envelope() from error
+    if end != _end(signer, end[_SIGNATURE]):
+        raise _not_an_envelope()
+    return signer
+
+
+def _end(signer: PublicKey, signature: bytes) -> bytes:
+    return _BEFORE_KEY + signer.fingerprint.encode() + _BEFORE_SIGNATURE + signature + _LAST
+
+
+def _not_an_envelope() -> BundleFormatError:
+    return BundleFormatError("the manifest is not a signed envelope in its one form: the file was damaged or altered")
 
 
 def encode_pre_authentication(payload: bytes) -> bytes:

@@ -30,7 +30,7 @@ from dp_bundle.errors import (
     UnsupportedVersionError,
     UntrustedKeyError,
 )
-from dp_bundle.manifest import Statement
+from dp_bundle.payload import Statement
 from dp_bundle.signing import Envelope, public_key_of, sign_envelope
 from dp_bundle.trust import TrustStore
 from dp_learn.cli import cli as learn_cli

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.archive import Member, MemberReader, scan_archive, write_archive
+from dp_bundle.archive import scan_archive, write_archive
 from dp_bundle.errors import BundleFormatError
+from dp_bundle.windows import Member, MemberReader
 
 Contents = list[tuple[str, bytes]]
 CONTENTS: Contents = [("a.json", b"one"), ("data/empty", b""), ("data/block", b"x" * 512), ("data/more", b"y" * 1300)]

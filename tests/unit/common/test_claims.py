@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
@@ -10,12 +11,14 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from scipy import stats
 
 from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, SecondMoments, Statement
+from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, SecondMoments
 from dp_bundle.noise import discrete_laplace_variance, rounded_gaussian_variance
+from dp_bundle.payload import Statement
 
 STEP = 2.0**-10
 COLUMNS = [
@@ -90,10 +93,18 @@ def document(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any)
     return {"subject": [], "predicate": predicate}
 
 
+def spell(document: dict[str, Any]) -> bytes:
+    """Return the one spelling of a document: of its numbers too, unless it is no sound statement."""
+    with contextlib.suppress(ValidationError, ArithmeticError):
+        statement = Statement.model_validate_json(json.dumps(document))
+        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
 def read(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any) -> Statement:
     """Read a statement about a covariance release from its bytes."""
     whole = {"_type": "https://in-toto.io/Statement/v1", "predicateType": "dpgraph:release/v1"}
-    return Statement.from_bytes(json.dumps({**whole, **document(moments, guarantee, **release)}).encode())
+    return Statement.from_bytes(spell({**whole, **document(moments, guarantee, **release)}))
 
 
 ENTITY = {"unit": "entity", "entity": "who", "max_rows": 2}
@@ -266,7 +277,7 @@ def test_a_covariance_release_without_a_guarantee_is_refused() -> None:
     statement["predicate"] |= {"guarantee": None, "sigma_derived_from_data": True}
     statement["predicate"]["cumulative"] = {"unit": "row", "releases": 1, "mu": None, "rho": None}
     with pytest.raises(BundleFormatError, match="states a guarantee"):
-        Statement.from_bytes(json.dumps(statement).encode())
+        Statement.from_bytes(spell(statement))
 
 
 def test_a_total_holds_all_exceptions() -> None:

@@ -1,0 +1,166 @@
+"""Members of an archive as windows on the open file: nothing is extracted, and what was verified is what is read.
+
+A file may change after it was verified. So its digest is taken together with those of its blocks, and a reader of data
+is given no byte of a block that is not as it was then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dp_bundle.errors import BundleFormatError
+
+__all__ = ["CHUNK", "CheckedReader", "Digests", "Member", "MemberReader", "digest_member"]
+
+CHUNK = 2**20
+_BLOCK = 2**17
+_KEPT = 64  # blocks in memory: a reader goes through several columns side by side
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member's name and the window of the file that holds its bytes."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Digests:
+    """The SHA-256 of a member, in hexadecimal, and those of its blocks."""
+
+    whole: str
+    blocks: tuple[bytes, ...]
+
+
+class MemberReader(io.RawIOBase):
+    """A seekable, read-only window on an open file; several may read one file at once.
+
+    Parameters
+    ----------
+    descriptor : int
+        An open file descriptor, which stays the caller's to close.
+    member : Member
+        The window.
+    """
+
+    def __init__(self, descriptor: int, member: Member) -> None:
+        self._descriptor = descriptor
+        self._member = member
+        self._position = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position within the member."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move within the member."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._member.size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer, never past the member's end."""
+        wanted = min(len(buffer), max(0, self._member.size - self._position))
+        content = self._content(self._position, wanted)
+        buffer[: len(content)] = content
+        self._position += len(content)
+        return len(content)
+
+    def chunks(self, size: int = CHUNK) -> Iterator[bytes]:
+        """Yield the member's bytes from the current position, so many at a time.
+
+        Raises
+        ------
+        BundleFormatError
+            The file ends before the member does.
+        """
+        while self._position < self._member.size:
+            chunk = self.read(size)
+            if not chunk:
+                raise BundleFormatError(f"the bundle ends inside {self._member.name}: it is truncated, fetch it again")
+            yield chunk
+
+    def _content(self, position: int, size: int) -> bytes:
+        """Return so many bytes, or fewer at the end of the file."""
+        content = os.pread(self._descriptor, size, self._member.offset + position)
+        while len(content) < size and (
+            more := os.pread(self._descriptor, size - len(content), self._member.offset + position + len(content))
+        ):
+            content += more
+        return content
+
+
+class CheckedReader(MemberReader):
+    """A window that gives bytes of a member only as they were when it was verified.
+
+    Parameters
+    ----------
+    descriptor : int
+        An open file descriptor, which stays the caller's to close.
+    member : Member
+        The window.
+    digests : Digests
+        What `digest_member` found.
+    """
+
+    def __init__(self, descriptor: int, member: Member, digests: Digests) -> None:
+        super().__init__(descriptor, member)
+        self._digests = digests
+        self._kept: OrderedDict[int, bytes] = OrderedDict()
+
+    def _content(self, position: int, size: int) -> bytes:
+        """Return bytes of one block, at most so many.
+
+        Raises
+        ------
+        BundleFormatError
+            The block is no longer the one that was verified.
+        """
+        if not size:
+            return b""
+        index, start = divmod(position, _BLOCK)
+        return self._block(index)[start : start + size]
+
+    def _block(self, index: int) -> bytes:
+        if index in self._kept:
+            self._kept.move_to_end(index)
+            return self._kept[index]
+        block = super()._content(index * _BLOCK, min(_BLOCK, self._member.size - index * _BLOCK))
+        if hashlib.sha256(block).digest() != self._digests.blocks[index]:
+            raise BundleFormatError(
+                f"{self._member.name} was changed after it was verified: the numbers read from it are not to be used"
+            )
+        self._kept[index] = block
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return block
+
+
+def digest_member(descriptor: int, member: Member) -> Digests:
+    """Read a member from start to end, and return its digest and those of its blocks.
+
+    Raises
+    ------
+    BundleFormatError
+        The file ends before the member does.
+    """
+    whole, blocks = hashlib.sha256(), []
+    for block in MemberReader(descriptor, member).chunks(_BLOCK):
+        whole.update(block)
+        blocks.append(hashlib.sha256(block).digest())
+    return Digests(whole.hexdigest(), tuple(blocks))
