@@ -24,9 +24,9 @@ from dp_bundle.quoting import escape, quote_name
 
 __all__ = ["MAX_PAYLOAD", "Statement", "Subject"]
 
-MAX_PAYLOAD = 24 * 2**20  # bytes
+MAX_PAYLOAD = 12 * 2**20  # bytes: 20,000 columns take 10 million
 _MAX_SUBJECTS = 65_535
-_MAX_MARKS = 1_000_000  # commas and opening brackets: more than the largest release has
+_MAX_MARKS = 700_000  # commas and opening brackets: more than the largest release has
 _MAX_ENTRIES = 64  # of an object
 _MAX_DEPTH = 8
 _VERSIONS = ("1", FORMAT_VERSION)
@@ -117,11 +117,11 @@ def _spell(document: Any) -> bytes:
 
 def _require_small(document: Any) -> None:
     """Refuse, by ValueError, objects with more entries, or deeper ones, than any release has."""
-    level: list[Any] = [document]
+    level = [document] if isinstance(document, dict) else []
     for _ in range(_MAX_DEPTH):
-        if any(isinstance(each, dict) and len(each) > _MAX_ENTRIES for each in level):
-            raise ValueError("an object has too many entries")
-        inside = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        if any(len(each) > (_MAX_ENTRIES if isinstance(each, dict) else _MAX_SUBJECTS) for each in level):
+            raise ValueError("an object or a list has too many entries")
+        inside = [each.values() if isinstance(each, dict) else each for each in level]
         level = [one for each in inside for one in each if isinstance(one, dict | list)]
         if not level:
             return
