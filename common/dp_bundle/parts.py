@@ -3,12 +3,14 @@
 Values are written as values: float64 multiples of each column's granularity, or int64. A column whose noise spreads
 over few grid steps for a row group's rows is dictionary-encoded, which comes near its entropy; one that spreads over
 many is split into byte streams and compressed, which is faster, and smaller than a dictionary of nearly every value.
+Where there is hardly any noise, and few values, numbers are written out: a reader refuses more than 64 cells to a byte.
 Row groups have the same number of rows whatever the source's batches were: those follow the raw file's layout, in a CSV
 even the lengths of raw values. Writing needs memory for one row group, reading for one batch.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import BinaryIO
@@ -17,17 +19,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.columns import Column
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.errors import BundleFormatError, DataError
+from dp_bundle.pages import MOST_CELLS_PER_BYTE, Shape, open_parquet
 
 __all__ = ["PartWriter", "batch_rows", "part_schema", "read_parts"]
 
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
-_MAX_GROUP_BYTES = 2**31  # what a reader accepts for one row group, uncompressed
 _MAX_PART_BYTES = 2**32
 _PAGE_BUFFER = 2**18  # bytes read ahead per column
 _ROWS_PER_ENTRY = 16  # of a dictionary; with fewer, it takes more than it saves
 _TAIL_SIGMAS = 6.0
+_WEAK, _FEW = 0.5, 16.0  # steps of the grid
 
 
 def part_schema(columns: Iterable[Column]) -> pa.Schema:
@@ -58,7 +61,7 @@ class PartWriter:
         self.parts: list[BinaryIO] = []
         self.n_rows = 0
         self._waiting: list[pa.RecordBatch] = []
-        self._n_waiting = 0
+        self._n_waiting = self._rows_in_part = 0
         self._group_rows = batch_rows(len(columns))
         self._schema = part_schema(columns)
         self._new_file = new_file
@@ -101,6 +104,7 @@ class PartWriter:
         self._writer.write_table(waiting.slice(0, rows).combine_chunks(), row_group_size=rows)
         self._waiting = waiting.slice(rows).to_batches()
         self._n_waiting -= rows
+        self._rows_in_part += rows
         if self.parts[-1].tell() > _MAX_PART_BYTES:
             self._close_part()
 
@@ -108,6 +112,17 @@ class PartWriter:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+            self._require_entropy()
+
+    def _require_entropy(self) -> None:
+        """Refuse what a reader would take for a bomb: values that hardly any noise is on, and nearly all the same."""
+        n_cells = self._rows_in_part * len(self._schema)
+        self._rows_in_part = 0
+        if n_cells > MOST_CELLS_PER_BYTE * self.parts[-1].seek(0, os.SEEK_END):
+            raise DataError(
+                "the noise is so weak that the published values are nearly all the same, which no reader accepts: "
+                "choose a smaller mu, or drop columns that are nearly constant"
+            )
 
 
 def read_parts(
@@ -130,17 +145,18 @@ def read_parts(
         A part is not Parquet, or its schema, values or row count are not the promised ones.
     """
     schema = part_schema(columns)
-    seen = 0
+    seen, rows = 0, batch_rows(len(columns))
     for name, file in parts:
         try:
-            parquet = pq.ParquetFile(file, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+            shape = Shape(n_rows - seen, rows, dict.fromkeys(schema.names))
+            parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
             _check_part(name, parquet, schema)
-            for batch in parquet.iter_batches(batch_rows(len(columns)), use_threads=False):
+            for batch in parquet.iter_batches(rows, use_threads=False):
                 if any(column.null_count for column in batch.columns):
                     raise BundleFormatError(f"{name} has empty cells, which no release has")
                 seen += batch.num_rows
                 yield batch
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8 is a ValueError
             raise BundleFormatError(
                 f"{name} is not readable as Parquet: ask the publisher for a sound bundle"
             ) from error
@@ -153,26 +169,29 @@ def _check_part(name: str, parquet: pq.ParquetFile, schema: pa.Schema) -> None:
     same = found.names == schema.names and found.types == schema.types
     if not same:
         raise BundleFormatError(f"{name} does not have the columns that its manifest describes")
-    metadata = parquet.metadata
-    sizes = (metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
-    if any(size > _MAX_GROUP_BYTES for size in sizes):
-        raise BundleFormatError(f"{name} has a row group of more than {_MAX_GROUP_BYTES} bytes")
 
 
 def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
     most = batch_rows(len(columns)) / _ROWS_PER_ENTRY
     dictionary = [column.name for column in columns if _spread_in_steps(column) <= most]
-    known = set(dictionary)
-    others = [column for column in columns if column.name not in known]
-    codecs = dict.fromkeys(dictionary, "SNAPPY") | {column.name: "ZSTD" for column in others}
+    plain = {column.name for column in columns if _is_nearly_exact(column)}
+    dictionary = [name for name in dictionary if name not in plain]
+    others = [column.name for column in columns if column.name not in plain | set(dictionary)]
+    codecs = dict.fromkeys(dictionary, "SNAPPY") | dict.fromkeys(others, "ZSTD") | dict.fromkeys(plain, "NONE")
+    encodings = dict.fromkeys(others, "BYTE_STREAM_SPLIT") | dict.fromkeys(plain, "PLAIN")
     return {
         "use_dictionary": dictionary or False,
-        "column_encoding": {column.name: "BYTE_STREAM_SPLIT" for column in others} or None,
+        "column_encoding": encodings or None,
         "compression": codecs,
         "dictionary_pagesize_limit": 2**20,
         "store_schema": False,
         "version": "2.6",
     }
+
+
+def _is_nearly_exact(column: Column) -> bool:
+    """Tell whether noise is so weak, and bounds so narrow, that nothing but plain numbers takes a bit for each."""
+    return column.cell_noise.sigma < _WEAK * column.cell_noise.granularity and _spread_in_steps(column) < _FEW
 
 
 def _spread_in_steps(column: Column) -> float:

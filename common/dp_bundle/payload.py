@@ -117,7 +117,7 @@ def _spell(document: Any) -> bytes:
 
 def _require_small(document: Any) -> None:
     """Refuse, by ValueError, objects with more entries, or deeper ones, than any release has."""
-    level = [document] if isinstance(document, dict) else []
+    level: list[Any] = [document] if isinstance(document, dict) else []
     for _ in range(_MAX_DEPTH):
         if any(len(each) > (_MAX_ENTRIES if isinstance(each, dict) else _MAX_SUBJECTS) for each in level):
             raise ValueError("an object or a list has too many entries")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 
 from dp_bundle import parts
 from dp_bundle.columns import Column, Noise
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.errors import BundleFormatError, DataError
 from dp_bundle.parts import PartWriter, batch_rows, part_schema, read_parts
 
 FINE = Noise.rounded_gaussian(1.0, 2**-8)
@@ -192,9 +192,88 @@ def test_unpromised_contents_are_refused() -> None:
             load(good, n_rows)
 
 
-def test_oversized_row_groups_are_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row group that claims more than the limit is refused before it is decoded."""
-    good = write([values(2000)])
-    monkeypatch.setattr(parts, "_MAX_GROUP_BYTES", 1000)
-    with pytest.raises(BundleFormatError, match="more than 1000 bytes"):
-        load(good, 2000)
+def bomb(table: pa.Table, **settings: object) -> io.BytesIO:
+    """Write a table as nobody should."""
+    file = io.BytesIO()
+    pq.write_table(table, file, store_schema=False, version="2.6", **settings)
+    return file
+
+
+def _large_group() -> io.BytesIO:
+    return bomb(pa.Table.from_batches([values(2**19)]), row_group_size=2**19)
+
+
+def _many_groups() -> io.BytesIO:
+    return bomb(_zeros(2000), row_group_size=1)
+
+
+def _few_bytes() -> io.BytesIO:
+    return bomb(_zeros(2**24), row_group_size=2**18)
+
+
+def _zeros(n_rows: int) -> pa.Table:
+    zeros = [pa.array(np.zeros(n_rows, float if column.kind == "continuous" else int)) for column in COLUMNS]
+    return pa.Table.from_arrays(zeros, schema=parts.part_schema(COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("make", "n_rows", "message"),
+    [
+        (_large_group, 2**19, "row group of 524288 rows"),
+        (_many_groups, 2000, "footer larger"),
+        (_few_bytes, 2**24, "more values than noise leaves room for"),
+        (_few_bytes, 2**20, "more rows than its manifest promises"),
+    ],
+)
+def test_bombs_are_refused_unread(make: Callable[[], io.BytesIO], n_rows: int, message: str) -> None:
+    """What would make a decoder work for nothing is refused by its headers."""
+    file = make()
+    with pytest.raises(BundleFormatError, match=message):
+        load([file], n_rows)
+
+
+def _sizes_in_headers(content: bytes) -> list[int]:
+    """Return the places of the sizes before compression that take three bytes in the first page header of a chunk."""
+    group = pq.read_metadata(io.BytesIO(content)).row_group(0)
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    places = [3 + (chunk.dictionary_page_offset or chunk.data_page_offset) for chunk in chunks]
+    return [place for place in places if content[place] >= 128 and content[place + 1] >= 128]
+
+
+def test_pages_that_lie_about_their_size_are_refused() -> None:
+    """A page that says that it grows beyond what its values need is refused before it does."""
+    content = write([values(20_000)])[0].getvalue()
+    places = _sizes_in_headers(content)
+    assert len(places) >= 3
+    for place in places:
+        lying = bytearray(content)
+        lying[place + 2] = 0x7F
+        with pytest.raises(BundleFormatError, match="page larger than its values need"):
+            load([io.BytesIO(bytes(lying))], 20_000)
+
+
+def test_every_byte_of_page_headers_may_be_wrong() -> None:
+    """Whatever a header says, the file is refused or read as it was promised, and no other error comes up."""
+    content = write([values(3000)])[0].getvalue()
+    rng = np.random.default_rng(11)
+    refused = 0
+    for _ in range(300):
+        changed = bytearray(content)
+        for place in rng.integers(len(content), size=2):
+            changed[place] = rng.integers(256)
+        try:
+            assert sum(batch.num_rows for batch in load([io.BytesIO(bytes(changed))], 3000)) == 3000
+        except BundleFormatError:
+            refused += 1
+    assert refused > 30
+
+
+def test_noise_too_weak_to_tell_values_apart_is_refused_where_it_would_make_a_bomb() -> None:
+    """Narrow columns with hardly any noise are written out, and what is all the same in spite of that is refused."""
+    weak = Noise.discrete_gaussian(0.1)
+    narrow, wide = (column("x", "integer", high, weak) for high in (1.0, 1000.0))
+    zeros = pa.RecordBatch.from_arrays([pa.array(np.zeros(2**18, int))], schema=parts.part_schema([narrow]))
+    files = write([zeros], (narrow,))
+    assert sum(batch.num_rows for batch in load(files, 2**18, (narrow,))) == 2**18
+    with pytest.raises(DataError, match="nearly all the same"):
+        write([zeros], (wide,))
