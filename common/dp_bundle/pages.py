@@ -12,10 +12,10 @@ Apache Parquet format 2.10, parquet.thrift (PageHeader). Apache Thrift compact p
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.errors import BundleFormatError
@@ -41,14 +41,16 @@ class Shape:
         Of the file.
     group_rows : int
         Of a row group.
-    dictionaries : mapping of str to int or None
-        By column, in order: how large its dictionary may be, in bytes; None for numbers, of which a dictionary has at
-        most one for each row of its group.
+    schema : pyarrow.Schema
+        Names and types of its columns: numbers of 8 bytes, and text.
+    text_bytes : int
+        How large a dictionary of text may be. One of numbers has at most one for each row of its group.
     """
 
     n_rows: int
     group_rows: int
-    dictionaries: Mapping[str, int | None]
+    schema: pa.Schema
+    text_bytes: int = 0
 
 
 def open_parquet(name: str, file: BinaryIO, shape: Shape, **options: Any) -> pq.ParquetFile:
@@ -73,35 +75,37 @@ def open_parquet(name: str, file: BinaryIO, shape: Shape, **options: Any) -> pq.
         It is no Parquet.
     """
     most_groups = shape.n_rows // max(1, shape.group_rows) + 2
-    names = sum(len(column.encode()) for column in shape.dictionaries)
-    footer = (most_groups + 1) * (len(shape.dictionaries) * _PER_CHUNK + names) + _PER_FILE
+    n_columns, names = len(shape.schema), sum(len(column.encode()) for column in shape.schema.names)
+    footer = (most_groups + 1) * (n_columns * _PER_CHUNK + names) + _PER_FILE
     if _footer_size(file) > footer:
         raise BundleFormatError(f"{name} has a footer larger than that of any release")
     parquet = pq.ParquetFile(
         file,
-        thrift_container_size_limit=most_groups + 4 * len(shape.dictionaries) + 1000,
+        thrift_container_size_limit=most_groups + 4 * n_columns + 1000,
         thrift_string_size_limit=_PER_FILE,
         **options,
     )
+    found = parquet.schema_arrow
+    if found.names != shape.schema.names or found.types != shape.schema.types:
+        raise BundleFormatError(f"{name} does not have the columns that its manifest describes")
     _check_groups(name, file, parquet.metadata, shape)
     return parquet
 
 
 def _footer_size(file: BinaryIO) -> int:
     file.seek(-min(8, file.seek(0, os.SEEK_END)), os.SEEK_END)
-    return int.from_bytes(file.read(4), "little")
+    end = file.read(8)
+    return int.from_bytes(end[:4], "little") if end.endswith(b"PAR1") else 0
 
 
 def _check_groups(name: str, file: BinaryIO, metadata: pq.FileMetaData, shape: Shape) -> None:
-    if metadata.num_columns != len(shape.dictionaries):
-        raise BundleFormatError(f"{name} does not have the columns that its manifest describes")
     if metadata.num_rows > shape.n_rows:
         raise BundleFormatError(f"{name} has more rows than its manifest promises")
     if metadata.num_rows * metadata.num_columns > MOST_CELLS_PER_BYTE * file.seek(0, os.SEEK_END):
         raise BundleFormatError(f"{name} has more values than noise leaves room for in so few bytes")
     if metadata.num_row_groups > metadata.num_rows // max(1, shape.group_rows) + 2:
         raise BundleFormatError(f"{name} has more row groups than its rows need")
-    limits = list(shape.dictionaries.values())
+    limits = [shape.text_bytes if kind == pa.string() else None for kind in shape.schema.types]
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
         if not 0 <= group.num_rows <= shape.group_rows:

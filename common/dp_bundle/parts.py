@@ -148,9 +148,8 @@ def read_parts(
     seen, rows = 0, batch_rows(len(columns))
     for name, file in parts:
         try:
-            shape = Shape(n_rows - seen, rows, dict.fromkeys(schema.names))
+            shape = Shape(n_rows - seen, rows, schema)
             parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
-            _check_part(name, parquet, schema)
             for batch in parquet.iter_batches(rows, use_threads=False):
                 if any(column.null_count for column in batch.columns):
                     raise BundleFormatError(f"{name} has empty cells, which no release has")
@@ -162,13 +161,6 @@ def read_parts(
             ) from error
     if seen != n_rows:
         raise BundleFormatError(f"the bundle holds {seen} rows where its manifest promises {n_rows}")
-
-
-def _check_part(name: str, parquet: pq.ParquetFile, schema: pa.Schema) -> None:
-    found = parquet.schema_arrow
-    same = found.names == schema.names and found.types == schema.types
-    if not same:
-        raise BundleFormatError(f"{name} does not have the columns that its manifest describes")
 
 
 def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:

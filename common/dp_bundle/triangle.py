@@ -7,21 +7,26 @@ reader accepts no other order, and no value that the stated noise cannot have pr
 
 from __future__ import annotations
 
+import os
 from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_bundle.arrays import text_to_arrow, to_arrow, to_numpy
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest import COVARIANCE_NAME, Release
+from dp_bundle.pages import Shape, open_parquet
 from dp_bundle.recovery import estimate_rows
 
 __all__ = ["read_triangle", "stated_rows", "triangle_table", "write_triangle"]
 
-_MAX_BYTES = 2**33  # uncompressed
+_GROUP_ROWS = 2**20
+_AT_ONCE = 2**18
+_LEAST_BYTES = 2**16  # besides one for each entry, which noise takes at least
 _TYPES = {"row": pa.string(), "column": pa.string(), "value": pa.float64()}
 _SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 
@@ -41,7 +46,9 @@ def write_triangle(matrix: NDArray[np.float64], labels: list[str], file: BinaryI
     pq.write_table(
         triangle_table(matrix, labels),
         file,
+        row_group_size=_GROUP_ROWS,
         use_dictionary=["row", "column"],
+        dictionary_pagesize_limit=_label_bytes(labels) + 2**20,
         column_encoding={"value": "BYTE_STREAM_SPLIT"},
         compression={"row": "SNAPPY", "column": "SNAPPY", "value": "ZSTD"},
         store_schema=False,
@@ -77,22 +84,23 @@ def read_triangle(file: BinaryIO, release: Release) -> NDArray[np.float64]:
         It is not Parquet, not the whole triangle in its order, or holds what the stated noise cannot have produced.
     """
     labels = release.labels
-    rows, columns = np.triu_indices(len(labels))
+    n_entries = len(labels) * (len(labels) + 1) // 2
+    if n_entries > file.seek(0, os.SEEK_END) + _LEAST_BYTES:
+        raise BundleFormatError(f"{COVARIANCE_NAME} has fewer bytes than a matrix of {len(labels)} columns with noise")
+    shape = Shape(n_entries, _GROUP_ROWS, _SCHEMA, _label_bytes(labels))
     try:
-        parquet = pq.ParquetFile(file, pre_buffer=False)
-        _check_size(parquet, len(rows))
-        table = parquet.read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:
+        parquet = open_parquet(COVARIANCE_NAME, file, shape, pre_buffer=False)
+        if parquet.metadata.num_rows != n_entries:
+            raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
+        matrix = np.empty((len(labels), len(labels)))
+        start = 0
+        for batch in parquet.iter_batches(_AT_ONCE, use_threads=False):
+            _fill(matrix, batch, start, labels)
+            start += batch.num_rows
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise BundleFormatError(
             f"{COVARIANCE_NAME} is not readable as Parquet: ask the publisher for a sound bundle"
         ) from error
-    for name, expected in (("row", rows), ("column", columns)):
-        if not table.column(name).equals(pa.chunked_array([_named(labels, expected)])):
-            raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
-    if table.column("value").null_count:
-        raise BundleFormatError(f"{COVARIANCE_NAME} has empty cells, which no release has")
-    matrix = np.empty((len(labels), len(labels)))
-    matrix[rows, columns] = matrix[columns, rows] = to_numpy(table.column("value").combine_chunks())
     _check_values(matrix, release)
     return matrix
 
@@ -106,13 +114,28 @@ def _named(labels: list[str], indices: NDArray[np.intp]) -> pa.Array:
     return text_to_arrow(labels).take(to_arrow(indices))
 
 
-def _check_size(parquet: pq.ParquetFile, n_entries: int) -> None:
-    """Check the shape before anything of that size is read."""
-    found, metadata = parquet.schema_arrow, parquet.metadata
-    if found.names != _SCHEMA.names or found.types != _SCHEMA.types or metadata.num_rows != n_entries:
-        raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
-    if sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)) > _MAX_BYTES:
-        raise BundleFormatError(f"{COVARIANCE_NAME} has more than {_MAX_BYTES} bytes")
+def _label_bytes(labels: list[str]) -> int:
+    """Return how many bytes a dictionary of the labels takes."""
+    return sum(4 + len(label.encode()) for label in labels)
+
+
+def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, labels: list[str]) -> None:
+    """Put the next entries of the triangle into the matrix and its mirror image."""
+    d = len(labels)
+    entries = np.arange(start, start + batch.num_rows)
+    firsts = np.arange(d) * (2 * d + 1 - np.arange(d)) // 2  # of the matrix's rows
+    rows = np.searchsorted(firsts, entries, side="right") - 1
+    columns = entries - firsts[rows] + rows
+
+    known = text_to_arrow(labels)
+    for name, expected in (("row", rows), ("column", columns)):
+        found = pc.index_in(batch.column(name), value_set=known)
+        if found.null_count or not np.array_equal(to_numpy(found.cast(pa.int64())), expected):
+            raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
+    values = batch.column("value")
+    if values.null_count:
+        raise BundleFormatError(f"{COVARIANCE_NAME} has empty cells, which no release has")
+    matrix[rows, columns] = matrix[columns, rows] = to_numpy(values)
 
 
 def _check_values(matrix: NDArray[np.float64], release: Release) -> None:

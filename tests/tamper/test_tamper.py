@@ -391,7 +391,7 @@ def test_rows_passed_off_as_a_matrix_are_refused(
     rows = _members(bundle.path)["data/part-00000.parquet"]
     _signed_anew(covariance, key, tmp_path / "a.tar", rows)
     with open_bundle(tmp_path / "a.tar") as opened:
-        with pytest.raises(BundleFormatError, match="labelled triangle"):
+        with pytest.raises(BundleFormatError, match="columns that its manifest describes"):
             opened.second_moments()
         with pytest.raises(BundleFormatError, match="no rows"):
             opened.batches()
