@@ -23,6 +23,7 @@ post-processing of what is epsilon-DP but for an event of probability delta.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -52,8 +53,7 @@ def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float
     Where rows with gaps are put at the center whole, one cell decides over its row, and is protected as that is.
     """
     mus = [column.cell_mu for column in columns]
-    whole = unit != "cell" or any(column.missing == "center" for column in columns)
-    together = whole and columns[0].ball is None
+    together = _is_whole(unit, columns) and columns[0].ball is None
     return math.sqrt(max_rows) * (math.sqrt(math.fsum(mu * mu for mu in mus)) if together else max(mus))
 
 
@@ -94,6 +94,8 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
     if guarantee.accountant != ("gaussian-dp" if continuous else "privacy-loss-distribution"):
         raise ValueError("the accountant is not the one for these columns")
     _check_gaussian(guarantee, mu, with_curve=continuous)
+    if not continuous:
+        _check_discrete_curve(guarantee, columns)
 
 
 def check_moments_guarantee(guarantee: Guarantee, n_features: int, moments: SecondMoments) -> None:
@@ -165,6 +167,32 @@ def _check_gaussian(guarantee: Guarantee, mu: float, *, with_curve: bool) -> Non
     points = guarantee.epsilon_delta if with_curve else ()
     if any(point.delta < _gaussian_delta(mu, point.epsilon) * (1 - _CURVE_SLACK) for point in points):
         raise ValueError("a stated epsilon is smaller than the bounds and the noise allow")
+
+
+def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> None:
+    """Check that no point of the curve is better than what integer columns, and others beside them, leave."""
+    from dp_bundle.discrete_curve import least_deltas  # which releases of continuous columns do without
+
+    epsilons = [point.epsilon for point in guarantee.epsilon_delta]
+    rows = guarantee.max_rows or 1
+    losses = Counter(column.discrete_loss for column in columns if column.kind == "integer")
+    mus = [column.cell_mu for column in columns if column.kind == "continuous"]
+    groups = [({loss: rows}, 0.0) for loss in losses] + [({}, math.sqrt(rows) * max(mus))] * bool(mus)
+    if _is_whole(guarantee.unit, columns) and columns[0].ball is None:
+        together = math.sqrt(rows * math.fsum(mu * mu for mu in mus))
+        groups = [({loss: rows * number for loss, number in losses.items()}, together)]
+    for group in groups:
+        least = least_deltas(epsilons, *group)
+        if any(
+            point.delta < bound * (1 - _CURVE_SLACK)
+            for point, bound in zip(guarantee.epsilon_delta, least, strict=True)
+        ):
+            raise ValueError("a stated epsilon is smaller than the bounds and the noise allow")
+
+
+def _is_whole(unit: str, columns: Sequence[Column]) -> bool:
+    """Tell whether the columns of a row are protected together; rows with gaps move whole by a single cell."""
+    return unit != "cell" or any(column.missing == "center" for column in columns)
 
 
 def _check_epsilon(guarantee: Guarantee, *, excepted: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
+from dp_bundle.discrete_curve import DiscreteLoss
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.model import Finite, Model, Name, Positive, Text
 from dp_bundle.noise import discrete_gaussian_variance, rounded_gaussian_variance
@@ -106,6 +107,13 @@ class Column(Model):
     def cell_mu(self) -> float:
         """The distinguishability of one cell: width over sigma; infinite without bounds."""
         return self.width / self.cell_noise.sigma
+
+    @property
+    def discrete_loss(self) -> DiscreteLoss:
+        """What a cell of an integer column may lose: how far apart two integers within the bounds are, and sigma."""
+        if self.bounds is None:
+            return DiscreteLoss(math.floor(self.width), self.cell_noise.sigma)
+        return DiscreteLoss(math.floor(self.bounds[1]) - math.ceil(self.bounds[0]), self.cell_noise.sigma)
 
     @property
     def cell_noise(self) -> Noise:
