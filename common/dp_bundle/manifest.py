@@ -20,6 +20,7 @@ from dp_bundle.claims import check_cumulative, check_moments_guarantee, check_ro
 from dp_bundle.columns import Column
 from dp_bundle.model import Digest, Model, Name, Positive, Text
 from dp_bundle.second_moments import SecondMoments
+from dp_bundle.unit_costs import unit_costs
 
 __all__ = [
     "CONSTANT_LABEL",
@@ -169,7 +170,22 @@ class Release(Model):
         elif self.guarantee is not None:
             check_rows_guarantee(self.guarantee, self.columns)
         check_cumulative(self.cumulative, self.guarantee)
+        self._check_totals()
         return self
+
+    def _check_totals(self) -> None:
+        """Check that the totals hold this release, in every unit; version 1 did not count them all in the same way."""
+        total = self.cumulative
+        if self.guarantee is None or self.format_version == "1":
+            return
+        own = unit_costs(self.guarantee, self.columns, total.unit)
+        if total.unit in total.other_units_rho or not set(total.other_units_rho) <= set(own):
+            raise ValueError("a total is stated in a unit that this release does not protect, or twice")
+        for unit, rho in {total.unit: total.rho, **total.other_units_rho}.items():
+            if rho is not None and rho < 0.5 * own[unit] ** 2 * (1 - _SLACK):
+                raise ValueError(f"the stated total per {unit} is smaller than this release's own")
+        if self.second_moments is None and ORDER_PUBLIC not in self.guarantee.public:
+            raise ValueError("the number and the order of rows are public, and not named as such")
 
     def _check_moments(self, moments: SecondMoments) -> None:
         if self.guarantee is None:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
-from dp_bundle.claims import mu_implied_by_epsilon, release_mu
 from dp_bundle.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.home import home_folder
-from dp_bundle.manifest import Guarantee, Release
+from dp_bundle.manifest import Release
 from dp_bundle.signing import PublicKey
 from dp_bundle.trust import TrustedKey
+from dp_bundle.unit_costs import unit_costs
 from dp_publish.books import Books
 from dp_publish.ledger import Ledger
 from dp_publish.spending import Cost, Entry, total
@@ -127,40 +127,11 @@ def cost_of_release(release: Release) -> Cost:
     guarantee, unit = release.guarantee, release.cumulative.unit
     if guarantee is None:
         return Cost(unit, {}, continuous=all(column.kind == "continuous" for column in release.columns))
-    mu = _moments_mu(guarantee, unit) if release.kind == "covariance" else _rows_mu(release, guarantee, unit)
+    mu = {each: cost * _ROUND_UP for each, cost in unit_costs(guarantee, release.columns, unit).items()}
     excepted = guarantee.excepted_delta
     if guarantee.neighbours == "add-remove":
         excepted *= 1 + math.exp(guarantee.epsilon or 0.0)
     return Cost(unit, mu, continuous=guarantee.mu is not None, excepted_delta=excepted)
-
-
-def _rows_mu(release: Release, guarantee: Guarantee, unit: str) -> dict[str, float]:
-    """Return the mu of the columns' noise, and of the searches for bounds and for the means of rows with gaps.
-
-    A row moves the counts of the one in each column, and the sums of the other as far as any of its cells can.
-    """
-    max_rows = guarantee.max_rows or 1
-    searched = sum(column.bounds_obtained == "private-histogram" for column in release.columns)
-    moved = {"row": math.sqrt(searched), unit: math.sqrt(searched) * max_rows}
-    moved["cell"] = 1.0
-    noise = {"cell": release_mu("cell", release.columns), "row": release_mu("row", release.columns)}
-    noise.setdefault(unit, release_mu("entity", release.columns, max_rows))
-    search = {each: guarantee.bounds_mu * moved[each] / moved[unit] if searched else 0.0 for each in noise}
-    centers = {each: guarantee.centers_mu * (1.0 if each == unit else 1 / max_rows) for each in noise}
-    return {each: math.hypot(noise[each], search[each], centers[each]) * _ROUND_UP for each in noise}
-
-
-def _moments_mu(guarantee: Guarantee, unit: str) -> dict[str, float]:
-    """Return the mu of rows being replaced, as `moments_account` books it; a cell is part of its row."""
-    max_rows = guarantee.max_rows or 1
-    add_remove = guarantee.neighbours == "add-remove"
-    if guarantee.epsilon is None:
-        whole = (guarantee.mu or 0.0) * (math.sqrt(2.0) if add_remove else 1.0)
-        row = whole / max_rows
-    else:
-        epsilon = guarantee.epsilon * (2.0 if add_remove else 1.0)
-        whole, row = mu_implied_by_epsilon(epsilon), mu_implied_by_epsilon(epsilon / max_rows)
-    return {"cell": row * _ROUND_UP, "row": row * _ROUND_UP, unit: whole * _ROUND_UP}
 
 
 def _read_witnesses(places: Sequence[Path]) -> tuple[list[tuple[Path, Release, str]], dict[Path, str]]:

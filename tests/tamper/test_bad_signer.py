@@ -301,3 +301,40 @@ def test_signature_must_be_in_its_one_spelling(bundle: Receipt, key: Ed25519Priv
     assert public_key_of(key).fingerprint.encode() in content
     with pytest.raises(BundleError):
         open_bundle(write(tmp_path / "a.tar", {**members, MANIFEST_NAME: content.replace(honest, other)}))
+
+
+def _total_per_cell(predicate: dict[str, Any]) -> None:
+    predicate["cumulative"]["other_units_rho"]["cell"] *= 0.9
+
+
+def _total_per_row(predicate: dict[str, Any]) -> None:
+    predicate["cumulative"]["rho"] *= 0.9
+
+
+def _total_of_strangers(predicate: dict[str, Any]) -> None:
+    predicate["cumulative"]["other_units_rho"]["entity:doctor"] = 0.1
+
+
+def _nothing_public(predicate: dict[str, Any]) -> None:
+    predicate["guarantee"]["public"] = []
+
+
+def _better_epsilon(predicate: dict[str, Any]) -> None:
+    for point in predicate["guarantee"]["epsilon_delta"]:
+        point["epsilon"] *= 0.9
+
+
+@pytest.mark.parametrize(
+    "change", [_total_per_cell, _total_per_row, _total_of_strangers, _nothing_public, _better_epsilon]
+)
+def test_guarantees_that_are_too_good_are_refused(
+    change: Callable[[dict[str, Any]], None], bundle: Receipt, key: Ed25519PrivateKey, tmp_path: Path
+) -> None:
+    """With an integer column as without, totals and curve are at least what bounds and noise give."""
+    assert {column.kind for column in bundle.release.columns} == {"continuous", "integer"}
+    members = members_of(bundle.path)
+    statement = json.loads(Envelope.from_bytes(members[MANIFEST_NAME]).payload)
+    change(statement["predicate"])
+    changed = sign_envelope(spell(statement), key).to_bytes()
+    with pytest.raises(BundleFormatError, match="not sound"):
+        open_bundle(write(tmp_path / "changed.tar", {**members, MANIFEST_NAME: changed}))

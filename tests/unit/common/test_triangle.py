@@ -60,7 +60,8 @@ def come_and_go(n_rows: int) -> Release:
     guarantee = release().guarantee
     assert guarantee is not None
     change = guarantee.model_copy(update={"neighbours": "add-remove", "public": ()})
-    return release(guarantee=change, n_rows=n_rows)
+    total = {"unit": "row", "releases": 1, "mu": 4.0, "rho": 8.0}  # at least that of a row replaced
+    return release(guarantee=change, n_rows=n_rows, cumulative=total)
 
 
 def matrix() -> np.ndarray:
