@@ -177,7 +177,8 @@ def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> No
     rows = guarantee.max_rows or 1
     losses = Counter(column.discrete_loss for column in columns if column.kind == "integer")
     mus = [column.cell_mu for column in columns if column.kind == "continuous"]
-    groups = [({loss: rows}, 0.0) for loss in losses] + [({}, math.sqrt(rows) * max(mus))] * bool(mus)
+    groups = [({loss: rows}, 0.0) for loss in losses]
+    groups += [({}, math.sqrt(rows) * max(mus))] if mus else []
     if _is_whole(guarantee.unit, columns) and columns[0].ball is None:
         together = math.sqrt(rows * math.fsum(mu * mu for mu in mus))
         groups = [({loss: rows * number for loss, number in losses.items()}, together)]

@@ -4,8 +4,7 @@ A reader sees width and sigma of every column, and computes a bound from below, 
 For tables that differ as far as the bounds allow, a column's privacy loss is L = (D k + D^2 / 2) / sigma^2 at a draw k
 of its noise, with D its width in steps, and ``delta(eps) = E max(0, 1 - exp(eps - L))`` for the sum L over columns and
 rows. That grows with L. So it only becomes smaller if a column is left out, a loss rounded down to a grid, or a
-probability left out; what is left is a convolution of finite laws, and, for continuous columns, a normal law that is
-integrated in closed form.
+probability left out; what is left is a convolution of finite laws. That of continuous columns is normal.
 
 References
 ----------
@@ -21,6 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dp_bundle.normal import normal_tail
 
 __all__ = ["DiscreteLoss", "least_deltas"]
 
@@ -74,10 +75,11 @@ def least_deltas(epsilons: Sequence[float], losses: Mapping[DiscreteLoss, int], 
     if not 0 < total <= _LARGEST_MU:
         return [0.0] * len(epsilons)
     laws = [_law(loss, numbers[loss]) for loss in kinds]
-    law = laws[0] if len(laws) == 1 else _sum(laws, total / (_GRID * max(1, len(laws))))
+    step = total / (_GRID * (len(laws) + 1))
+    laws += [_normal_law(mu, step)] if mu else []
+    law = laws[0] if len(laws) == 1 else _sum(laws, step)
     places = law.start + law.step * np.arange(len(law.probabilities), dtype=np.float64)
-    gains = (_normal_delta(epsilon - places, mu) if mu else _exact_delta(epsilon - places) for epsilon in epsilons)
-    return [float(law.probabilities @ gain) for gain in gains]
+    return [float(law.probabilities @ -np.expm1(np.minimum(epsilon - places, 0.0))) for epsilon in epsilons]
 
 
 def _law(loss: DiscreteLoss, number: int) -> _Law:
@@ -119,8 +121,6 @@ def _power(law: _Floats, number: int, length: int) -> tuple[_Floats, int]:
 
 def _sum(laws: list[_Law], step: float) -> _Law:
     """Return the law of the sum of independent losses, each rounded down to the grid."""
-    if not laws:
-        return _Law(0.0, 1.0, np.ones(1))
     start, total = 0, np.ones(1)
     for law in laws:
         places = np.floor((law.start + law.step * np.arange(len(law.probabilities))) / step).astype(np.int64)
@@ -133,15 +133,9 @@ def _sum(laws: list[_Law], step: float) -> _Law:
     return _Law(start * step, step, total)
 
 
-def _exact_delta(epsilon: _Floats) -> _Floats:
-    """Return the delta that a loss of 0 has: nothing, or 1 - e^epsilon at a negative epsilon."""
-    return np.asarray(-np.expm1(np.minimum(epsilon, 0.0)), np.float64)
-
-
-def _normal_delta(epsilon: _Floats, mu: float) -> _Floats:
-    """Return the delta of mu-GDP, at negative epsilon as well."""
-    from scipy import special  # which releases of continuous columns do without
-
-    upper = special.ndtr(mu / 2 - epsilon / mu)
-    lower = np.exp(np.minimum(epsilon + special.log_ndtr(-mu / 2 - epsilon / mu), 0.0))
-    return np.asarray(np.maximum(upper - lower, 0.0), np.float64)
+def _normal_law(mu: float, step: float) -> _Law:
+    """Return the law of a loss that is N(mu^2 / 2, mu^2), rounded down to steps."""
+    start = mu * mu / 2 - _TAIL * mu
+    places = start + step * np.arange(math.ceil(2 * _TAIL * mu / step) + 1, dtype=np.float64)
+    above = np.array([normal_tail((place - mu * mu / 2) / mu) for place in places.tolist()])
+    return _Law(start, step, np.maximum(above[:-1] - above[1:] - 1e-18, 0.0))

@@ -59,4 +59,4 @@ def test_nothing_is_bounded_where_nothing_is_protected() -> None:
     assert least_deltas([1.0], {DiscreteLoss(0, 1.0): 3}) == [0.0]
     assert least_deltas([1.0, 2.0], {DiscreteLoss(1000, 1.0): 1}) == [0.0, 0.0]
     (alone,) = least_deltas([1.0], {}, 1.0)
-    assert alone == pytest.approx(0.126937, abs=1e-6)  # Balle & Wang (2018) at mu = 1
+    assert 0.995 * 0.126937 < alone < 0.126937  # Balle & Wang (2018) at mu = 1
