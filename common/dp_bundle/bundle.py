@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.archive import first_member, scan_archive, write_archive
 from dp_bundle.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.errors import BundleFormatError, DigestMismatchError
+from dp_bundle.errors import BundleFormatError, DigestMismatchError, ParameterError
 from dp_bundle.manifest import COVARIANCE_NAME, Release
 from dp_bundle.payload import MAX_PAYLOAD, Statement, Subject
 from dp_bundle.quoting import quote_path
@@ -298,7 +298,10 @@ def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: E
     documents = {name: io.BytesIO(make(release, described)) for name, make in DESCRIPTORS.items()}
     subjects = [Subject(name=name, digest={"sha256": _digest(_chunks(file))}) for name, file in documents.items()]
     subjects += [Subject(name=member.name, digest={"sha256": member.sha256}) for member in described]
-    manifest = sign_envelope(Statement(subject=tuple(subjects), predicate=release).to_bytes(), key).to_bytes()
+    payload = Statement(subject=tuple(subjects), predicate=release).to_bytes()
+    if len(payload) > MAX_PAYLOAD:
+        raise ParameterError("the manifest", f"of at most {MAX_PAYLOAD} bytes, by shorter descriptions", len(payload))
+    manifest = sign_envelope(payload, key).to_bytes()
     write_archive(file, [(MANIFEST_NAME, io.BytesIO(manifest)), *documents.items(), *data.items()])
     return hashlib.sha256(manifest).hexdigest()
 

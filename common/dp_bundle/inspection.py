@@ -19,6 +19,8 @@ from dp_bundle.statements import (
 
 __all__ = ["bundle_facts", "describe_bundle"]
 
+_OLD_FORMAT = ["version 1, whose README and descriptions nobody compares with the manifest: believe these lines"]
+
 
 def bundle_facts(bundle: Bundle) -> dict[str, Any]:
     """Return what a machine is told of every bundle."""
@@ -47,6 +49,7 @@ def describe_bundle(bundle: Bundle, name: str | None) -> str:
         ("so far", describe_total(release)),
         *_under("noise", noise),
         *_under("gaps", describe_gaps(release)),
+        *_under("format", _OLD_FORMAT if release.format_version == "1" else []),
         *_signers_words(release),
     ]
     lines = [f"{quote_path(bundle.path)}: every byte is as it was signed; what follows is what its signer says"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from dp_bundle.arrays import to_numpy
 from dp_bundle.errors import DataError, PolicyError
-from dp_bundle.manifest import CONSTANT_LABEL
+from dp_bundle.manifest import CONSTANT_LABEL, MAX_COLUMNS
 from dp_bundle.parts import batch_rows
 from dp_bundle.quoting import require_one_line
 from dp_publish.policy import EntityUnit, Policy, listed
@@ -19,6 +19,7 @@ from dp_publish.table import ColumnType, Table
 __all__ = ["choose_columns", "require_bounds", "require_rows", "standard_deviations"]
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
+_MAX_TEXT = 2**20  # bytes, in all columns, so that a manifest does not become too large to be read
 
 
 def choose_columns(
@@ -116,6 +117,11 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
             'a column has no name, as an index has that was written along: set drop = true under [columns.""] in the '
             "policy, as `dp-publish policy DATA` does, or rename it in the data"
         )
+    if len(kinds) > MAX_COLUMNS:
+        raise PolicyError(f"a bundle has at most {MAX_COLUMNS} columns, not {len(kinds)}: set drop = true for some")
+    described = (policy.column(name) for name in kinds)
+    if sum(len(f"{entry.description}{entry.unit}".encode()) for entry in described) > _MAX_TEXT:
+        raise PolicyError(f"descriptions and units have more than {_MAX_TEXT} bytes together: shorten them")
     if any(len(name) > _MAX_NAME for name in kinds):
         raise PolicyError(
             f"a column to be published has a name of more than {_MAX_NAME} characters: rename it in the data, "
