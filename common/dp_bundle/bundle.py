@@ -1,4 +1,4 @@
-"""A bundle as a whole: written in one go, verified in one go.
+"""A bundle as a whole, verified in one go; `writing` is the inverse.
 
 `open_bundle` gives an object only after all of these hold, in this order, before a byte of data is parsed:
 
@@ -22,22 +22,21 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from dp_bundle.archive import first_member, scan_archive, write_archive
+from dp_bundle.archive import first_member, scan_archive
 from dp_bundle.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.errors import BundleFormatError, DigestMismatchError, ParameterError
+from dp_bundle.errors import BundleFormatError, DigestMismatchError
 from dp_bundle.manifest import COVARIANCE_NAME, Release
 from dp_bundle.payload import MAX_PAYLOAD, Statement, Subject
 from dp_bundle.quoting import quote_path
-from dp_bundle.signing import ENVELOPE_END, Envelope, PublicKey, sign_envelope, signer_of, verify_envelope
+from dp_bundle.signing import ENVELOPE_END, Envelope, PublicKey, signer_of, verify_envelope
 from dp_bundle.trust import Sighting, TrustedKey, TrustStore
+from dp_bundle.trust_policy import TrustPolicy, UnsafeTrustAnyone
 from dp_bundle.windows import CheckedReader, Digests, Member, MemberReader, digest_member
+from dp_bundle.writing import MANIFEST_NAME, data_names, write_bundle
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,39 +54,7 @@ __all__ = [
     "write_bundle",
 ]
 
-MANIFEST_NAME = "manifest.dsse.json"
 _MAX_MANIFEST_SIZE = MAX_PAYLOAD // 3 * 4 + 2**10
-
-
-class TrustPolicy(Protocol):
-    """Decides about signers; `TrustStore` is the one that people use."""
-
-    def require(self, key: PublicKey) -> TrustedKey:
-        """Return the trusted key, or raise UntrustedKeyError."""
-
-    def admit(
-        self, key: PublicKey, sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
-    ) -> tuple[str, ...]:
-        """Note a verified release as seen and return what to say of it; or raise an error of `TrustStore.admit`."""
-
-
-class UnsafeTrustAnyone:
-    """Accepts every signer: for showing what a file claims, never for using what it holds."""
-
-    def require(self, key: PublicKey) -> TrustedKey:
-        """Return the key as if it were trusted, without a name."""
-        return TrustedKey(key, "")
-
-    def admit(
-        self,
-        key: PublicKey,  # noqa: ARG002
-        sighting: Sighting,  # noqa: ARG002
-        *,
-        allow_older: bool = False,  # noqa: ARG002
-        beside_newer: bool = False,  # noqa: ARG002
-    ) -> tuple[str, ...]:
-        """Accept any release, and note nothing."""
-        return ()
 
 
 class Bundle:
@@ -274,45 +241,6 @@ def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, Trus
     return Statement.from_bytes(verify_envelope(envelope)), signer
 
 
-def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: Ed25519PrivateKey) -> str:
-    """Write a signed bundle: the inverse of `open_bundle`.
-
-    Parameters
-    ----------
-    file : binary file
-        Where the archive goes, from its current position on.
-    release : Release
-        The manifest's predicate.
-    parts : list of binary files
-        The data members' content, seekable; a single one for a covariance release.
-    key : Ed25519PrivateKey
-        The publisher's key.
-
-    Returns
-    -------
-    str
-        The SHA-256 of the manifest member.
-    """
-    data = dict(zip(_data_names(release, len(parts)), parts, strict=True))
-    described = [DataMember(name, part.seek(0, os.SEEK_END), _digest(_chunks(part))) for name, part in data.items()]
-    documents = {name: io.BytesIO(make(release, described)) for name, make in DESCRIPTORS.items()}
-    subjects = [Subject(name=name, digest={"sha256": _digest(_chunks(file))}) for name, file in documents.items()]
-    subjects += [Subject(name=member.name, digest={"sha256": member.sha256}) for member in described]
-    payload = Statement(subject=tuple(subjects), predicate=release).to_bytes()
-    if len(payload) > MAX_PAYLOAD:
-        raise ParameterError("the manifest", f"of at most {MAX_PAYLOAD} bytes, by shorter descriptions", len(payload))
-    manifest = sign_envelope(payload, key).to_bytes()
-    write_archive(file, [(MANIFEST_NAME, io.BytesIO(manifest)), *documents.items(), *data.items()])
-    return hashlib.sha256(manifest).hexdigest()
-
-
-def _data_names(release: Release, n_parts: int) -> list[str]:
-    """Return the names of a release's data members."""
-    if release.kind == "covariance":
-        return [COVARIANCE_NAME]
-    return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
-
-
 def _verify(path: Path, file: BinaryIO, trust: TrustPolicy) -> Bundle:
     descriptor = file.fileno()
     content = _read_manifest(path, descriptor, trust)
@@ -350,7 +278,7 @@ def _check_descriptors(release: Release, members: list[Member], subjects: Sequen
     """Check that there are the members of such a release, and that its descriptions are what its manifest gives."""
     signed = {subject.name: subject.digest["sha256"] for subject in subjects}
     sizes = {member.name: member.size for member in members}
-    names = [*DESCRIPTORS, *_data_names(release, max(1, len(subjects) - len(DESCRIPTORS)))]
+    names = [*DESCRIPTORS, *data_names(release, max(1, len(subjects) - len(DESCRIPTORS)))]
     if names != list(signed):
         raise BundleFormatError(f"the members of the bundle are not those of a release of kind {release.kind}")
     if release.format_version == "1":  # whose descriptions were worded by the version that made it
@@ -359,15 +287,3 @@ def _check_descriptors(release: Release, members: list[Member], subjects: Sequen
     for name, make in DESCRIPTORS.items():
         if hashlib.sha256(make(release, described)).hexdigest() != signed[name]:
             raise BundleFormatError(f"{name} says something else than the manifest: do not use this bundle")
-
-
-def _digest(chunks: Iterator[bytes]) -> str:
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    file.seek(0)
-    return iter(partial(file.read, 2**20), b"")

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_learn.acceleration import Anderson
 from dp_learn.checks import check_covariance, check_free_diagonal
 from dp_learn.linalg import (
     FEW,
-    Anderson,
     FloatArray,
     balancing_factor,
     negative_part,

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_learn.acceleration import Anderson
 from dp_learn.feasibility import soft_threshold
-from dp_learn.linalg import Anderson, FloatArray, balancing_factor, eigendecomposition
+from dp_learn.linalg import FloatArray, balancing_factor, eigendecomposition
 from dp_learn.solution import Status
 from dp_learn.solvers.incumbent import Incumbent
 from dp_learn.solvers.standard_form import Answer, StandardForm, Start

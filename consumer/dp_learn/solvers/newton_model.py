@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_learn.acceleration import Anderson
 from dp_learn.feasibility import soft_threshold
-from dp_learn.linalg import Anderson, FloatArray, balancing_factor, eigendecomposition
+from dp_learn.linalg import FloatArray, balancing_factor, eigendecomposition
 from dp_learn.solvers._newton_kernels import descend_once
 
 __all__ = ["Model", "ModelMinimum", "minimise_model"]

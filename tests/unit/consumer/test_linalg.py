@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from dp_learn.linalg import Anderson, negative_part, sandwich, smallest_eigenpair
+from dp_learn.acceleration import Anderson
+from dp_learn.linalg import negative_part, sandwich, smallest_eigenpair
 
 
 def contraction(p: int, slowest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
