@@ -137,4 +137,8 @@ def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowRepor
     kept = drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
     filled = [fill_missing(kept.column(index), column, report) for index, column in enumerate(columns)]
-    return np.column_stack([to_numpy(values) for values in filled])
+    values = [to_numpy(each) for each in filled]
+    for column, each in zip(columns, values, strict=True):
+        low, high = column.bounds or (-math.inf, math.inf)
+        report.count(report.clipped, column.name, int(np.count_nonzero((each < low) | (each > high))))
+    return np.column_stack(values)

@@ -22,6 +22,8 @@ __all__ = ["describe_receipt", "receipt_document"]
 _SHOWN = 8  # columns that are named
 _NEARLY_ALWAYS = 0.99  # of the guesses between two tables are right: from mu = 4.65 on
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
+_ROUNDING = 1e-9
+_OUTSIDE = {"rows": "outside the ball, and shortened", "covariance": "outside their bounds or the ball, and clipped"}
 
 
 def describe_receipt(receipt: Receipt, policy: Policy) -> str:
@@ -50,13 +52,12 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         lines.append(f"  {describe_total(release)}{budget}")
     if report.tells:
         lines.append("for your eyes only, as it tells of the raw values:")
-        lines += _describe_cells(report.clipped, "were outside its bounds and clipped")
-        limits = "the ball" if release.kind == "rows" else "their bounds, or the ball,"
-        lines += [f"  {report.n_clipped_rows} rows were outside {limits} and clipped"] if report.n_clipped_rows else []
-        lines += [f"  {report.n_over_cap} rows over the cap of their entity were left out"] if report.n_over_cap else []
-        lines += _describe_cells(report.filled, "had no value and took the midpoint")
-        lines += [f"  {report.n_centered} rows without a value stand at the means"] if report.n_centered else []
-        lines += [f"  {report.n_dropped} rows without a value were left out"] if report.n_dropped else []
+        lines += _describe_cells(report.clipped, "outside its bounds, and clipped to them")
+        lines += _describe_rows(report.n_clipped_rows if _has_ball(release) else 0, _OUTSIDE[release.kind])
+        lines += _describe_rows(report.n_over_cap, "over the cap of their entity, left out")
+        lines += _describe_cells(report.filled, "without a value, put at the midpoint")
+        lines += _describe_rows(report.n_centered, "without a value, put at the means")
+        lines += _describe_rows(report.n_dropped, "without a value, left out")
     return "\n".join([*lines, f"to learn from it: dp-learn {receipt.path}"])
 
 
@@ -101,12 +102,7 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
     if release.second_moments is not None:
         names = [column.name for column in release.columns]
         return _covariance_verdict(release.n_rows, names, policy, release.second_moments)
-    still = [
-        column.name
-        for column in release.columns
-        if column.kind == "integer" and share_unchanged(column) > _HARDLY_CHANGED
-    ]
-    lines = [f"hardly changed by noise this small: {listed(still)}"] if still else []
+    lines = _describe_unchanged(release)
     if release.guarantee is None:
         return lines
     kinds = {column.name: column.kind for column in release.columns}
@@ -120,6 +116,20 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
     else:
         shown = f"partial correlations from about {row.seen_in_rows:.2g} on can be seen"
     return [*lines, f"forecast: if {assumed}, {shown} (see dp-publish plan)"]
+
+
+def _describe_unchanged(release: Release) -> list[str]:
+    """Say which whole numbers mostly come out as they went in, how many of them, and what changes more."""
+    shares = {column.name: share_unchanged(column) for column in release.columns if column.kind == "integer"}
+    still = {name: share for name, share in shares.items() if share > _HARDLY_CHANGED}
+    if not still:
+        return []
+    least, most = (100 * share(still.values()) for share in (min, max))
+    often = f"{most:.3g} %" if most - least < 1 else f"{least:.2g} to {most:.3g} %"
+    remedy = "a smaller snr_db" if release.guarantee is None else "a stronger guarantee (a smaller mu, epsilon or rho)"
+    return [
+        f"the noise leaves {often} of the values of {listed(list(still))} as they are: {remedy} changes more of them"
+    ]
 
 
 def _covariance_verdict(n_rows: int, names: list[str], policy: Policy, moments: SecondMoments) -> list[str]:
@@ -158,11 +168,25 @@ def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
 def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     """Return a line for each of the columns with the most such cells, and one for all others together."""
     ranked = sorted(cells.items(), key=lambda item: -item[1])
-    lines = [f"  {number} cells of {quote_name(name)} {what}" for name, number in ranked[:_SHOWN]]
+    lines = [f"  {_many(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_SHOWN]]
     rest = ranked[_SHOWN:]
     if rest:
-        lines.append(f"  {sum(number for _, number in rest)} cells of {len(rest)} more columns {what}")
+        lines.append(f"  {sum(number for _, number in rest)} cells of {_many(len(rest), 'more column')} {what}")
     return lines
+
+
+def _describe_rows(number: int, what: str) -> list[str]:
+    return [f"  {_many(number, 'row')} {what}"] if number else []
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _has_ball(release: Release) -> bool:
+    """Tell whether rows within their bounds may have been shortened."""
+    moments = release.second_moments
+    return moments is None or moments.radius < math.sqrt(len(release.columns)) * (1 - _ROUNDING)
 
 
 def _why_left_out(name: str, policy: Policy, receipt: Receipt) -> str:

@@ -220,8 +220,35 @@ def test_private_counts_are_marked_as_such(people: Path, call: Call) -> None:
     Path("people.policy.toml").write_text(POLICY.replace("[20, 140]", "[60, 140]"))
     ended = call("people.parquet")
     mark = ended.out.index("for your eyes only")
-    assert "cells of weight were outside its bounds and clipped" in ended.out[mark:]
+    assert "cells of weight outside its bounds, and clipped to them" in ended.out[mark:]
     assert b"clipped" not in Path("people.bundle.tar").read_bytes().replace(b"values were clipped", b"")
+
+
+def test_one_cell_is_a_cell_and_moments_name_the_columns(call: Call) -> None:
+    """A single clipped cell is no plural, and a covariance release tells by column what was clipped, as rows do."""
+    values = pd.DataFrame({"x": [0.5, 0.25] * 200, "y": [0.125, 0.75] * 200})
+    values.loc[3, "x"], values.loc[4:5, "y"] = 2.0, -0.5
+    values.to_parquet("a.parquet")
+    Path("a.policy.toml").write_text('[privacy]\nmu = 20\n[columns."*"]\nbounds = [0, 1]\n')
+    for release in ("rows", "covariance"):
+        ended = call("a.parquet", "--anyway", "--release", release, "--out", f"{release}.tar")
+        told = ended.out[ended.out.index("for your eyes only") :].splitlines()
+        assert told[1:3] == [
+            "  2 cells of y outside its bounds, and clipped to them",
+            "  1 cell of x outside its bounds, and clipped to them",
+        ]
+        assert told[3].startswith("to learn from it")
+    out = call("a.parquet", "--anyway", "--release", "covariance", "--out", "c.tar", "--json").out
+    assert json.loads(out)["for_the_publisher_only"]["clipped"] == {"x": 1, "y": 2}
+
+
+def test_values_that_the_noise_leaves_are_told_with_their_share_and_the_remedy(call: Call) -> None:
+    """Truth values of which two thirds come out as they went in are no riddle: how many, which, and what changes it."""
+    pd.DataFrame({"b": [True, False] * 200, "x": [0.5, 0.25] * 200}).to_parquet("a.parquet")
+    Path("a.policy.toml").write_text('[privacy]\nunit = "cell"\n[columns.x]\nbounds = [0, 1]\n')
+    said = call("a.parquet", "--anyway", "--mu", "2").out
+    assert "the noise leaves 78.7 % of the values of 'b' as they are: a stronger guarantee (a smaller mu" in said
+    assert "the noise leaves" not in call("a.parquet", "--anyway", "--mu", "1", "--out", "b.tar").out
 
 
 def test_template_can_be_filled_in_and_published(people: Path, call: Call) -> None:
