@@ -84,12 +84,13 @@ def publish_command(
     from dp_publish.columns import choose_columns
     from dp_publish.forecast.refusal import refuse_pointless
     from dp_publish.forecast.row_count import count_rows
+    from dp_publish.glance import glance
     from dp_publish.ledger import Ledger
     from dp_publish.moments_calibration import set_mechanism
     from dp_publish.release import publish
     from dp_publish.sections import resolve
     from dp_publish.statements import describe_receipt, receipt_document
-    from dp_publish.survey import refuse_misplaced, survey
+    from dp_publish.survey import find_regrettable, quote_header, survey
     from dp_publish.table import open_table
 
     policy = _load_policy(data, policy_file, privacy)
@@ -99,10 +100,12 @@ def publish_command(
     kinds, _ = choose_columns(table, resolved, withheld)  # refuses what cannot be published before a key is made for it
     if policy.privacy.release == "covariance":
         set_mechanism(resolved, kinds, lambda: 1)  # likewise
-    for note in [] if quiet else survey(table, kinds):
-        tell(note)
+    seen = glance(table, kinds)
+    for note in (*quote_header(table, resolved, kinds), *survey(seen, resolved, kinds)):
+        tell(note, quiet=quiet)
     if not anyway:
-        refuse_misplaced(table, resolved, kinds)
+        for reason in find_regrettable(table, seen, resolved, kinds):
+            raise reason
         refuse_pointless(resolved, kinds, table.types, lambda: count_rows(data, policy.table))
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
@@ -128,14 +131,16 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     from dp_publish.dialect import make_dialect
     from dp_publish.policy_file import policy_path, policy_template
     from dp_publish.table import open_table
+    from dp_publish.template import describe_dropped
 
     dialect = make_dialect(given)
     table = open_table(data, dialect)
-    text = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
+    template = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
     target = out or policy_path(data)
     with _writing_new(target, "policy", "edit it, or give another --out"):
-        write_whole(target, text.encode(), replace=False)
-    answer(f"wrote {target}: fill in the bounds, then run dp-publish {data}", None, as_json=False, quiet=quiet)
+        write_whole(target, template.encode(), replace=False)
+    text = f"wrote {target}: fill in the bounds, then run dp-publish {data}"
+    answer("\n".join([text, *describe_dropped(table.types)]), None, as_json=False, quiet=quiet)
 
 
 @cli.command("plan")
@@ -152,6 +157,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     help="Assumed standard deviation over the width of the bounds, where the policy has no spread for a column.",
 )
 @click.option("--picture", type=DATA, help="Draw the forecast to this .png file as well.")
+@click.option("--look", is_flag=True, help="Say what publishing would say of the first rows, which are then read.")
 @json_option
 @quiet_option
 def plan_command(
@@ -159,31 +165,40 @@ def plan_command(
     policy_file: Path | None,
     spread: float,
     picture: Path | None,
+    look: bool,
     as_json: bool,
     quiet: bool,
     **privacy: Any,
 ) -> None:
-    """Forecast what each strength would leave visible of DATA; spends nothing and reads no value.
+    """Forecast what each strength would leave visible of DATA; spends nothing and, without --look, reads no value.
 
     Only the number of rows and the policy's bounds are used. The policy may leave strength and bounds open.
 
     \b
     Example:
       dp-publish plan wine.parquet --picture wine.plan.png
+      dp-publish plan wine.parquet --look
     """
     from dp_publish.forecast.plan import make_plan
     from dp_publish.forecast.report import describe_plan, plan_document
-    from dp_publish.survey import point_out_names
+    from dp_publish.glance import glance
+    from dp_publish.survey import find_regrettable, point_out_names, quote_header, survey
 
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
-    for note in point_out_names(plan.kinds):
+    notes = point_out_names(plan.kinds)
+    if look:
+        seen = glance(plan.table, plan.kinds)
+        notes = [*quote_header(plan.table, plan.policy, plan.kinds), *survey(seen, plan.policy, plan.kinds)]
+        refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
+        notes += [f"a release would be refused: {reason}" for reason in refused]
+    for note in notes:
         tell(note, quiet=quiet)
     if picture is not None:
         from dp_publish.forecast.picture import draw_plan
 
         draw_plan(plan, picture)
         tell(f"wrote {picture}", quiet=quiet)
-    answer(describe_plan(plan), plan_document(plan), as_json=as_json, quiet=quiet)
+    answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
 
 @cli.command("audit")

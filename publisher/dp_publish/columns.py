@@ -107,9 +107,12 @@ def require_rows(table: Table, policy: Policy, kinds: dict[str, str]) -> None:
 
 
 def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str], *, without_bounds: bool) -> None:
-    bounded = [name for name in left_out if policy.column(name).bounds is not None]
-    if bounded:
-        raise PolicyError(f"the policy gives bounds to columns that are not published: {listed(bounded)}")
+    meant = [name for name in left_out if policy.column(name).bounds is not None and not policy.column(name).drop]
+    if meant:
+        raise PolicyError(
+            f"the policy gives bounds to columns that are not published: {listed(meant)}, being text or a unit of "
+            "privacy; set drop = true for them, or, if text holds numbers, convert it in the data"
+        )
     if not kinds:
         raise PolicyError("there is no numeric column to publish: every column is text, or dropped by the policy")
     if "" in kinds:

@@ -12,10 +12,11 @@ from dp_publish.dialect import Layout
 from dp_publish.survey import named_like_an_identifier
 from dp_publish.table import ColumnType
 
-__all__ = ["policy_template"]
+__all__ = ["describe_dropped", "policy_template"]
 
 _WIDE = 60  # columns; from here on they get patterns instead of a section each
 _DECIMAL = '# decimal = ","            # by default what the first rows have'
+_NAMED = 8  # of the columns that are left out
 _LEAST_ALIKE = 3  # columns that are worth a pattern
 
 
@@ -76,6 +77,18 @@ def policy_template(
     return "\n".join(lines) + "\n"
 
 
+def describe_dropped(types: dict[str, ColumnType]) -> list[str]:
+    """Return a line on the columns that a new policy leaves out, if there are any."""
+    dropped = {
+        name: "not numeric" if kind is ColumnType.OTHER else "an identifier by its name"
+        for name, kind in types.items()
+        if kind is ColumnType.OTHER or named_like_an_identifier(name)
+    }
+    said = [f"{name!r} ({reason})" for name, reason in dropped.items()]
+    more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+    return [f"left out: {', '.join(said[:_NAMED])}{more}"] if said else []
+
+
 def _table_section(layout: Layout | None, header: str | None) -> list[str]:
     """Return the lines on how a text file is written, so that the policy holds what was found."""
     if layout is None:
@@ -88,7 +101,7 @@ def _table_section(layout: Layout | None, header: str | None) -> list[str]:
         *(f"{name} = {_quoted(value)}" for name, value in found.items()),
         *([f"decimal = {_quoted(layout.decimal)}"] if layout.decimal else [_DECIMAL]),
         *([] if said else ['# header = "none"          # if the first line is a row, and no column names']),
-        '# missing_values = ["-999"]   # besides empty cells, NA, N/A, NaN, null, None, <NA>, ?, -, -- and .',
+        '# missing_values = ["-999"]   # besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, .',
     ]
 
 

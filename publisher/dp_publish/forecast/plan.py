@@ -22,7 +22,7 @@ from dp_publish.moments_calibration import set_mechanism
 from dp_publish.policy import Policy, Privacy, listed
 from dp_publish.policy_file import load_policy, policy_path
 from dp_publish.sections import resolve
-from dp_publish.table import open_table
+from dp_publish.table import Table, open_table
 
 __all__ = ["Plan", "make_plan"]
 
@@ -65,6 +65,10 @@ class Plan:
         Sentences about what could not be forecast, or limits it.
     paper : dict of str to float
         The source paper's printed theorems for the noise of `focus`; no guarantee.
+    table : Table
+        Whose rows were counted.
+    policy : Policy
+        What is known of its columns; resolved.
     """
 
     name: str
@@ -81,6 +85,8 @@ class Plan:
     focus: ForecastRow
     notes: list[str]
     paper: dict[str, float]
+    table: Table
+    policy: Policy
 
     @property
     def is_pure(self) -> bool:
@@ -163,6 +169,8 @@ def make_plan(
         focus,
         notes,
         paper,
+        table,
+        policy,
     )
 
 

@@ -19,10 +19,11 @@ _SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (integer columns, at least)"}
 
 
-def describe_plan(plan: Plan) -> str:
-    """Return the forecast for a person to read."""
+def describe_plan(plan: Plan, *, looked: bool = False) -> str:
+    """Return the forecast for a person to read, who may have had the first rows looked at besides."""
+    read = "of the values the first rows were looked at" if looked else "no value was read"
     lines = [
-        f"{plan.name}: {plan.n_rows:,} rows, {len(plan.kinds)} columns. Nothing was spent, and no value was read.",
+        f"{plan.name}: {_many(plan.n_rows, 'row')}, {_many(len(plan.kinds), 'column')}. Nothing was spent, and {read}.",
         "",
         f"Smallest partial correlation that a researcher would see, one {plan.unit} being protected at strength mu:",
         *_table(plan, _seen_head(plan), [_seen_cells(row) for row in plan.rows]),
@@ -73,6 +74,10 @@ def describe_count(value: int) -> str:
         if value >= size:
             return f"{value / size:.3g} {word}"
     return f"{value:,}"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _seen_head(plan: Plan) -> tuple[tuple[str, str], ...]:

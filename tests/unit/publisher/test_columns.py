@@ -48,7 +48,6 @@ def test_columns_are_chosen_by_type_and_policy() -> None:
     [
         ({"a": [0, 1], "b": [0, 1], "z": [0, 1]}, {}, "does not have: 'z'"),
         ({"a": [0, 1], "b": [0, 1], "t": [0, 1]}, {}, "not published: 't'"),
-        ({}, {"a": {"bounds": [0, 1], "drop": True}, "b": {"drop": True}}, "not published: 'a'"),
         ({}, {"a": {"drop": True}, "b": {"drop": True}}, "no numeric column"),
         ({"a": [0, 1], "b": [0, 1]}, {"b": {"kind": "integer", "bounds": [0, 1]}}, ""),
     ],
@@ -64,6 +63,15 @@ def test_policy_and_table_must_fit(bounds: Bounds, columns: dict[str, Any], mess
         choose_columns(table, policy)
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
+
+
+def test_a_column_is_dropped_by_one_word() -> None:
+    """Drop = true leaves a column out whatever else its section says, and text with bounds is told that remedy."""
+    table = sealed(a="continuous", b="integer", t="other")
+    dropped = {"b": {"bounds": [0, 1], "drop": True}, "t": {"bounds": [0, 1], "drop": True}}
+    assert choose_columns(table, make({"a": [0, 1]}, dropped, mu=1.0)) == ({"a": "continuous"}, ("b", "t"))
+    with pytest.raises(PolicyError, match="'t', being text or a unit of privacy; set drop = true"):
+        choose_columns(table, make({"a": [0, 1], "t": [0, 1]}, mu=1.0))
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\x1b[2Jb", "\u202eab"])

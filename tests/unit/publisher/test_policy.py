@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_bundle.errors import PolicyError, SchemaError
+from dp_publish.cells import MISSING
 from dp_publish.columns import choose_columns, require_bounds
 from dp_publish.dialect import Dialect
 from dp_publish.policy import ColumnPolicy, EntityUnit, Policy
@@ -308,6 +309,17 @@ def test_template_of_a_text_file_says_how_it_is_written(header: str | None, tmp_
     assert found == Dialect.model_validate({"delimiter": ";", "encoding": "cp1252", "header": header})
     assert load(tmp_path, '[table]\nheader = "none"', header="first").table.header == "first"
     assert load(tmp_path, "", header=header, mu=1.0).table.header == header
+
+
+def test_words_for_nothing_are_listed_wherever_a_publisher_looks_for_them(tmp_path: Path) -> None:
+    """What counts as missing without a word is named by the template of a text file and by the page for publishers."""
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    template = policy_template("a.csv", "a", {}, open_table(tmp_path / "a.csv").layout)
+    page = (Path(__file__).parents[3] / "docs" / "publisher.md").read_text(encoding="utf-8")
+    listed = page[page.index("- **Missing** is") :].split("\n- ", 1)[0]
+    words = {word.lower().removeprefix("-") if len(word) > 2 else word.lower() for word in MISSING if word}
+    for text in (template[template.index("# missing_values") :], listed):
+        assert [word for word in words if word not in re.split(r"[\s,`]+", text.lower())] == []
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=4, unique=True))
