@@ -64,9 +64,11 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
         sys.exit(leaving.exit_code)
     except click.Abort as interruption:
         _leave(": ".join(["interrupted", *_notes(interruption.__cause__)]), 1)
-    except click.ClickException as error:
-        error.show()
+    except click.exceptions.NoArgsIsHelpError as asking:
+        asking.show()
         sys.exit(2)
+    except click.ClickException as error:
+        _leave(_describe_misuse(error), 2)
     except DpGraphError as error:
         _leave("\n".join([str(error), *_notes(error)]), error.exit_code)
     except BrokenPipeError:
@@ -81,6 +83,13 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
             f"dpgraph has a fault ({type(error).__name__}: {error}): set DPGRAPH_DEBUG=1 for details and report it", 1
         )
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _describe_misuse(error: click.ClickException) -> str:
+    """Return what is wrong with a command's words, and where it says which there are."""
+    said = error.format_message().removesuffix(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return said if context is None else f"{said}; see {context.command_path} --help"
 
 
 def _notes(error: BaseException | None) -> list[str]:

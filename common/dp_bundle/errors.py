@@ -53,7 +53,7 @@ class ParameterError(DpGraphError, ValueError):
     allowed : str
         What is allowed, in words or as an interval.
     received : object
-        What came.
+        What came; None where nothing did, or where it would tell nothing.
     """
 
     exit_code = 2
@@ -62,7 +62,8 @@ class ParameterError(DpGraphError, ValueError):
         self.name = name
         self.allowed = allowed
         self.received = received
-        super().__init__(f"{name} must be {allowed}, not {received!r}")
+        but = "" if received is None else f", not {received!r}"
+        super().__init__(f"{name} must be {allowed}{but}")
 
 
 class PolicyError(ParameterError):

@@ -13,7 +13,7 @@ import pandas as pd
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.quoting import quote_name
-from dp_learn.edge_statements import describe_edges, describe_number
+from dp_learn.edge_statements import NOISE, PENALTY, describe_edges, describe_number
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.evidence import Evidence, keep_columns
 from dp_learn.fitting import REFIT_MAX_ITER
@@ -130,7 +130,7 @@ def learn_alternative(
         graph,
         {},
         {**summary, "penalty_share": kept_share, "n_edges": n_edges, "notes": notes},
-        describe_edges(graph, shrunk=kept_share > 0.0),
+        describe_edges(graph, shrunk=kept_share > 0.0, why_none=NOISE if alpha is None else PENALTY),
     )
 
 

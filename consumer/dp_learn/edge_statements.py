@@ -10,13 +10,15 @@ import numpy.typing as npt
 from dp_bundle.quoting import quote_name
 from dp_learn.graph import GraphEstimate
 
-__all__ = ["describe_edges", "describe_number"]
+__all__ = ["NOISE", "PENALTY", "describe_edges", "describe_number"]
 
 _SHOWN = 10
+NOISE = "none stands out from the noise"
+PENALTY = "the penalty outweighs them all; give a smaller --alpha, or leave it out"
 _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
 
 
-def describe_edges(graph: GraphEstimate, *, shrunk: bool) -> list[str]:
+def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE) -> list[str]:
     """Return how many edges there are, the first ten whose sign is sure, and how many may have the other sign.
 
     Parameters
@@ -25,13 +27,15 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool) -> list[str]:
         With or without intervals; its edges in the order of its table.
     shrunk : bool
         Whether a penalty has shrunk the weights.
+    why_none : str
+        Why there is no edge, if there is none.
     """
     edges, fdr = graph.edge_columns, graph.fdr
     n_edges, n_columns = len(edges["source"]), len(graph.columns)
     found = f"  {n_edges} of {n_columns * (n_columns - 1) // 2} possible edges"
     found += f" at a false discovery rate of {fdr:g}" if fdr else ""
     if not n_edges:
-        return [f"{found}{': none stands out from the noise' if fdr else ''}"]
+        return [f"{found}: {why_none}"]
 
     sure = np.flatnonzero(_has_sure_sign(edges))
     why = "as far as 95 % intervals show" if "ci_low" in edges else "as the noise may be all there is of them"
@@ -41,7 +45,8 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool) -> list[str]:
 
     ranked = "the surest" if fdr or "evidence" in edges else "the strongest"
     ranked += ", shrunk by the penalty" if shrunk else ""
-    ranked += "; in brackets the desparsified estimates, with 95 % intervals" if "ci_low" in edges else ""
+    no_intervals = " by the evidence; there are no intervals" if "evidence" in edges else ""
+    ranked += "; in brackets the desparsified estimates, with 95 % intervals" if "ci_low" in edges else no_intervals
     lines = [_describe_edge({name: values[place] for name, values in edges.items()}) for place in sure[:_SHOWN]]
     if len(sure) < n_edges:
         lines.append(f"    {n_edges - len(sure)} more {unsure}")

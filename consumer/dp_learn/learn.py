@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.quoting import quote_path
+from dp_learn.collinear import describe_collinear, find_collinear
 from dp_learn.diagnosis import find_contradictions, find_moment_contradictions
 from dp_learn.evidence import Evidence
 from dp_learn.feasibility import RTOL, smallest_solvable_alpha
@@ -61,6 +62,8 @@ class Learned:
         A sentence for everything in which a bundle contradicts its manifest.
     notes : list of str
         Sentences that a reader should know.
+    collinear : tuple of str
+        The columns that others determine, as far as the rows can tell.
     """
 
     estimate: GraphEstimate
@@ -73,6 +76,7 @@ class Learned:
     smallest_alpha: float
     contradictions: list[str]
     notes: list[str]
+    collinear: tuple[str, ...]
 
 
 def learn_graph(
@@ -152,6 +156,8 @@ def _learn(
         precision, said = _refit_found(fit, inference, fdr, chosen)
         share, notes = 0.0, notes + said
     notes += _describe_share(share, chosen)
+    collinear = find_collinear(fit.evidence)
+    notes += [describe_collinear(collinear)] if collinear else []
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
         GraphEstimate(fit.evidence.columns, precision, fit.evidence.covariance, inference, fdr, evidence),
@@ -164,6 +170,7 @@ def _learn(
         _smallest_alpha(fit, chosen, eigenvalue),
         contradictions,
         notes,
+        collinear,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from dp_bundle import Bundle
 from dp_bundle.quoting import quote, quote_name, quote_path
 from dp_bundle.statements import describe_guarantee
-from dp_learn.edge_statements import describe_edges
+from dp_learn.edge_statements import NOISE, PENALTY, describe_edges
 from dp_learn.learn import Learned
 from dp_learn.repair import RepairMethod
 from dp_learn.sources import counts_rows
@@ -52,10 +52,20 @@ def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequenc
         f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
         f"duality gap {summary['duality_gap']:.1e}{_OF_GRAPH if summary['fdr'] else ''}"
     )
-    lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0)
+    why_none = _why_none(summary)
+    lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0, why_none=why_none)
     ranking = "ranking.csv, " if learned.estimate.evidence is not None else ""
     written = f"edges.csv, {ranking}precision.csv, covariance.csv, graph.graphml, graph.png, summary.json"
     return "\n".join([*lines, f"wrote {target}/: {written}"])
+
+
+def _why_none(summary: dict[str, Any]) -> str:
+    """Return why there would be no edge."""
+    if summary["fdr"] and summary["collinear_columns"]:
+        return f"those of the collinear columns cannot be told, and of the others {NOISE}"
+    if summary["fdr"]:
+        return NOISE
+    return PENALTY if summary["alpha_chosen_by"] == "the user" else NOISE
 
 
 def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[Bundle], target: Path) -> str:
@@ -66,7 +76,7 @@ def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[B
     lines += [f"  {sentence}" for sentence in (*_describe_repair(found.summary), *found.summary["notes"])]
     if found.summary["alpha"] is not None:
         lines.append(f"  {estimator}, alpha = {found.summary['alpha']:.4g}")
-    written = ", ".join(sorted(path.name for path in target.iterdir()))
+    written = ", ".join(sorted(path.name for path in target.iterdir() if not path.name.startswith(".")))
     return "\n".join([*lines, *found.lines, f"wrote {target}/: {written}"])
 
 

@@ -280,9 +280,10 @@ def ledger_group() -> None:
 def ledger_show(dataset: str | None, as_json: bool) -> None:
     """Show what has been spent on which dataset, or on DATASET alone; `show` may be left out."""
     from dp_publish.ledger import Ledger
-    from dp_publish.ledger_statements import describe_ledger, ledger_document
+    from dp_publish.ledger_statements import describe_ledger, ledger_document, require_known
 
     ledger = Ledger()
+    require_known(ledger, dataset)
     answer(describe_ledger(ledger, dataset), ledger_document(ledger, dataset), as_json=as_json)
 
 

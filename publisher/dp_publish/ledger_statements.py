@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Cumulative
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.statements import round_up
@@ -20,24 +21,40 @@ __all__ = [
     "describe_restoration",
     "describe_surprises",
     "ledger_document",
+    "require_known",
     "restoration_document",
 ]
 
+_NAMED = 8
 _HEADINGS = ("dataset", "release", "created", "partition", "unit", "mu", "state")
+
+
+def require_known(ledger: Ledger, dataset: str | None) -> None:
+    """Refuse a dataset of which nothing has been published: its name may be misspelt.
+
+    Raises
+    ------
+    ParameterError
+        The name, and those that are on the books.
+    """
+    if dataset is None or ledger.entries(dataset):
+        return
+    known = list(dict.fromkeys(entry.dataset for entry in ledger.entries()))
+    named = f" ({', '.join(map(quote_name, known[:_NAMED]))}{', ...' * (len(known) > _NAMED)})" if known else ""
+    raise ParameterError("DATASET", f"one of which something has been published{named}", dataset)
 
 
 def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
     """Return the ledger, or one dataset's part of it, as lines."""
     entries = ledger.entries(dataset)
     if not entries:
-        what = "nothing" if dataset is None else f"nothing of {dataset!r}"
-        return f"{what} has been published yet, says {ledger.path}"
+        return f"nothing has been published yet, says {ledger.path}"
     lines = [_ledger_line(*_HEADINGS)]
     lines += [_ledger_line(*_ledger_cells(entry)) for entry in entries]
     for (name, unit), (total, budget) in _totals(ledger, entries).items():
         spent = "no guarantee holds in all" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
         limit = "" if budget is None else f", of a budget of {budget:g}"
-        lines.append(f"{name}, per {unit}: {spent} over {total.releases} release(s){limit}{_but(total)}")
+        lines.append(f"{name}, per {unit}: {spent} over {_many(total.releases)}{limit}{_but(total)}")
     return "\n".join(lines)
 
 
@@ -104,6 +121,10 @@ def _totals(ledger: Ledger, entries: list[Entry]) -> dict[tuple[str, str], tuple
     places |= dict.fromkeys((dataset, unit) for dataset, units in budgets.items() for unit in units)
     totals = {place: ledger.total(*place) for place in places}
     return {place: (total, budgets[place[0]].get(place[1])) for place, total in totals.items() if total is not None}
+
+
+def _many(releases: int) -> str:
+    return f"{releases} release{'s' * (releases != 1)}"
 
 
 def _but(total: Cumulative) -> str:

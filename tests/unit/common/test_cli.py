@@ -218,3 +218,35 @@ def test_a_files_name_draws_no_line_of_ours(bundle: Receipt, command: Run, tmp_p
     ended = command("dp-bundle", "verify", spoof)
     assert ended.returncode == 3
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_private_key_is_not_taken_for_a_public_one(bundle: Receipt, command: Run, tmp_path: Path, home: Path) -> None:
+    """Whoever hands over the wrong half is told so in a sentence without a word of ours that means nothing."""
+    private = command("dp-bundle", "trust", home / "keys" / "publisher.key")
+    (tmp_path / "other.pub").write_text("no key at all")
+    other = command("dp-bundle", "trust", "other.pub")
+    assert (private.returncode, other.returncode) == (2, 2)
+    assert "as in a .pub file: this is a private one, to be shown to nobody\n" in private.stderr
+    assert other.stderr == "error: public key must be an Ed25519 public key in PEM, as in a .pub file\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "said"),
+    [
+        ("dp-bundle", ["verify", "no.tar"], "Invalid value for 'FILE': File 'no.tar' does not exist"),
+        ("dp-bundle", ["nothing"], "No such command 'nothing'"),
+        ("dp-learn", ["no.tar"], "Invalid value for 'FILE...': File 'no.tar' does not exist"),
+        ("dp-publish", ["a.parquet", "--unit", "x"], "'x' is not one of 'cell', 'row'"),
+        ("dp-publish", ["policy"], "Missing argument 'DATA'"),
+    ],
+)
+def test_wrong_words_are_one_sentence_like_every_other_mistake(
+    program: str, words: list[str], said: str, command: Run
+) -> None:
+    """A file that is missing, a wrong choice and an unknown command end in one line and exit code 2."""
+    ended = command(program, *words)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: ")
+    assert f"{said}; see " in ended.stderr
+    assert ended.stderr.endswith(" --help\n")
+    assert ended.stderr.count("\n") == 1

@@ -68,7 +68,7 @@ def test_edges_within_their_noise_are_not_listed_where_there_are_no_intervals() 
     lines = describe_edges(GraphEstimate(("a", "b", "c"), precision, np.eye(3), evidence=evidence), shrunk=False)
 
     assert lines == [
-        "  2 of 3 possible edges; the surest:",
+        "  2 of 3 possible edges; the surest by the evidence; there are no intervals:",
         "    +0.900  a -- b",
         "    1 more may be absent or of the other sign, as the noise may be all there is of them",
     ]
@@ -120,6 +120,18 @@ def test_a_repair_is_said_of_every_estimator(bundle: Receipt) -> None:
 
     assert "  the debiased matrix is indefinite (smallest eigenvalue -0.25), repaired by maxnorm" in lines
     assert "  a note" in lines
+
+
+def test_only_files_for_people_are_listed_as_written(bundle: Receipt, tmp_path: Path) -> None:
+    """The marker by which dp-learn knows its folder is nobody's result."""
+    (tmp_path / "result").mkdir()
+    for name in (".dpgraph-result.json", "edges.csv", "summary.json"):
+        (tmp_path / "result" / name).touch()
+    with open_bundle(bundle.path) as opened:
+        found = learn_alternative([opened], "ridge")
+        text = describe_alternative(found, "ridge", [opened], tmp_path / "result")
+
+    assert text.splitlines()[-1] == f"wrote {tmp_path}/result/: edges.csv, summary.json"
 
 
 @pytest.mark.parametrize("estimator", ["ridge", "thresholded-covariance", "neighborhood"])

@@ -273,7 +273,7 @@ def test_ledger_lists_what_was_spent(people: Path, call: Call) -> None:
     document = json.loads(call("ledger", "people", "--json").out)
 
     assert [line.split()[:2] for line in ended.out.splitlines()[1:3]] == [["people", "1"], ["people", "2"]]
-    assert ended.out.splitlines()[3:] == ["people, per row: no guarantee holds in all over 2 release(s)"]
+    assert ended.out.splitlines()[3:] == ["people, per row: no guarantee holds in all over 2 releases"]
     assert "no guarantee" in ended.out
     assert [entry["state"] for entry in document["releases"]] == ["published", "published"]
     assert [entry["cost"]["mu"].get("row") for entry in document["releases"]] == [pytest.approx(3), None]
@@ -288,7 +288,12 @@ def test_ledger_lists_what_was_spent(people: Path, call: Call) -> None:
             "excepted_delta": 0.0,
         }
     ]
-    assert json.loads(call("ledger", "beer", "--json").out) == {"releases": [], "totals": []}
+    for words in ([], ["--json"]):
+        misspelt = call("ledger", "beer", *words)
+        assert (misspelt.code, misspelt.out) == (2, "")
+        assert misspelt.err == (
+            "error: DATASET must be one of which something has been published (people), not 'beer'\n"
+        )
 
 
 def test_budget_ends_with_its_own_exit_code(people: Path, call: Call) -> None:
@@ -327,7 +332,7 @@ def test_changing_the_unit_does_not_pass_the_budget(people: Path, call: Call) ->
     assert (ended.code, ended.out) == (5, "")
     assert "has spent mu = 1.41421 of its budget of 1.5 per row" in ended.err
     assert not Path("c.tar").exists()
-    assert "people, per row: mu = 1.41422 over 2 release(s), of a budget of 1.5" in call("ledger").out
+    assert "people, per row: mu = 1.41422 over 2 releases, of a budget of 1.5" in call("ledger").out
 
     both = '{ row = 4, cell = 1.5, "entity:who" = 9 }'
     Path("people.policy.toml").write_text(POLICY.replace("mu = 20", f"mu = 1\nbudget_mu = {both}"))
@@ -465,7 +470,7 @@ def test_ledger_tells_of_exceptions(people: Path, call: Call) -> None:
     """A total that does not hold with some probability says with which."""
     words = ("--release", "covariance", "--mechanism", "wishart", "--epsilon", "1", "--delta", "1e-6")
     assert call("people.parquet", *words, "--anyway").code == 0
-    assert "over 1 release(s), except with a probability of 1e-06" in call("ledger").out
+    assert "over 1 release, except with a probability of 1e-06" in call("ledger").out
 
 
 def test_a_csv_without_a_header_does_not_publish_a_person(call: Call, tmp_path: Path) -> None:

@@ -367,7 +367,7 @@ def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: 
     restored = command("dp-publish", "ledger", "restore").stdout.splitlines()
     assert restored[0] == "put back 3 lines of the log, from the copy beside the key"
     assert restored[-1].startswith("the ledger holds all")
-    assert "mu = 2.23607 over 2 release(s)" in command("dp-publish", "ledger", "d").stdout
+    assert "mu = 2.23607 over 2 releases" in command("dp-publish", "ledger", "d").stdout
 
     roll_back()
     document = json.loads(command("dp-publish", "ledger", "restore", "out", "--json").stdout)
