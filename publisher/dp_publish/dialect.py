@@ -11,10 +11,12 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -29,6 +31,7 @@ __all__ = ["PACKED", "Dialect", "Layout", "find_layout", "make_dialect", "open_b
 _START = 2**20  # bytes; where the first line is expected to end
 PACKED = {".gz": "gzip", ".bz2": "bz2"}
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 _SPOKEN = {"\t": "tab", ";": "';'", "|": "'|'", ",": "','"}
 
 
@@ -108,11 +111,21 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
         encoding = "utf-8-sig"  # reads both
     with open_lines(path, encoding, "replace") as lines:  # of the rows, which are read ahead, nothing is asked here
         line = next((line for line in lines if line.strip()), "")
+    if said := _SEPARATOR.fullmatch(line.strip()):
+        raise SchemaError(
+            f"the first line of {path} is {said[0]}, as spreadsheets write it: remove it, and set "
+            f"delimiter = {json.dumps(said[1])} under [table] in the policy"
+        )
     delimiter = dialect.delimiter or _delimiter_of(path, line)
     with open_lines(path, encoding, "replace") as lines:
         record = next((record for record in csv.reader(lines, delimiter=delimiter) if record), [])
     if not record:
         raise SchemaError(f"{path} is empty: a text file needs a first line with the columns' names")
+    if dialect.header is None and record[0].startswith("#") and _is_comment(path, encoding, delimiter):
+        raise SchemaError(
+            f"the first line of {path} begins with # and looks like a comment: remove such lines, or pass --header "
+            "first if it holds the columns' names"
+        )
     record = [unguard_cell(name) for name in record]
     if any("\ufffd" in name for name in record):
         raise SchemaError(f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy")
@@ -175,6 +188,17 @@ def _delimiter_of(path: Path, line: str) -> str:
         marks = " and ".join(_SPOKEN[mark] for mark in found)
         raise SchemaError(f"the first line of {path} has {marks}: set delimiter under [table] in the policy")
     return found[0] if found else ","
+
+
+def _is_comment(path: Path, encoding: str, delimiter: str) -> bool:
+    """Tell whether the line after the first one is rather that of names, as it has other cells, or no number."""
+    with open_lines(path, encoding, "replace") as lines:
+        first, *others = islice(filter(None, csv.reader(lines, delimiter=delimiter)), 2)
+    return any(len(other) != len(first) or all(map(_is_name, other)) for other in others)
+
+
+def _is_name(cell: str) -> bool:
+    return describe_as_record(cell) is None
 
 
 def _require_names(path: Path, record: list[str], missing: tuple[str, ...]) -> None:

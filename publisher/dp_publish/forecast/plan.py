@@ -28,6 +28,7 @@ __all__ = ["Plan", "make_plan"]
 
 _STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
 _NOT_BY_MU = ("wishart", "sulq")
+_NARROW = (0.05, 0.02)  # spreads of values with longer and longer tails
 _POINTS_PER_DECADE = 20  # of the picture's curves
 
 
@@ -65,6 +66,8 @@ class Plan:
         Sentences about what could not be forecast, or limits it.
     paper : dict of str to float
         The source paper's printed theorems for the noise of `focus`; no guarantee.
+    narrower : dict of float to ForecastRow
+        `focus` where values fill less of their bounds than is assumed, by what they would fill.
     table : Table
         Whose rows were counted.
     policy : Policy
@@ -85,6 +88,7 @@ class Plan:
     focus: ForecastRow
     notes: list[str]
     paper: dict[str, float]
+    narrower: dict[float, ForecastRow]
     table: Table
     policy: Policy
 
@@ -169,6 +173,7 @@ def make_plan(
         focus,
         notes,
         paper,
+        _narrower(n_rows, policy, kinds, focus, spread, mechanism),
         table,
         policy,
     )
@@ -208,6 +213,19 @@ def _forecast_each(
                 raise
             refused.append((mu, str(error)))
     return rows, refused
+
+
+def _narrower(
+    n_rows: int, policy: Policy, kinds: dict[str, str], focus: ForecastRow, spread: float, mechanism: str | None
+) -> dict[float, ForecastRow]:
+    """Forecast the strength of `focus` for narrower values, where the policy leaves open how far they spread."""
+    if all(policy.column(name).spread is not None for name in kinds):
+        return {}
+    found = {}
+    for narrow in (each for each in _NARROW if each < spread):
+        rows, _ = _forecast_each(n_rows, policy, kinds, (focus.mu,), narrow, mechanism, with_epsilon=False)
+        found[narrow] = rows[0]
+    return found
 
 
 def _bounds_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:

@@ -40,6 +40,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "are off the middle of the bounds, columns related in pairs. Narrower values or more relations need more rows.",
         "",
         *_verdict(plan),
+        *_if_narrower(plan),
         *plan.notes,
         "",
         *_paper_sentences(plan),
@@ -58,12 +59,15 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "assumed_spread": plan.spread,
         "own_mu": None if plan.own is None else plan.own.mu,
-        "forecast": [
-            {name: None if value != value else value for name, value in asdict(row).items()} for row in plan.rows
-        ],
+        "forecast": [_numbers(row) for row in plan.rows],
+        "forecast_if_narrower": [{"spread": spread, **_numbers(row)} for spread, row in plan.narrower.items()],
         "notes": plan.notes,
         "paper_figures_not_a_guarantee": {"at_mu": plan.focus.mu, **plan.paper},
     }
+
+
+def _numbers(row: ForecastRow) -> dict[str, Any]:
+    return {name: None if value != value else value for name, value in asdict(row).items()}
 
 
 def describe_count(value: int) -> str:
@@ -139,6 +143,17 @@ def _verdict(plan: Plan) -> list[str]:
     else:
         seen = _seen(row.seen_in_moments)
         lines.append(f"A release of second moments only would show {seen} and above, at the same guarantee.")
+    return lines
+
+
+def _if_narrower(plan: Plan) -> list[str]:
+    """Say what long tails would leave of the forecast: they widen bounds, and with them the noise."""
+    if not plan.narrower or len(plan.kinds) == 1:
+        return []
+    lines = ["Values with long tails, such as incomes, fill less of their bounds, and less is seen of them:"]
+    for spread, row in plan.narrower.items():
+        shown = f"{_seen(row.seen_in_rows)} from rows and {_seen(row.seen_in_moments)} from moments"
+        lines.append(f"at {spread:g} of the width, {shown}.")
     return lines
 
 

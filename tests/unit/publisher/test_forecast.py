@@ -193,6 +193,24 @@ def test_what_a_covariance_plan_cannot_show_is_noted(entries: str, sentence: str
     assert sentence in finished.stdout
 
 
+def test_a_plan_says_what_long_tails_would_leave(tmp_path: Path, command: Run) -> None:
+    """Where the spread is assumed, narrower values are forecast as well, as they are with that spread in the policy."""
+    pd.DataFrame(np.zeros((50_000, 4)), columns=list("abcd")).to_parquet(tmp_path / "t.parquet")
+    policy = tmp_path / "t.policy.toml"
+    policy.write_text('[privacy]\nmu = 5\n[columns."*"]\nbounds = [0, 1]\n')
+    text = command("dp-publish", "plan", "t.parquet").stdout
+    document = json.loads(command("dp-publish", "plan", "t.parquet", "--json").stdout)
+    policy.write_text(f"{policy.read_text()}spread = 0.05\n")
+    said = json.loads(command("dp-publish", "plan", "t.parquet", "--json").stdout)
+    own = next(row for row in said["forecast"] if row["mu"] == pytest.approx(5.0))
+
+    assert own["seen_in_rows"] is None
+    assert f"at 0.05 of the width, nothing from rows and {own['seen_in_moments']:.2g} from moments." in text
+    assert [row["spread"] for row in document["forecast_if_narrower"]] == [0.05, 0.02]
+    assert document["forecast_if_narrower"][0]["error_in_moments"] == pytest.approx(own["error_in_moments"])
+    assert said["forecast_if_narrower"] == []
+
+
 def test_an_entity_with_several_rows_costs_what_its_rows_cost_together() -> None:
     """Four rows per entity at mu = 2 are rows at mu = 1, and second moments at mu = 0.5 as all four may move alike."""
     entity = forecast_one(7466, 5, unit={"entity": "owner", "max_rows": 4}, mu=2.0)

@@ -152,6 +152,30 @@ def test_a_first_line_that_may_be_a_record_is_refused(line: str, said: str, tmp_
         assert len(open_table(tmp_path / "a.csv", Dialect(header="first")).types) == n_columns
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("sep=;\na;b\n1;2\n", 'is sep=;, as spreadsheets write it: remove it, and set delimiter = ";" under'),
+        ('"sep=\t"\na\tb\n1\t2\n', r'set delimiter = "\\t" under'),
+        ("# measured in 2020\na,b\n1,2\n", "begins with # and looks like a comment: remove such lines, or pass"),
+        ("# x, y\na,b\n1,2\n", "begins with # and looks like a comment"),
+    ],
+)
+def test_lines_before_the_names_are_told_apart_from_names(content: str, said: str, tmp_path: Path) -> None:
+    """A comment, and the line by which spreadsheets name the separator, are refused with what to do about them."""
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(SchemaError, match=said):
+        open_table(tmp_path / "a.csv")
+
+
+def test_names_may_begin_with_a_hash(tmp_path: Path) -> None:
+    """Where numbers follow, or where the publisher says so, the first line holds names whatever it begins with."""
+    (tmp_path / "a.csv").write_text("#x,y\n1,2\n")
+    assert list(open_table(tmp_path / "a.csv").types) == ["#x", "y"]
+    (tmp_path / "a.csv").write_text("#x,y\na,b\n")
+    assert list(open_table(tmp_path / "a.csv", Dialect(header="first")).types) == ["#x", "y"]
+
+
 def test_words_for_missing_values_are_no_names(tmp_path: Path) -> None:
     """A first line with a word that the policy calls a missing value is somebody's record."""
     (tmp_path / "a.csv").write_text("abc,refused\n1,2\n")
