@@ -18,6 +18,13 @@ What each command says of itself (`make docs` writes this page).
 
 Exit codes of all: 0 done; 1 another error; 2 usage; 3 the bundle or its signer cannot be trusted; 4 not converged, or
 no solution; 5 the privacy budget forbids it. An error is one sentence on stderr.
+
+An interrupt (Ctrl-C) ends a command with 1 and says what is known: that nothing was published and nothing is booked,
+say, or that it came too late and the release is published. A second one ends it at once, and may leave a reservation
+on the books. While Python itself starts, in the first hundredths of a second, an interrupt is Python's to answer,
+with a trace. A command whose standard output is closed does nothing and ends with 1, unless `--quiet` is given; where
+it is full, what the command does is done, and the code is 1. A pipe that its reader closes ends the command with 1,
+without a word.
 """
 
 

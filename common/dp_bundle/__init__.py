@@ -1,9 +1,8 @@
 """The wire format of a release: what a publisher writes and a researcher or portal verifies."""
 
-from typing import TYPE_CHECKING
-
 from dp_bundle.lazy import import_on_demand as _import_on_demand
 
+TYPE_CHECKING = False  # typing's own takes longer to import than all the rest here
 if TYPE_CHECKING:
     from dp_bundle.bundle import Bundle, open_bundle, open_bundles
     from dp_bundle.errors import BundleError, DpGraphError

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import click
 
+from dp_bundle import launch
 from dp_bundle.errors import DpGraphError
 from dp_bundle.quoting import escape
 
-__all__ = ["answer", "json_option", "quiet_option", "run", "tell", "version_option"]
+__all__ = ["already", "answer", "json_option", "quiet_option", "run", "tell", "version_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,9 +41,20 @@ def answer(text: str, document: Any, *, as_json: bool, quiet: bool = False) -> N
         _print(_printable(text))
 
 
+@contextlib.contextmanager
+def already(done: str) -> Iterator[None]:
+    """Say what is done already if the block is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
+        interruption.add_note(done)
+        raise
+
+
 def _print(text: str) -> None:
     try:
-        click.echo(text)
+        with already("what the command did is done, but its answer was cut short"):
+            click.echo(text)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -51,38 +64,53 @@ def _print(text: str) -> None:
 
 
 def tell(message: str, *, quiet: bool = False) -> None:
-    """Say something that is not the result, on stderr."""
+    """Say something that is not the result, on stderr; where nobody can hear it, the work goes on."""
     if not quiet:
-        click.echo(_printable(message), err=True)
+        with contextlib.suppress(OSError):
+            click.echo(_printable(message), err=True)
 
 
 def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and leave with its exit code; an error becomes one sentence on stderr."""
     try:
+        launch.begin()
         code = command.main(arguments, standalone_mode=False)
-    except click.exceptions.Exit as leaving:
-        sys.exit(leaving.exit_code)
-    except click.Abort as interruption:
-        _leave(": ".join(["interrupted", *_notes(interruption.__cause__)]), 1)
-    except click.exceptions.NoArgsIsHelpError as asking:
-        asking.show()
+    except (KeyboardInterrupt, click.Abort) as interruption:
+        _leave_interrupted(interruption)
+    except Exception as error:
+        if launch.was_interrupted() and not isinstance(error, DpGraphError):
+            _leave_interrupted(error)
+        _leave_after(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave_interrupted(error: BaseException) -> NoReturn:
+    """Say what is known of what was done before the interrupt, or before the end of the input that was asked for."""
+    cause = error.__cause__ or error
+    if isinstance(cause, EOFError) or (isinstance(cause, click.Abort) and not launch.was_interrupted()):
+        _leave("nothing was typed in: nothing was completed", 1)
+    _leave(": ".join(["interrupted", *_notes(cause)]), 1)
+
+
+def _leave_after(error: Exception) -> NoReturn:
+    if isinstance(error, click.exceptions.Exit):
+        sys.exit(error.exit_code)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        with contextlib.suppress(OSError):
+            error.show()
         sys.exit(2)
-    except click.ClickException as error:
+    if isinstance(error, click.ClickException):
         _leave(_describe_misuse(error), 2)
-    except DpGraphError as error:
+    if isinstance(error, DpGraphError):
         _leave("\n".join([str(error), *_notes(error)]), error.exit_code)
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except OSError as error:
+    if isinstance(error, OSError):
         _leave(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
-    except Exception as error:  # a fault of ours: a sentence for the user, the trace for whoever asks
-        if os.environ.get("DPGRAPH_DEBUG"):
-            raise
-        _leave(
-            f"dpgraph has a fault ({type(error).__name__}: {error}): set DPGRAPH_DEBUG=1 for details and report it", 1
-        )
-    sys.exit(code if isinstance(code, int) else 0)
+    if os.environ.get("DPGRAPH_DEBUG"):  # a fault of ours: a sentence for the user, the trace for whoever asks
+        raise error
+    _leave(f"dpgraph has a fault ({type(error).__name__}: {error}): set DPGRAPH_DEBUG=1 for details and report it", 1)
 
 
 def _describe_misuse(error: click.ClickException) -> str:
@@ -97,7 +125,8 @@ def _notes(error: BaseException | None) -> list[str]:
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    click.echo(f"error: {_printable(message)}", err=True)
+    with contextlib.suppress(OSError):
+        click.echo(f"error: {_printable(message)}", err=True)
     sys.exit(code)
 
 

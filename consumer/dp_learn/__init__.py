@@ -1,9 +1,8 @@
 """The researcher's side: verified bundles in, a sparse graph out."""
 
-from typing import TYPE_CHECKING
-
 from dp_bundle.lazy import import_on_demand as _import_on_demand
 
+TYPE_CHECKING = False  # typing's own takes longer to import than all the rest here
 if TYPE_CHECKING:
     from dp_learn.debias import debias_covariance
     from dp_learn.estimators import (

@@ -6,7 +6,8 @@ Legend: H a matrix, S covariance, A allowance (entries may be inf), weights not 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dp_bundle.kernels import njit
 
 __all__ = ["excess_of_box"]
 

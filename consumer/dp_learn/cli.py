@@ -9,15 +9,17 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.console import already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
-from dp_bundle.quoting import quote_name
+from dp_bundle.kernels import before_compiling
+from dp_bundle.quoting import quote_name, quote_path
 from dp_learn.choices import SOLVER_NAMES, RepairMethod, Rule
 
 if TYPE_CHECKING:
@@ -136,19 +138,21 @@ def cli(
         bundles = [stack.enter_context(bundle) for bundle in open_bundles(files, allow_older=allow_older)]
         for note in (note for bundle in bundles for note in bundle.notes):
             tell(f"note: {note}", quiet=quiet)
+        show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
+        before_compiling(partial(_announce_compiling, show, quiet))
         if estimator != "graphical-lasso":
             _refuse_unused(estimator)
             text, summary = _estimate_otherwise(bundles, estimator, penalty, target, folder, refit=settings["refit"])
             warnings = summary["contradictions"]
         else:
-            show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
             stack.callback(show, "")  # whatever ends the work
             learned = learn_graph(bundles, alpha=penalty, fdr=fdr, progress=show, **settings)
             show("writing the results")
             summary = {**summarize(learned, bundles), **{name: settings[name] for name in _ECHOED}}
             write_results(learned.estimate, {}, summary, title_of(learned, summary, bundles), folder)
-            text, warnings = describe_learned(learned, summary, bundles, folder), learned.contradictions
-            show("")
+            with already(f"the results are in {quote_path(folder)}"):
+                text, warnings = describe_learned(learned, summary, bundles, folder), learned.contradictions
+                show("")
         answer(text, summary, as_json=as_json, quiet=quiet)
     for sentence in warnings:
         tell(f"warning: {sentence}", quiet=quiet)
@@ -161,6 +165,14 @@ def _show_progress(step: str) -> None:
 
 def _show_nothing(step: str) -> None:
     pass
+
+
+def _announce_compiling(show: Callable[[str], None], quiet: bool, kept: bool) -> None:
+    """Say why this run takes longer than the next one, or that the next will take as long."""
+    show("compiling for this machine, which takes up to a minute of computing, and is done once")
+    if not kept:
+        note = "what was compiled cannot be kept, so every run takes up to a minute more"
+        tell(f"note: {note}: set NUMBA_CACHE_DIR to a folder of yours", quiet=quiet)
 
 
 def _refuse_unused(estimator: str) -> None:

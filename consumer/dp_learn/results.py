@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_bundle.errors import DpGraphError
 from dp_bundle.files import settle
+from dp_bundle.launch import interrupts_held
 from dp_bundle.quoting import guard_cell, quote_path
 from dp_bundle.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
 from dp_learn.graph import GraphEstimate, write_estimate
@@ -73,7 +74,8 @@ def write_results(
         text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
         (new / "summary.json").write_text(text + "\n", encoding="utf-8")
         _settle_all(new)
-        _put_in_place(new, target)
+        with interrupts_held(f"the results are in {target}"):
+            _put_in_place(new, target)
     except OSError as error:
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
     finally:

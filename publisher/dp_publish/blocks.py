@@ -34,10 +34,10 @@ import math
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.kernels import njit
 from dp_publish.inversion import CHUNK, fill_symmetric
 from dp_publish.keystream import Keystream
 from dp_publish.probability_tables import block_table
@@ -85,7 +85,7 @@ def _fill(out: NDArray[np.int64], sigma: float, rng: Keystream, *, discrete: boo
         start += end
 
 
-@numba.njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, inline="always")
 def _place(block, word, n_bits, mask, half, width, curvature):  # type: ignore[no-untyped-def]
     """Return the value that a word puts into a block, g, U, and whether the value is allowed."""
     sign = block >> 63
@@ -98,7 +98,7 @@ def _place(block, word, n_bits, mask, half, width, curvature):  # type: ignore[n
     return (magnitude ^ sign) - sign, g, u, allowed
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _propose(values, words, n_bits, mask, half, width, curvature):  # type: ignore[no-untyped-def]
     """Replace block numbers by values where 1 - g <= exp(-g) is enough to accept, and mark the others."""
     for i in range(values.size):
@@ -106,7 +106,7 @@ def _propose(values, words, n_bits, mask, half, width, curvature):  # type: igno
         values[i] = value if (u + g <= 1.0 - _MARGIN) & allowed else values[i] - _OPEN
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _settle(values, words, end, start, n_bits, mask, half, width, curvature):  # type: ignore[no-untyped-def]
     """Decide on the marked values in values[start:end], replacing rejected ones by the last; words move along.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.console import already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.keys import DEFAULT_KEY, passphrase_given, private_key_path, public_key_path, signing_key
@@ -111,9 +111,10 @@ def publish_command(
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     show = _show_progress if sys.stderr.isatty() and not quiet else None
     receipt = publish(data, policy, out=target, key=signing_key, partition=partition, progress=show)
-    if show:
-        tell("")
-    answer(describe_receipt(receipt, resolved), receipt_document(receipt), as_json=as_json, quiet=quiet)
+    with already(f"release {receipt.release.lineage.number} is published, at {target}, and on the books as spent"):
+        if show:
+            tell("")
+        answer(describe_receipt(receipt, resolved), receipt_document(receipt), as_json=as_json, quiet=quiet)
 
 
 @cli.command("policy")

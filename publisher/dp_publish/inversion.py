@@ -11,10 +11,10 @@ The words are processed in pieces that stay, with the table, in a core's cache.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.kernels import njit
 from dp_publish.keystream import Keystream
 from dp_publish.probability_tables import Table
 
@@ -37,7 +37,7 @@ def fill_symmetric(out: NDArray[np.int64], table: Table, rng: Keystream) -> None
             done = _invert(words, spare, table.head, table.mid, table.low, table.guide, table.shift, part, done)
 
 
-@numba.njit(nogil=True, cache=True)
+@njit(nogil=True)
 def _invert(words, spare, head, mid, low, guide, shift, out, start):  # type: ignore[no-untyped-def]
     """Overwrite out[start:], and return its size, or where the spare words ran out."""
     n_spent = 0

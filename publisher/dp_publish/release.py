@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
 from dp_bundle.errors import BudgetExceededError, BundleError, DataError, DpGraphError, ParameterError
 from dp_bundle.files import require_names, settle, whole_file
+from dp_bundle.launch import interrupts_held
 from dp_bundle.manifest import Release
 from dp_bundle.parts import batch_rows
 from dp_bundle.statements import REPLACEMENT
@@ -124,56 +125,71 @@ def publish(
         maker = CovarianceMaker(policy, kinds, partition, read, report)
     else:
         maker = RowsMaker(policy, kinds, table, partition, read, report)
+    book = partial(_book, ledger, policy, maker, partition, kinds)
+    make = partial(_make_bundle, policy, maker, key, out, progress, keystream)
+    with _in_our_words(out):
+        release, digest, budgets = _release(ledger, book, maker, out, make)
+    withheld_here = tuple(name for name in left_out if name in withheld)
+    return Receipt(out, release, digest, left_out, report, maker.remark, withheld_here, budgets)
+
+
+def _book(ledger: Ledger, policy: Policy, maker: Maker, partition: str | None, kinds: Mapping[str, str]) -> Reservation:
+    """Put the release on the books."""
+    privacy = policy.privacy
     try:
-        reservation = ledger.reserve(
+        return ledger.reserve(
             policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu, columns=kinds
         )
     except BudgetExceededError as error:
         if privacy.neighbours == "add-remove":
             error.add_note(REPLACEMENT)
         raise
-    make = partial(_make_bundle, policy, reservation, maker, key, out, progress, keystream)
-    with _in_our_words(out):
-        release, digest = _release(ledger, reservation, maker, out, make)
-    withheld_here = tuple(name for name in left_out if name in withheld)
-    return Receipt(out, release, digest, left_out, report, maker.remark, withheld_here, reservation.budgets)
 
 
 def _release(
-    ledger: Ledger, reservation: Reservation, maker: Maker, out: Path, make: Callable[[BinaryIO], tuple[Release, str]]
-) -> tuple[Release, str]:
-    """Make the bundle, give it its name, and keep the books true whatever happens on the way."""
-    leaving = False
-    try:
-        with whole_file(out) as file:
-            release, digest = make(file)
-            settle(file)
-            _require_free(out)  # the last moment at which it costs nothing to find out
-            leaving = True
-            ledger.seal(reservation, digest, out)
-    except BaseException as error:
-        if not leaving:
-            _take_back(ledger, reservation, maker, error)
-            raise
-        if not (isinstance(error, OSError) and _holds(out, digest)):
+    ledger: Ledger,
+    book: Callable[[], Reservation],
+    maker: Maker,
+    out: Path,
+    make: Callable[[Reservation, BinaryIO], tuple[Release, str]],
+) -> tuple[Release, str, Mapping[str, float]]:
+    """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way."""
+    reservation, digest, leaving = None, "", False
+    with contextlib.ExitStack() as ending:
+        try:
+            with interrupts_held():
+                reservation = book()
+            with whole_file(out) as file:
+                release, digest = make(reservation, file)
+                settle(file)
+                _require_free(out)  # the last moment at which it costs nothing to find out
+                ending.enter_context(interrupts_held(_announcement(reservation, out)))
+                leaving = True
+                ledger.seal(reservation, digest, out)
+        except BaseException as error:
+            if reservation is not None and not leaving:
+                _take_back(ledger, reservation, maker, error)
+            if reservation is None or not leaving:
+                raise
+            if not (isinstance(error, OSError) and _holds(out, digest)):
+                error.add_note(_whereabouts(reservation, out))
+                raise
+        try:
+            ledger.commit(reservation, digest, out)
+        except BaseException as error:
             error.add_note(_whereabouts(reservation, out))
             raise
-    try:
-        ledger.commit(reservation, digest, out)
-    except BaseException as error:
-        error.add_note(_whereabouts(reservation, out))
-        raise
-    return release, digest
+    return release, digest, reservation.budgets
 
 
 def _make_bundle(
     policy: Policy,
-    reservation: Reservation,
     maker: Maker,
     key: Ed25519PrivateKey,
     out: Path,
     progress: Callable[[int], None] | None,
     keystream: Keystream | None,
+    reservation: Reservation,
     file: BinaryIO,
 ) -> tuple[Release, str]:
     """Draw the noise and write the signed bundle; return what its manifest says, and the manifest's digest."""
@@ -206,7 +222,7 @@ def _take_back(ledger: Ledger, reservation: Reservation, maker: Maker, error: Ba
         return
     ledger.cancel(reservation)
     if isinstance(error, KeyboardInterrupt):
-        error.add_note("nothing was completed")
+        error.add_note("nothing was published, and nothing is booked")
 
 
 @contextlib.contextmanager
@@ -223,9 +239,16 @@ def _in_our_words(out: Path) -> Iterator[None]:
         raise ours from error
 
 
+def _announcement(reservation: Reservation, out: Path) -> str:
+    return f"{_name(reservation)} is published, at {out}, and on the books as spent"
+
+
 def _whereabouts(reservation: Reservation, out: Path) -> str:
-    name = f"release {reservation.lineage.number} of {reservation.dataset!r}"
-    return f"{name} is signed and may be at {out}: it stays on the books as spent"
+    return f"{_name(reservation)} is signed and may be at {out}: it stays on the books as spent"
+
+
+def _name(reservation: Reservation) -> str:
+    return f"release {reservation.lineage.number} of {reservation.dataset!r}"
 
 
 def _holds(out: Path, digest: str) -> bool:

@@ -6,7 +6,8 @@ Legend: S covariance, L penalties (entries may be 0 or inf), W dual matrix, M an
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dp_bundle.kernels import njit
 
 __all__ = ["gather_block", "label_components", "scatter_block", "shrink_into_box"]
 

@@ -11,8 +11,8 @@ Legend: S covariance, L penalties (entries may be 0 or inf), W dual matrix, T pr
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dp_bundle.kernels import njit
 from dp_learn.solvers._block_kernels import gather_block, label_components, scatter_block
 from dp_learn.solvers._certificate_kernels import linear_terms, small_residual_square
 from dp_learn.solvers._elimination_kernels import log_determinant_in

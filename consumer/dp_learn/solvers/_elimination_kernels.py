@@ -8,8 +8,8 @@ half of the vertices that are left, the rest is factored as it is.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dp_bundle.kernels import njit
 from dp_learn.solvers._sparse_kernels import TINY, SparseRows
 
 __all__ = ["log_determinant", "log_determinant_in"]

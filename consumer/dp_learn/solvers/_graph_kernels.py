@@ -9,8 +9,8 @@ coefficients in the places of E, G Gram matrix of the neighbours of a column.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dp_bundle.kernels import njit
 from dp_learn.solvers._sparse_kernels import SparseRows
 
 __all__ = [

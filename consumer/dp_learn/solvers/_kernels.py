@@ -10,8 +10,8 @@ G Gram matrix of the active columns. Inner loops index whole matrices: views of 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dp_bundle.kernels import njit
 from dp_learn.solvers._lasso_kernels import lasso_on_active
 from dp_learn.solvers._sparse_kernels import PENDING, TINY, SparseRows
 

@@ -8,7 +8,8 @@ Legend: G Gram matrix of the active columns, with a positive diagonal.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dp_bundle.kernels import njit
 
 __all__ = ["lasso_on_active"]
 

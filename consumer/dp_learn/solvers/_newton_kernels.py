@@ -7,7 +7,8 @@ X = T + D the point of the model, U = D W.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dp_bundle.kernels import njit
 
 __all__ = ["descend_once"]
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from dp_bundle.kernels import njit
 
 __all__ = [
     "PENDING",

@@ -9,8 +9,8 @@ Neighbourhood selection and SCIO are made of these. Each ends with its optimalit
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dp_bundle.kernels import njit
 from dp_learn.linalg import FloatArray
 from dp_learn.solvers._kernels import activate_violators
 from dp_learn.solvers._lasso_kernels import lasso_on_active

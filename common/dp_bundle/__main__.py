@@ -1,0 +1,16 @@
+"""Start dp-bundle, which `python -m dp_bundle` does too."""
+
+from __future__ import annotations
+
+from dp_bundle.launch import launch
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run dp-bundle."""
+    launch("dp_bundle")
+
+
+if __name__ == "__main__":
+    main()

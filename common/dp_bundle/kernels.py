@@ -1,0 +1,126 @@
+"""Kernels that numba compiles, and where they are kept, as compiling all of them takes 50 seconds of computing.
+
+They are kept beside the code where that may be written, else in the user's cache folder (numba's own order), else in a
+folder of this user alone under the system's temporary one. Where there is none of these, every run compiles. What lies
+beside the code is used by those, too, who may only read it: whoever installed it and used it once did so for all users.
+Kept kernels that a crash damaged are made anew, and a full disk keeps nobody from using what was compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+__all__ = ["before_compiling", "njit"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_listeners: list[Callable[[bool], None]] = []
+_unkept: list[str] = []
+
+
+def before_compiling(tell: Callable[[bool], None]) -> None:
+    """Have this called when a kernel is about to be compiled, once, with whether it will be kept for later runs."""
+    _listeners[:] = [tell]
+
+
+def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
+    """Compile a function by `numba.njit`, with its options, when it is first called, and keep the result."""
+    import numba  # takes a while: only modules of kernels, which commands import when they need them, pay for it
+
+    def decorate(function: F) -> F:
+        kernel = numba.njit(**options)(function)
+        if cache and hasattr(kernel, "enable_caching"):  # not where NUMBA_DISABLE_JIT is set
+            _keep(kernel)
+            kernel._cache = _Kept(kernel._cache, _shared_cache(function))
+        return cast(F, kernel)
+
+    return decorate
+
+
+class _Kept:
+    """A numba cache that never fails: what cannot be read is compiled, what cannot be written is not kept."""
+
+    def __init__(self, own: Any, shared: Any) -> None:
+        self._own = own
+        self._shared = shared
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """Return a compiled kernel, or None."""
+        if self._shared is not None:
+            with contextlib.suppress(Exception):
+                found = self._shared.load_overload(signature, context)
+                if found is not None:
+                    return found
+        try:
+            found = self._own.load_overload(signature, context)
+        except Exception:  # whatever pickle and LLVM say of a file that was cut short
+            with contextlib.suppress(Exception):
+                self._own.flush()
+            found = None
+        if found is None and _listeners:
+            _listeners.pop()(not _unkept)
+        return found
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep a compiled kernel if there is room."""
+        with contextlib.suppress(OSError):
+            self._own.save_overload(signature, compiled)
+
+
+def _keep(kernel: Any) -> None:
+    """Let numba choose a place, or choose one under the temporary folder."""
+    try:
+        kernel.enable_caching()
+    except RuntimeError:  # it found none
+        try:
+            with _cache_folder(_temporary_folder()):
+                kernel.enable_caching()
+        except (OSError, RuntimeError):
+            _unkept.append(kernel.__name__)
+
+
+@contextlib.contextmanager
+def _cache_folder(folder: Path) -> Iterator[None]:
+    """Have numba keep what is decorated in the block in this folder."""
+    config: Any = importlib.import_module("numba.core.config")
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+def _temporary_folder() -> Path:
+    """Return a folder that only this user can write: whoever could would have us run what he puts there."""
+    folder = Path(tempfile.gettempdir()) / f"dpgraph-kernels-{os.geteuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        raise PermissionError(f"{folder} is not this user's alone")
+    return folder
+
+
+def _shared_cache(function: Callable[..., Any]) -> Any:
+    """Return what reads kernels beside the code where they may not be written; None if there are none, or they may."""
+    folder = Path(function.__code__.co_filename).parent / "__pycache__"
+    if os.access(folder, os.W_OK) or not any(folder.glob("*.nbi")):
+        return None
+    try:
+        caching: Any = importlib.import_module("numba.core.caching")
+        in_tree = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
+        read_only = type("ReadOnly", (in_tree,), {"ensure_cache_path": lambda _: None})
+        layout = type("Layout", (caching.CompileResultCacheImpl,), {"_locator_classes": [read_only]})
+        return type("Shared", (caching.FunctionCache,), {"_impl_class": layout})(function)
+    except Exception:  # another version of numba: then they are compiled
+        return None

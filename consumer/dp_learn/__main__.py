@@ -1,0 +1,16 @@
+"""Start dp-learn, which `python -m dp_learn` does too."""
+
+from __future__ import annotations
+
+from dp_bundle.launch import launch
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run dp-learn."""
+    launch("dp_learn")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,16 @@
+"""Start dp-publish, which `python -m dp_publish` does too."""
+
+from __future__ import annotations
+
+from dp_bundle.launch import launch
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run dp-publish."""
+    launch("dp_publish")
+
+
+if __name__ == "__main__":
+    main()
