@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from dp_bundle.columns import Column
 from dp_bundle.errors import BundleFormatError, DataError
-from dp_bundle.pages import MOST_CELLS_PER_BYTE, Shape, open_parquet
+from dp_bundle.footer import MOST_CELLS_PER_BYTE, Shape
+from dp_bundle.pages import check_written, open_parquet
 
 __all__ = ["PartWriter", "batch_rows", "part_schema", "read_parts"]
 
@@ -113,11 +114,12 @@ class PartWriter:
             self._writer.close()
             self._writer = None
             self._require_entropy()
+            check_written(self.parts[-1], Shape(self._rows_in_part, self._group_rows, self._schema))
+            self._rows_in_part = 0
 
     def _require_entropy(self) -> None:
         """Refuse what a reader would take for a bomb: values that hardly any noise is on, and nearly all the same."""
         n_cells = self._rows_in_part * len(self._schema)
-        self._rows_in_part = 0
         if n_cells > MOST_CELLS_PER_BYTE * self.parts[-1].seek(0, os.SEEK_END):
             raise DataError(
                 "the noise is so weak that the published values are nearly all the same, which no reader accepts: "
@@ -126,7 +128,7 @@ class PartWriter:
 
 
 def read_parts(
-    parts: Iterable[tuple[str, BinaryIO]], columns: tuple[Column, ...], n_rows: int
+    parts: Iterable[tuple[str, BinaryIO]], columns: tuple[Column, ...], n_rows: int, *, statistics: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of all parts in order, after checking them against the manifest.
 
@@ -138,6 +140,8 @@ def read_parts(
         What the manifest says of them.
     n_rows : int
         How many rows it promises in all.
+    statistics : bool
+        Whether parts may have statistics, as they have in format version 1.
 
     Raises
     ------
@@ -148,7 +152,7 @@ def read_parts(
     seen, rows = 0, batch_rows(len(columns))
     for name, file in parts:
         try:
-            shape = Shape(n_rows - seen, rows, schema)
+            shape = Shape(n_rows - seen, rows, schema, statistics=statistics)
             parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
             for batch in parquet.iter_batches(rows, use_threads=False):
                 if any(column.null_count for column in batch.columns):
@@ -176,6 +180,7 @@ def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
         "column_encoding": encodings or None,
         "compression": codecs,
         "dictionary_pagesize_limit": 2**20,
+        "write_statistics": False,
         "store_schema": False,
         "version": "2.6",
     }

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from dp_bundle.arrays import text_to_arrow, to_arrow, to_numpy
 from dp_bundle.errors import BundleFormatError
+from dp_bundle.footer import Shape
 from dp_bundle.manifest import COVARIANCE_NAME, Release
-from dp_bundle.pages import Shape, open_parquet
+from dp_bundle.pages import check_written, open_parquet
 from dp_bundle.recovery import estimate_rows
 
 __all__ = ["read_triangle", "stated_rows", "triangle_table", "write_triangle"]
@@ -50,10 +51,12 @@ def write_triangle(matrix: NDArray[np.float64], labels: list[str], file: BinaryI
         use_dictionary=["row", "column"],
         dictionary_pagesize_limit=_label_bytes(labels) + 2**20,
         column_encoding={"value": "BYTE_STREAM_SPLIT"},
+        write_statistics=False,
         compression={"row": "SNAPPY", "column": "SNAPPY", "value": "ZSTD"},
         store_schema=False,
         version="2.6",
     )
+    check_written(file, Shape(len(labels) * (len(labels) + 1) // 2, _GROUP_ROWS, _SCHEMA, tuple(labels)))
 
 
 def triangle_table(matrix: NDArray[np.float64], labels: list[str]) -> pa.Table:
@@ -87,21 +90,23 @@ def read_triangle(file: BinaryIO, release: Release) -> NDArray[np.float64]:
     n_entries = len(labels) * (len(labels) + 1) // 2
     if n_entries > file.seek(0, os.SEEK_END) + _LEAST_BYTES:
         raise BundleFormatError(f"{COVARIANCE_NAME} has fewer bytes than a matrix of {len(labels)} columns with noise")
-    shape = Shape(n_entries, _GROUP_ROWS, _SCHEMA, _label_bytes(labels))
+    statistics = release.format_version == "1"
+    shape = Shape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(labels), statistics=statistics)
     try:
-        parquet = open_parquet(COVARIANCE_NAME, file, shape, pre_buffer=False)
+        parquet = open_parquet(COVARIANCE_NAME, file, shape, pre_buffer=False, read_dictionary=["row", "column"])
         if parquet.metadata.num_rows != n_entries:
             raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
-        matrix = np.empty((len(labels), len(labels)))
-        start = 0
+        matrix, start = np.empty((len(labels), len(labels))), 0
         for batch in parquet.iter_batches(_AT_ONCE, use_threads=False):
-            _fill(matrix, batch, start, labels)
+            _fill(matrix, batch, start, release)
             start += batch.num_rows
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BundleFormatError(
             f"{COVARIANCE_NAME} is not readable as Parquet: ask the publisher for a sound bundle"
         ) from error
-    _check_values(matrix, release)
+    if start != n_entries:
+        raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
+    _check_corner(matrix, release)
     return matrix
 
 
@@ -119,40 +124,59 @@ def _label_bytes(labels: list[str]) -> int:
     return sum(4 + len(label.encode()) for label in labels)
 
 
-def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, labels: list[str]) -> None:
+def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, release: Release) -> None:
     """Put the next entries of the triangle into the matrix and its mirror image."""
-    d = len(labels)
+    d = len(matrix)
     entries = np.arange(start, start + batch.num_rows)
     firsts = np.arange(d) * (2 * d + 1 - np.arange(d)) // 2  # of the matrix's rows
     rows = np.searchsorted(firsts, entries, side="right") - 1
     columns = entries - firsts[rows] + rows
 
-    known = text_to_arrow(labels)
+    known = text_to_arrow(release.labels)
     for name, expected in (("row", rows), ("column", columns)):
-        found = pc.index_in(batch.column(name), value_set=known)
-        if found.null_count or not np.array_equal(to_numpy(found.cast(pa.int64())), expected):
+        if not _is_labelled(batch.column(name), known, expected):
             raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
-    values = batch.column("value")
-    if values.null_count:
+    if batch.column("value").null_count:
         raise BundleFormatError(f"{COVARIANCE_NAME} has empty cells, which no release has")
-    matrix[rows, columns] = matrix[columns, rows] = to_numpy(values)
+    values = to_numpy(batch.column("value"))
+    _check_values(values, rows, release)
+    matrix[rows, columns] = matrix[columns, rows] = values
 
 
-def _check_values(matrix: NDArray[np.float64], release: Release) -> None:
+def _is_labelled(found: pa.DictionaryArray, known: pa.StringArray, expected: NDArray[np.intp]) -> bool:
+    """Tell whether entries have the expected labels; each label is compared once, however often it comes."""
+    if found.null_count or found.indices.null_count or len(found.dictionary) > len(known):
+        return False
+    places = pc.index_in(found.dictionary, value_set=known).fill_null(-1)
+    indices = to_numpy(found.indices.cast(pa.int64()))
+    return bool(np.array_equal(to_numpy(places.cast(pa.int64()))[indices], expected))
+
+
+def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], release: Release) -> None:
+    """Check that entries are numbers, and on the grid."""
     moments, guarantee = release.second_moments, release.guarantee
     if moments is None or guarantee is None:
         raise BundleFormatError("this bundle holds rows, not second moments: read its batches")
-    if not np.isfinite(matrix).all():
+    if not np.isfinite(values).all():
         raise BundleFormatError(f"{COVARIANCE_NAME} holds a value that is not a number")
-    noisy = matrix[np.triu_indices(len(matrix))]
-    if moments.constant:
-        if guarantee.neighbours == "add-remove":
-            fits = release.n_rows == stated_rows(matrix, moments.constant, moments.bias)
-        else:  # exact, and on no grid
-            fits, noisy = matrix[-1, -1] == release.n_rows * moments.constant**2, noisy[:-1]
-        if not fits:
-            raise BundleFormatError(f"{COVARIANCE_NAME} has another number of rows than its manifest promises")
+    if moments.granularity is None:
+        return
+    if moments.constant and guarantee.neighbours != "add-remove":  # whose own entry is exact, and on no grid
+        values = values[rows < len(release.labels) - 1]
     with np.errstate(over="ignore", invalid="ignore"):  # infinitely many steps are no multiple
-        off = moments.granularity is not None and np.remainder(noisy / moments.granularity, 1.0).any()
+        off = np.remainder(values / moments.granularity, 1.0).any()
     if off:
         raise BundleFormatError(f"{COVARIANCE_NAME} holds a value that is no multiple of {moments.granularity:g}")
+
+
+def _check_corner(matrix: NDArray[np.float64], release: Release) -> None:
+    """Check that the constant's own entry is as the number of rows says."""
+    moments, guarantee = release.second_moments, release.guarantee
+    if moments is None or guarantee is None or not moments.constant:
+        return
+    if guarantee.neighbours == "add-remove":
+        fits = release.n_rows == stated_rows(matrix, moments.constant, moments.bias)
+    else:
+        fits = matrix[-1, -1] == release.n_rows * moments.constant**2
+    if not fits:
+        raise BundleFormatError(f"{COVARIANCE_NAME} has another number of rows than its manifest promises")

@@ -20,15 +20,18 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS, honest
 
 from dp_bundle import open_bundle
 from dp_bundle.archive import write_archive
 from dp_bundle.bundle import MANIFEST_NAME, UnsafeTrustAnyone
 from dp_bundle.errors import BundleError, BundleFormatError, UntrustedKeyError
+from dp_bundle.parts import read_parts
 from dp_bundle.signing import Envelope, public_key_of, sign_envelope
 from dp_publish import Receipt
 
 Members = dict[str, bytes]
+ROOT = Path(__file__).parents[2]
 
 
 def members_of(path: Path) -> Members:
@@ -338,3 +341,55 @@ def test_guarantees_that_are_too_good_are_refused(
     changed = sign_envelope(spell(statement), key).to_bytes()
     with pytest.raises(BundleFormatError, match="not sound"):
         open_bundle(write(tmp_path / "changed.tar", {**members, MANIFEST_NAME: changed}))
+
+
+READ_ALL = """
+import io, json, re, sys, time
+from pathlib import Path
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.parts import read_parts
+from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS
+status, found = Path("/proc/self/status"), {}
+contents = {name: make() for name, make in PARTS.items()}
+for name, content in contents.items():
+    print(name, file=sys.stderr)
+    Path("/proc/self/clear_refs").write_text("5")
+    before, used = int(re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1]), time.process_time()
+    try:
+        rows = sum(batch.num_rows for batch in read_parts([("part", io.BytesIO(content))], (COLUMN,), 2 * N_ROWS))
+        outcome = f"{rows} rows"
+    except BundleFormatError as error:
+        outcome = "promises" if "promises" in str(error) else "refused"
+    except Exception as error:
+        outcome = repr(error)
+    used, peak = time.process_time() - used, int(re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1])
+    found[name] = [outcome, used, (peak - before) / 1024]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, tuple[str, float, float]]:
+    """Return what another process makes of every hostile part: its outcome, processor seconds and megabytes."""
+    done = subprocess.run([sys.executable, "-c", READ_ALL], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, f"ended by {done.returncode} at {done.stderr[-200:]}"
+    outcomes: dict[str, tuple[str, float, float]] = json.loads(done.stdout)
+    return outcomes
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_hostile_parts_are_refused_by_their_headers(name: str, outcomes: dict[str, tuple[str, float, float]]) -> None:
+    """A footer or page header that no release has is refused in no time, by our own exception, and ends no process."""
+    outcome, seconds, megabytes = outcomes[name]
+    assert outcome == "refused"
+    assert seconds < 0.2
+    assert megabytes < 16
+
+
+def test_parts_are_compared_with_what_the_manifest_promises() -> None:
+    """However many rows a manifest promises, an honest part is read, and then found to be too small."""
+    content = honest()
+    assert sum(batch.num_rows for batch in read_parts([("part", io.BytesIO(content))], (COLUMN,), N_ROWS)) == N_ROWS
+    for n_rows in (N_ROWS + 1, 2**31, 2**49, 2**53):
+        with pytest.raises(BundleFormatError, match="promises"):
+            list(read_parts([("part", io.BytesIO(content))], (COLUMN,), n_rows))

@@ -352,7 +352,7 @@ def _with_value(receipt: Receipt, index: int, change: Callable[[float], float]) 
     values[index] = change(values[index])
     changed = table.set_column(2, table.field(2), pa.array(values, pa.float64()))
     out = io.BytesIO()
-    pq.write_table(changed, out)
+    pq.write_table(changed, out, use_dictionary=["row", "column"], store_schema=False, write_statistics=False)
     return out.getvalue()
 
 

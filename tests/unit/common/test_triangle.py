@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.fuzz.compact import I64, Fields
+from tests.fuzz.hostile import join, split, triangle_of_one_label
 
 from dp_bundle import triangle
 from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
@@ -145,8 +147,8 @@ def _labels_nullable(table: pa.Table) -> pa.Table:
         (_replaced(2, 9, 10.0 + STEP), "another number of rows"),
         (_replaced(0, 2, "weight"), "labelled triangle"),
         (_replaced(1, 2, "(constant)"), "labelled triangle"),
-        (_nullable, "empty cells"),
-        (_labels_nullable, "labelled triangle"),
+        (_nullable, "does not have the columns"),
+        (_labels_nullable, "does not have the columns"),
         (lambda table: table.slice(1), "labelled triangle"),
         (lambda table: pa.concat_tables([table, table.slice(0, 1)]), "more rows than"),
         (lambda table: table.take([1, 0, *range(2, 10)]), "labelled triangle"),
@@ -159,7 +161,9 @@ def _labels_nullable(table: pa.Table) -> pa.Table:
 def test_what_is_not_the_promised_triangle_is_refused(change: Change, message: str) -> None:
     """Other labels, another order, values off the grid or not finite, and another number of rows are format errors."""
     file = io.BytesIO()
-    pq.write_table(change(pq.read_table(written(matrix()))), file)
+    table = change(pq.read_table(written(matrix())))
+    dictionary = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)]
+    pq.write_table(table, file, use_dictionary=dictionary, store_schema=False, write_statistics=False)
     file.seek(0)
     with pytest.raises(BundleFormatError, match=message):
         read_triangle(file, release())
@@ -234,3 +238,54 @@ def test_descriptions_say_what_the_file_is(bundle_file: Callable[..., object]) -
     assert records["name"] == "covariance"
     assert [field["name"] for field in records["field"]] == ["row", "column", "value"]
     assert "variance 16" in records["field"][2]["description"]
+
+
+def wide(labels: list[str]) -> Release:
+    """Return a covariance release of these columns, without a constant."""
+    column = {"kind": "continuous", "bounds": (0.0, 6.0), "bounds_obtained": "declared", "noise": None}
+    own = release("eigenvectors")
+    assert own.second_moments is not None
+    moments = own.second_moments.model_copy(update={"constant": 0.0})
+    columns = tuple(own.columns[0].model_validate({"name": name, **column}) for name in labels)
+    return own.model_copy(update={"columns": columns, "second_moments": moments})
+
+
+@pytest.mark.parametrize("name", ["x" * 997, "é" * 498, "漢" * 332, "漢" * 997])
+def test_columns_may_have_long_names(name: str) -> None:
+    """A matrix is read whatever the length of its labels: no name gets into a header."""
+    own = wide([f"{name}{index:03}" for index in range(4)])
+    assert np.array_equal(read_triangle(written(matrix(), own.labels), own), matrix())
+
+
+def test_one_long_label_is_not_repeated_for_every_entry() -> None:
+    """A dictionary that holds one text as long as all labels together is refused, and takes its memory once."""
+    own = wide([f"{'x' * 500}{index:03}" for index in range(200)])
+    noisy = np.random.default_rng(0).normal(size=(200, 200))
+    honest = written(noisy + noisy.T, own.labels).getvalue()
+    read_triangle(io.BytesIO(honest), own)
+    before = pa.total_allocated_bytes(), pa.default_memory_pool().max_memory()
+    with pytest.raises(BundleFormatError, match="labelled triangle"):
+        read_triangle(io.BytesIO(triangle_of_one_label(own.labels, honest)), own)
+    assert pa.default_memory_pool().max_memory() - max(before) < 8 * 2**20
+
+
+def _without_groups(footer: Fields) -> None:
+    footer.at(4).items.clear()
+
+
+def _with_fewer_rows(footer: Fields) -> None:
+    footer.put(3, I64, 9)
+    footer.at(4, 0).put(3, I64, 9)
+
+
+def _promising_more(footer: Fields) -> None:
+    footer.put(3, I64, 11)
+
+
+@pytest.mark.parametrize("change", [_without_groups, _with_fewer_rows, _promising_more])
+def test_no_entry_is_left_as_it_was_in_memory(change: Callable[[Fields], None]) -> None:
+    """A file with fewer entries than its footer says is refused, and no memory of another matrix shows through."""
+    body, footer = split(written(matrix()).getvalue())
+    change(footer)
+    with pytest.raises(BundleFormatError):
+        read_triangle(io.BytesIO(join(body, footer)), release())

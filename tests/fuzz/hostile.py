@@ -1,0 +1,299 @@
+"""Parquet members that a bad signer would write: bombs, and files that say two things, each made from an honest one.
+
+Every maker returns a file whose other parts fit, so that nothing but the check that is meant can refuse it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tests.fuzz.compact import BINARY, I32, I64, LIST, STRUCT, Fields, Values, fields, read, varint, write
+
+from dp_bundle.columns import Column, Noise
+from dp_bundle.parts import PartWriter, part_schema
+
+COLUMN = Column.model_validate(
+    {
+        "name": "x",
+        "kind": "continuous",
+        "bounds": (0.0, 1e6),
+        "bounds_obtained": "declared",
+        "noise": Noise.rounded_gaussian(1.0, 2.0**-20),
+    }
+)
+N_ROWS = 1000
+FOOTER_GROUPS, GROUP_CHUNKS, CHUNK_ABOUT, GROUP_ROWS, FILE_ROWS = 4, 1, 3, 3, 3  # fields of parquet.thrift
+CODEC, SIZE, STORED, DATA_START, DICTIONARY_START, SIZES_KEPT = 4, 6, 7, 9, 11, 16
+ZSTD = 6
+
+
+def honest(n_rows: int = N_ROWS, columns: tuple[Column, ...] = (COLUMN,)) -> bytes:
+    """Return a part as our writer writes it."""
+    rng = np.random.default_rng(7)
+    steps = [pa.array(rng.integers(0, 2**30, n_rows) * 2.0**-20) for _ in columns]
+    file = io.BytesIO()
+    with PartWriter(columns, lambda: file) as writer:
+        writer.write(pa.RecordBatch.from_arrays(steps, schema=part_schema(columns)))
+    return file.getvalue()
+
+
+def split(content: bytes) -> tuple[bytes, Fields]:
+    """Return what lies before the footer, and the footer."""
+    length = int.from_bytes(content[-8:-4], "little")
+    return content[: -8 - length], read(content, len(content) - 8 - length)[0]
+
+
+def join(body: bytes, footer: Fields | bytes) -> bytes:
+    """Return a file; the inverse of `split`."""
+    written = footer if isinstance(footer, bytes) else write(footer)
+    return body + written + len(written).to_bytes(4, "little") + b"PAR1"
+
+
+def page(kind: int, size: int, content: bytes, own: Fields) -> bytes:
+    """Return a page with its header."""
+    header = Fields({1: (I32, kind), 2: (I32, size), 3: (I32, len(content))})
+    header.put({0: 5, 2: 7}[kind], STRUCT, own)
+    return write(header) + content
+
+
+def values_of(n_values: int, encoding: int = 0) -> Fields:
+    """Return the header of a page of values."""
+    return Fields({1: (I32, n_values), 2: (I32, encoding), 3: (I32, 3), 4: (I32, 3), 5: (STRUCT, Fields())})
+
+
+def one_column(
+    *pages: bytes, codec: int = 0, n_rows: int = N_ROWS, size: int = 0, counts: Values | None = None
+) -> bytes:
+    """Return a file of one column with these pages, whose footer fits them."""
+    _, footer = split(honest(n_rows))
+    about: Fields = footer.at(FOOTER_GROUPS, 0, GROUP_CHUNKS, 0, CHUNK_ABOUT)
+    group: Fields = footer.at(FOOTER_GROUPS, 0)
+    stored = sum(map(len, pages))
+    size = size or stored
+    about.put(2, LIST, Values(I32, [3, 0]))
+    about.put(CODEC, I32, codec)
+    for struct, number in ((about, SIZE), (group, 2)):
+        struct.put(number, I64, size)
+    for struct, number in ((about, STORED), (group, 6)):
+        struct.put(number, I64, stored)
+    about.put(DATA_START, I64, 4)
+    if counts is None:
+        del about[13]
+    else:
+        about.put(13, LIST, counts)
+    return join(b"PAR1" + b"".join(pages), footer)
+
+
+def _plain(n_values: int) -> bytes:
+    content = (np.arange(n_values) * 2.0**-20).tobytes()
+    return page(0, len(content), content, values_of(n_values))
+
+
+def _changed(change: Callable[[Fields], None]) -> bytes:
+    body, footer = split(honest())
+    change(footer)
+    return join(body, footer)
+
+
+def _chunk(footer: Fields) -> Fields:
+    found: Fields = footer.at(FOOTER_GROUPS, 0, GROUP_CHUNKS, 0)
+    return found
+
+
+def _about(footer: Fields) -> Fields:
+    found: Fields = _chunk(footer).at(CHUNK_ABOUT)
+    return found
+
+
+def _encrypted(footer: Fields) -> None:
+    _chunk(footer).put(8, STRUCT, Fields({1: (STRUCT, Fields())}))
+
+
+def _histogram(footer: Fields) -> None:
+    _about(footer).put(SIZES_KEPT, STRUCT, Fields({2: (LIST, Values(I64, [1, 2]))}))
+
+
+def _no_chunks(footer: Fields) -> None:
+    footer.at(FOOTER_GROUPS, 0, GROUP_CHUNKS).items.clear()
+
+
+def _no_metadata(footer: Fields) -> None:
+    del _chunk(footer)[CHUNK_ABOUT]
+
+
+def _no_groups(footer: Fields) -> None:
+    footer.at(FOOTER_GROUPS).items.clear()
+
+
+def _group_twice(footer: Fields) -> None:
+    groups: Values = footer.at(FOOTER_GROUPS)
+    groups.items.append(groups.items[0])
+    footer.put(FILE_ROWS, I64, 2 * N_ROWS)
+
+
+def _elsewhere(footer: Fields) -> None:
+    _chunk(footer).put(1, BINARY, b"/etc/passwd")
+
+
+def _old_writer(footer: Fields) -> None:
+    footer.put(6, BINARY, b"parquet-mr version 1.2.8")
+
+
+def _lying_statistics(footer: Fields) -> None:
+    limit = np.float64(0.25).tobytes()
+    _about(footer).put(12, STRUCT, Fields({5: (BINARY, limit), 6: (BINARY, limit)}))
+
+
+def _negative_rows(footer: Fields) -> None:
+    footer.put(FILE_ROWS, I64, -5)
+
+
+def _fewer_rows(footer: Fields) -> None:
+    footer.put(FILE_ROWS, I64, N_ROWS - 1)
+
+
+def _page_index(footer: Fields) -> None:
+    _chunk(footer).update({4: (I64, 4), 5: (I32, 10), 6: (I64, 4), 7: (I32, 10)})
+
+
+def _bloom_filter(footer: Fields) -> None:
+    _about(footer).update({14: (I64, 4), 15: (I32, 10)})
+
+
+def _key_value(footer: Fields) -> None:
+    pair = Fields({1: (BINARY, b"ARROW:schema"), 2: (BINARY, b"AAAA")})
+    footer.put(5, LIST, Values(STRUCT, [pair]))
+
+
+def _unknown_codec(footer: Fields) -> None:
+    _about(footer).put(CODEC, I32, 77)
+
+
+FOOTERS = (
+    _encrypted,
+    _histogram,
+    _no_chunks,
+    _no_metadata,
+    _no_groups,
+    _group_twice,
+    _elsewhere,
+    _old_writer,
+    _lying_statistics,
+    _negative_rows,
+    _fewer_rows,
+    _page_index,
+    _bloom_filter,
+    _key_value,
+    _unknown_codec,
+)
+
+
+def _field_twice() -> bytes:
+    body, footer = split(honest())
+    first, *others = fields(footer)
+    again = bytes([I32]) + write(1, I32) + write(2, I32)
+    return join(body, b"".join([first, again, *others]) + b"\0")
+
+
+def _huge_footer() -> bytes:
+    body, footer = split(honest())
+    empty = Fields({2: (I64, 0)})
+    group = Fields({1: (LIST, Values(STRUCT, [empty] * 60_000)), 2: (I64, 0), 3: (I64, 0)})
+    footer.at(FOOTER_GROUPS).items.extend([group] * 4)
+    return join(body, footer)
+
+
+def _dictionary_behind_the_data() -> bytes:
+    bomb = pa.Codec("zstd").compress(bytes(2**28), asbytes=True)
+    hidden = page(0, 2**28, bomb, values_of(N_ROWS))
+    shown = pa.Codec("zstd").compress(bytes(8 * N_ROWS), asbytes=True)
+    seen = page(0, 8 * N_ROWS, shown, values_of(N_ROWS))
+    content = one_column(hidden, seen, codec=ZSTD)
+    body, footer = split(content)
+    _about(footer).put(DICTIONARY_START, I64, 4 + len(hidden))
+    _about(footer).put(STORED, I64, len(seen))
+    footer.at(FOOTER_GROUPS, 0).put(6, I64, len(seen))
+    return join(body, footer)
+
+
+def _size_twice() -> bytes:
+    bomb = pa.Codec("zstd").compress(bytes(2**28), asbytes=True)
+    numbers = ((1, I32, 0), (2, I32, 2**28), (3, I32, len(bomb)), (2, I64, 8 * N_ROWS), (5, STRUCT, values_of(N_ROWS)))
+    header = b"".join(bytes([kind]) + write(number, I32) + write(value, kind) for number, kind, value in numbers)
+    return one_column(header + b"\0" + bomb, codec=ZSTD)
+
+
+def _size_behind_number(offset: int) -> bytes:
+    bomb = pa.Codec("zstd").compress(bytes(2**28), asbytes=True)
+    header = Fields({1: (I32, 0), 2: (I32, 8 * N_ROWS), 3: (I32, len(bomb)), 5: (STRUCT, values_of(N_ROWS))})
+    late = bytes([I32]) + write(2 + offset, I32) + write(2**28, I32)
+    return one_column(b"".join(fields(header)) + late + b"\0" + bomb, codec=ZSTD)
+
+
+def _empty_pages() -> bytes:
+    return one_column(page(0, 0, b"", values_of(0)) * 100_000, _plain(N_ROWS))
+
+
+def _tiny_pages() -> bytes:
+    return one_column(_plain(1) * N_ROWS)
+
+
+def _page_of_other_kind() -> bytes:
+    own = Fields({1: (I32, N_ROWS), 2: (I32, 0), 3: (I32, N_ROWS), 4: (I32, 0), 5: (I32, 0), 6: (I32, 0)})
+    content = bytes(8 * N_ROWS)
+    header = Fields({1: (I32, 3), 2: (I32, len(content)), 3: (I32, len(content)), 8: (STRUCT, own)})
+    return one_column(write(header) + content)
+
+
+def _number_of_text() -> bytes:
+    header = Fields({1: (I32, 0), 2: (BINARY, b"1"), 3: (I32, 8 * N_ROWS), 5: (STRUCT, values_of(N_ROWS))})
+    return one_column(write(header) + bytes(8 * N_ROWS))
+
+
+PARTS: dict[str, Callable[[], bytes]] = {
+    **{change.__name__.strip("_"): (lambda change=change: _changed(change)) for change in FOOTERS},
+    "field_twice": _field_twice,
+    "huge_footer": _huge_footer,
+    "dictionary_behind_the_data": _dictionary_behind_the_data,
+    "size_twice": _size_twice,
+    "size_again_65536_fields_later": lambda: _size_behind_number(2**16),
+    "empty_pages": _empty_pages,
+    "tiny_pages": _tiny_pages,
+    "page_of_other_kind": _page_of_other_kind,
+    "number_of_text": _number_of_text,
+    "stray_bytes": lambda: join(split(honest())[0] + bytes(10), split(honest())[1]),
+}
+
+
+def triangle_of_one_label(labels: list[str], content: bytes) -> bytes:
+    """Return a covariance whose every label is one long text, as large as a dictionary of all labels may be."""
+    n_entries = len(labels) * (len(labels) + 1) // 2
+    text = b"x" * (sum(4 + len(label.encode()) for label in labels) - 4)
+    dictionary = len(text).to_bytes(4, "little") + text
+    own: Any = Fields({1: (I32, 1), 2: (I32, 0)})
+    indices = bytes([1]) + varint(n_entries << 1) + b"\0"  # one run of zeros, one bit wide
+    pages = [page(2, len(dictionary), dictionary, own), page(0, len(indices), indices, values_of(n_entries, 8))]
+    numbers = (np.arange(n_entries) * 2.0**-20).tobytes()
+    columns = [pages, pages, [page(0, len(numbers), numbers, values_of(n_entries))]]
+
+    _, footer = split(content)
+    position = 4
+    for index, found in enumerate(columns):
+        about: Fields = footer.at(FOOTER_GROUPS, 0, GROUP_CHUNKS, index, CHUNK_ABOUT)
+        size = sum(map(len, found))
+        is_text = len(found) > 1
+        for number in (CODEC, DICTIONARY_START, 13, SIZES_KEPT):
+            about.pop(number, None)
+        about.update({CODEC: (I32, 0), SIZE: (I64, size), STORED: (I64, size)})
+        about.put(2, LIST, Values(I32, [3, 0, 8] if is_text else [3, 0]))
+        about.put(DATA_START, I64, position + (len(found[0]) if is_text else 0))
+        if is_text:
+            about.put(DICTIONARY_START, I64, position)
+        position += size
+    group: Fields = footer.at(FOOTER_GROUPS, 0)
+    group.update({2: (I64, position - 4), 6: (I64, position - 4)})
+    return join(b"PAR1" + b"".join(b"".join(found) for found in columns), footer)
