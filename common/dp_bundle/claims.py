@@ -27,16 +27,17 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dp_bundle.normal import normal_tail, scaled_tail
+from dp_bundle.discrete_curve import least_deltas, likely_worst
+from dp_bundle.normal import gaussian_delta
 
 if TYPE_CHECKING:
     from dp_bundle.columns import Column
-    from dp_bundle.manifest import Cumulative, Guarantee, SecondMoments
+    from dp_bundle.manifest import Guarantee, SecondMoments
 
 __all__ = [
-    "check_cumulative",
     "check_moments_guarantee",
     "check_rows_guarantee",
+    "check_rows_without_guarantee",
     "mu_implied_by_epsilon",
     "release_mu",
 ]
@@ -98,6 +99,16 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
         _check_discrete_curve(guarantee, columns)
 
 
+def check_rows_without_guarantee(columns: Sequence[Column], conditional_mu: float | None) -> None:
+    """Refuse, by ValueError, rows that say they cost something, or that one cell's mu is smaller than it is."""
+    if any(column.bounds_obtained == "private-histogram" or column.missing == "center" for column in columns):
+        raise ValueError("bounds or centers were found privately, and no guarantee states their cost")
+    if any(column.fill is not None for column in columns):
+        raise ValueError("a column has a fill although no rows stand at a center")
+    if conditional_mu is not None and conditional_mu < release_mu("cell", columns) * (1 - _SLACK):
+        raise ValueError("the conditional mu is smaller than the bounds and the noise allow")
+
+
 def check_moments_guarantee(guarantee: Guarantee, n_features: int, moments: SecondMoments) -> None:
     """Refuse, by ValueError, a guarantee of a covariance release that its noise cannot give."""
     _check_unit(guarantee)
@@ -136,22 +147,6 @@ def check_moments_guarantee(guarantee: Guarantee, n_features: int, moments: Seco
             raise ValueError("the stated delta is smaller than the radius and the noise allow")
 
 
-def check_cumulative(total: Cumulative, guarantee: Guarantee | None) -> None:
-    """Refuse, by ValueError, a total that is smaller than the release's own cost."""
-    if guarantee is None:
-        if total.mu is not None or total.rho is not None:
-            raise ValueError("a total is stated although this release has no guarantee")
-        return
-    if total.unit != (guarantee.unit if guarantee.entity is None else f"entity:{guarantee.entity}"):
-        raise ValueError("the stated total is about another unit of privacy")
-    if total.mu is not None and (guarantee.mu is None or total.mu < guarantee.mu * (1 - _SLACK)):
-        raise ValueError("the stated total mu is smaller than this release's own")
-    if total.rho is not None and total.rho < guarantee.rho * (1 - _SLACK):
-        raise ValueError("the stated total rho is smaller than this release's own")
-    if total.excepted_delta < guarantee.excepted_delta * (1 - _SLACK):
-        raise ValueError("the stated total delta is smaller than this release's own")
-
-
 def _check_unit(guarantee: Guarantee) -> None:
     if (guarantee.unit == "entity") != (guarantee.entity is not None) or (guarantee.entity is None) != (
         guarantee.max_rows is None
@@ -165,23 +160,23 @@ def _check_gaussian(guarantee: Guarantee, mu: float, *, with_curve: bool) -> Non
     if guarantee.rho < 0.5 * mu * mu * (1 - _SLACK):
         raise ValueError("the stated rho is smaller than the bounds and the noise allow")
     points = guarantee.epsilon_delta if with_curve else ()
-    if any(point.delta < _gaussian_delta(mu, point.epsilon) * (1 - _CURVE_SLACK) for point in points):
+    if any(point.delta < gaussian_delta(mu, point.epsilon) * (1 - _CURVE_SLACK) for point in points):
         raise ValueError("a stated epsilon is smaller than the bounds and the noise allow")
 
 
 def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> None:
     """Check that no point of the curve is better than what integer columns, and others beside them, leave."""
-    from dp_bundle.discrete_curve import least_deltas  # which releases of continuous columns do without
-
     epsilons = [point.epsilon for point in guarantee.epsilon_delta]
     rows = guarantee.max_rows or 1
+    common = math.hypot(guarantee.bounds_mu, guarantee.centers_mu)
     losses = Counter(column.discrete_loss for column in columns if column.kind == "integer")
     mus = [column.cell_mu for column in columns if column.kind == "continuous"]
-    groups = [({loss: rows}, 0.0) for loss in losses]
-    groups += [({}, math.sqrt(rows) * max(mus))] if mus else []
     if _is_whole(guarantee.unit, columns) and columns[0].ball is None:
-        together = math.sqrt(rows * math.fsum(mu * mu for mu in mus))
+        together = math.hypot(math.sqrt(rows * math.fsum(mu * mu for mu in mus)), common)
         groups = [({loss: rows * number for loss, number in losses.items()}, together)]
+    else:
+        groups = [({loss: rows}, common) for loss in likely_worst(losses)]
+        groups += [({}, math.hypot(math.sqrt(rows) * max(mus), common))] if mus else []
     for group in groups:
         least = least_deltas(epsilons, *group)
         if any(
@@ -203,8 +198,8 @@ def _check_epsilon(guarantee: Guarantee, *, excepted: bool) -> None:
         raise ValueError("this mechanism is accounted for by epsilon")
     if (guarantee.excepted_delta > 0) != excepted:
         raise ValueError("a delta is excepted exactly where the noise is Wishart's, or vectors are on a grid")
-    if guarantee.mu < mu_implied_by_epsilon(epsilon) * (1 - _SLACK):
-        raise ValueError("the stated mu is smaller than the stated epsilon implies")
+    if not math.isclose(guarantee.mu, mu_implied_by_epsilon(epsilon), rel_tol=_SLACK):
+        raise ValueError("the stated mu is not that which the stated epsilon implies")
     if guarantee.rho < 0.5 * min(epsilon, mu_implied_by_epsilon(epsilon)) ** 2 * (1 - _SLACK):
         raise ValueError("the stated rho is smaller than the stated epsilon implies")
     for point in guarantee.epsilon_delta:
@@ -242,9 +237,3 @@ def _chi_squared_delta(degrees: float, shift: float, epsilon: float) -> float:
     moved = float(special.gammainc(a, max(q - shift, 0.0) / 2))
     rest = math.exp(min(0.0, epsilon + math.log(moved))) if moved else 0.0
     return max(0.0, float(special.gammainc(a, q / 2)) - rest)
-
-
-def _gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the delta of mu-GDP (Balle & Wang 2018, theorem 8), which continuous noise attains."""
-    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    return normal_tail(a) - math.exp(-0.5 * a * a) * scaled_tail(b)

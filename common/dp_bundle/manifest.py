@@ -11,16 +11,18 @@ Dong, Roth & Su (2022) for mu; Bun & Steinke (2016) for rho.
 
 from __future__ import annotations
 
+import datetime
 import math
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from dp_bundle.claims import check_cumulative, check_moments_guarantee, check_rows_guarantee
+from dp_bundle.claims import check_moments_guarantee, check_rows_guarantee, check_rows_without_guarantee
 from dp_bundle.columns import Column
 from dp_bundle.model import Digest, Model, Name, Positive, Text
+from dp_bundle.public_facts import NUMBER_PUBLIC, ORDER_PUBLIC, check_public
 from dp_bundle.second_moments import SecondMoments
-from dp_bundle.unit_costs import unit_costs
+from dp_bundle.totals import check_total, check_total_in_every_unit
 
 __all__ = [
     "CONSTANT_LABEL",
@@ -42,13 +44,21 @@ FORMAT_VERSION: Literal["2"] = "2"
 MAX_COLUMNS = 20_000
 _MAX_RELEASES = 10**9  # of a dataset
 _MAX_UNITS = 64  # of privacy, of which a total speaks
+_MAX_POINTS = 16  # of a curve
 _MAX_FACTS = 100  # in a list
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
 _MOST_ROWS = 2**53  # float64 counts them exactly
 COVARIANCE_NAME = "data/covariance.parquet"  # the one data member of a covariance release
 CONSTANT_LABEL = "(constant)"  # of the constant coordinate, among the columns' names
-ORDER_PUBLIC = "the number and the order of the rows"  # what a release of rows does not protect
-NUMBER_PUBLIC = "the number of the rows"  # the same for a covariance release, unless rows may come and go
+
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
+
+
+def _require_time(text: str) -> str:
+    """Return a time that there was or will be, or raise ValueError."""
+    if datetime.datetime.fromisoformat(text).isoformat() != text.replace("Z", "+00:00"):
+        raise ValueError("there is no such time")
+    return text
 
 
 class EpsilonDelta(Model):
@@ -82,9 +92,15 @@ class Guarantee(Model):
     rho: Positive
     epsilon: Positive | None = None
     excepted_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    epsilon_delta: Annotated[tuple[EpsilonDelta, ...], Field(max_length=_MAX_FACTS)]
+    epsilon_delta: Annotated[tuple[EpsilonDelta, ...], Field(max_length=_MAX_POINTS)]
     accountant: Literal["gaussian-dp", "privacy-loss-distribution", "pure-epsilon"]
     public: Annotated[tuple[Text, ...], Field(max_length=_MAX_FACTS)]
+
+    @model_validator(mode="after")
+    def _check(self) -> Guarantee:
+        if len(set(self.public)) != len(self.public):
+            raise ValueError("something is named as public twice")
+        return self
 
 
 class Cumulative(Model):
@@ -124,10 +140,16 @@ class Lineage(Model):
     """
 
     number: Annotated[int, Field(ge=1, le=_MAX_RELEASES)]
-    created: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+    created: Annotated[str, Field(pattern=_TIME), AfterValidator(_require_time)]
     previous: Digest | None
     partition: Name | None = None
     ledger_head: Digest | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Lineage:
+        if self.number == 1 and self.previous is not None:
+            raise ValueError("the first release of a dataset has none before it")
+        return self
 
 
 class Release(Model):
@@ -169,29 +191,23 @@ class Release(Model):
             raise ValueError("rows were clipped to a ball that is not the same for all columns")
         elif self.guarantee is not None:
             check_rows_guarantee(self.guarantee, self.columns)
-        check_cumulative(self.cumulative, self.guarantee)
-        self._check_totals()
+        else:
+            check_rows_without_guarantee(self.columns, self.conditional_mu)
+        check_total(self.cumulative, self.guarantee)
+        if self.lineage.number == 1 and self.cumulative.releases != 1:
+            raise ValueError("the first release of a dataset is one of several")
+        if self.guarantee is not None and self.format_version != "1":  # which did not count, and name, all of it
+            check_total_in_every_unit(self.cumulative, self.guarantee, self.columns)
+            check_public(self.guarantee, self.columns, self.lineage.partition)
         return self
-
-    def _check_totals(self) -> None:
-        """Check that the totals hold this release, in every unit; version 1 did not count them all in the same way."""
-        total = self.cumulative
-        if self.guarantee is None or self.format_version == "1":
-            return
-        own = unit_costs(self.guarantee, self.columns, total.unit)
-        if total.unit in total.other_units_rho or not set(total.other_units_rho) <= set(own):
-            raise ValueError("a total is stated in a unit that this release does not protect, or twice")
-        for unit, rho in {total.unit: total.rho, **total.other_units_rho}.items():
-            if rho is not None and rho < 0.5 * own[unit] ** 2 * (1 - _SLACK):
-                raise ValueError(f"the stated total per {unit} is smaller than this release's own")
-        if self.second_moments is None and ORDER_PUBLIC not in self.guarantee.public:
-            raise ValueError("the number and the order of rows are public, and not named as such")
 
     def _check_moments(self, moments: SecondMoments) -> None:
         if self.guarantee is None:
             raise ValueError("a covariance release states a guarantee")
         if any(column.bounds_obtained != "declared" for column in self.columns):
             raise ValueError("every column of a covariance release has declared bounds")
+        if any(column.missing == "center" or column.fill is not None for column in self.columns):
+            raise ValueError("a covariance release has no rows that could stand at a center")
         if any(column.name == CONSTANT_LABEL for column in self.columns):
             raise ValueError(f"a column is called {CONSTANT_LABEL}, which stands for the constant")
         if moments.radius > math.sqrt(len(self.columns)) * (1 + _SLACK):

@@ -36,7 +36,8 @@ __all__ = [
 MIN_SIGMA = 0.05  # in steps of the grid; below, hardly any value is ever moved
 MAX_SIGMA = 1e9
 _LAPLACE_SCALES = (0.05, 2.0**50)  # in steps
-_TERMS = range(1, 13)  # at sigma <= 1 the thirteenth term is below 1e-33, and from sigma = 1 on the fourth dual one is
+_TERMS = range(1, 13)  # at sigma <= 1 the thirteenth term is below 1e-33
+_DUAL_TERMS = range(1, 4)  # from sigma = 1 on the fourth one is below 1e-130
 _DUAL_FROM = 0.5  # where both series for a fourth cumulant converge, and neither cancels
 _DUAL_TO = 7.0  # from there on every term of a dual series is below 1e-400
 _BATCH = 1 << 20
@@ -50,7 +51,7 @@ def check_sigma(sigma: float, name: str = "sigma") -> float:
     ParameterError
         It is not; the message calls it `name`.
     """
-    if not isinstance(sigma, Real) or not MIN_SIGMA <= sigma <= MAX_SIGMA:
+    if not isinstance(sigma, (float, Real)) or not MIN_SIGMA <= sigma <= MAX_SIGMA:
         raise ParameterError(name, f"a number from {MIN_SIGMA:g} to {MAX_SIGMA:g}", sigma)
     return float(sigma)
 
@@ -78,13 +79,14 @@ def discrete_gaussian_variance(sigma: float) -> float:
     """
     sigma = check_sigma(sigma)
     if sigma < 1.0:
-        weights = [_exp_minus(Fraction(k * k, 2) / Fraction(sigma) ** 2) for k in _TERMS]
+        first = _exp_minus(Fraction(1, 2) / Fraction(sigma) ** 2)
+        weights = [first ** (k * k) for k in _TERMS]  # each far below the one before, and so is its error
         moment = math.fsum(k * k * weight for k, weight in zip(_TERMS, weights, strict=True))
         return 2.0 * moment / (1.0 + 2.0 * math.fsum(weights))
     if sigma > _DUAL_TO:
         return sigma * sigma
-    duals = [math.exp(-2.0 * (math.pi * sigma * n) ** 2) for n in _TERMS]
-    moment = 2.0 * math.fsum(n * n * dual for n, dual in zip(_TERMS, duals, strict=True))
+    duals = [math.exp(-2.0 * (math.pi * sigma * n) ** 2) for n in _DUAL_TERMS]
+    moment = 2.0 * math.fsum(n * n * dual for n, dual in zip(_DUAL_TERMS, duals, strict=True))
     return sigma * sigma * (1.0 - 4.0 * (math.pi * sigma) ** 2 * moment / (1.0 + 2.0 * math.fsum(duals)))
 
 
@@ -111,12 +113,16 @@ def rounded_gaussian_variance(sigma: float) -> float:
     """
     sigma = check_sigma(sigma)
     if sigma < 1.0:
-        return math.fsum((2 * k - 1) * _erfc_root(Fraction((2 * k - 1) ** 2, 8) / Fraction(sigma) ** 2) for k in _TERMS)
+        first = _erfc_root(
+            Fraction(1, 8) / Fraction(sigma) ** 2
+        )  # the others are far below it, and so are their errors
+        rest = ((2 * k - 1) * math.erfc((k - 0.5) / (sigma * math.sqrt(2.0))) for k in _TERMS[1:])
+        return math.fsum((first, *rest))
     if sigma > _DUAL_TO:
         return sigma * sigma + 1.0 / 12.0
     corrections = (
         (-1) ** n * (4.0 * sigma * sigma + (math.pi * n) ** -2) * math.exp(-2.0 * (math.pi * sigma * n) ** 2)
-        for n in _TERMS
+        for n in _DUAL_TERMS
     )
     return math.fsum((sigma * sigma, 1.0 / 12.0, *corrections))
 

@@ -1,15 +1,26 @@
-"""The normal distribution by the standard library: importing scipy takes longer than verifying a bundle."""
+"""The normal distribution by the standard library: importing scipy takes longer than verifying a bundle.
+
+References
+----------
+Balle & Wang (2018), Improving the Gaussian mechanism for differential privacy, arXiv 1805.06530.
+"""
 
 from __future__ import annotations
 
 import math
 from statistics import NormalDist
 
-__all__ = ["normal_quantile", "normal_tail", "scaled_tail"]
+__all__ = ["gaussian_delta", "normal_quantile", "normal_tail", "scaled_tail"]
 
 _STANDARD = NormalDist()
 _FAR = 25.0  # beyond it erfc(x) is nearly too small a number, and five terms of the series give all digits
 _SERIES = (1.0, -1.0, 3.0, -15.0, 105.0, -945.0)
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return the delta of mu-GDP at an epsilon (Balle & Wang 2018, theorem 8), which continuous noise attains."""
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    return normal_tail(a) - math.exp(-0.5 * a * a) * scaled_tail(b)
 
 
 def normal_tail(x: float) -> float:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, Context, Decimal
 
 from dp_bundle.columns import Column
-from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, Guarantee, Release, SecondMoments
+from dp_bundle.manifest import Guarantee, Release, SecondMoments
+from dp_bundle.public_facts import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.quoting import quote, quote_name
 
 __all__ = [
@@ -27,7 +28,7 @@ REPLACEMENT = (
     "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu, and twice "
     "the epsilon, of either alone."
 )
-_KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, "which rows belong together"}
+_KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, TOGETHER_PUBLIC}
 _NAMED = 8  # so many columns are named in a sentence
 _MARGIN = 1 - 4e-12  # what a stated number is above the exact one for safety (twice that for rho), and may not show
 

@@ -19,8 +19,9 @@ from scipy import optimize
 from dp_bundle.claims import release_mu
 from dp_bundle.columns import Ball, Column
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import ORDER_PUBLIC, Guarantee
+from dp_bundle.manifest import Guarantee
 from dp_bundle.noise import MIN_SIGMA
+from dp_bundle.public_facts import GAPS_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.ladder import N_RUNGS, rung_above
 from dp_publish.policy import EntityUnit, Policy, listed
@@ -333,10 +334,10 @@ def _max_rows(policy: Policy) -> int:
 def _public(entity: EntityUnit | None, partition: str | None, columns: tuple[Column, ...]) -> list[str]:
     public = [ORDER_PUBLIC]
     if entity is not None:
-        public.append("which rows belong together")
+        public.append(TOGETHER_PUBLIC)
     if partition is not None:
-        public.append(f"that the rows are those of {partition!r}")
+        public.append(f"{PARTITION_PUBLIC}{partition!r}")
     dropping = [column.name for column in columns if column.missing == "drop"]
     if dropping:
-        public.append(f"which rows have no value in {listed(dropping)}")
+        public.append(f"{GAPS_PUBLIC}{listed(dropping)}")
     return public

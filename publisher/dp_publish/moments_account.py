@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import NUMBER_PUBLIC, EpsilonDelta, Guarantee
+from dp_bundle.manifest import EpsilonDelta, Guarantee
+from dp_bundle.public_facts import GAPS_PUBLIC, NUMBER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_publish.accounting import rho_for_mu
 from dp_publish.moments_calibration import MechanismSetting, mu_of_rows
 from dp_publish.policy import EntityUnit, Policy, Privacy, listed
@@ -108,13 +109,13 @@ def moment_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ..
 def _public(
     privacy: Privacy, entity: EntityUnit | None, partition: str | None, columns: tuple[Column, ...]
 ) -> list[str]:
-    public = [f"that the rows are those of {partition!r}"] if partition is not None else []
+    public = [f"{PARTITION_PUBLIC}{partition!r}"] if partition is not None else []
     if privacy.neighbours == "add-remove":
         return public
     public.insert(0, NUMBER_PUBLIC)
     if entity is not None:
-        public.append("which rows belong together")
+        public.append(TOGETHER_PUBLIC)
     dropping = [column.name for column in columns if column.missing == "drop"]
     if dropping:
-        public.append(f"which rows have no value in {listed(dropping)}")
+        public.append(f"{GAPS_PUBLIC}{listed(dropping)}")
     return public

@@ -7,6 +7,7 @@ import gc
 import hashlib
 import io
 import json
+import math
 import os
 import resource
 import subprocess
@@ -25,10 +26,13 @@ from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS, honest
 from dp_bundle import open_bundle
 from dp_bundle.archive import write_archive
 from dp_bundle.bundle import MANIFEST_NAME, UnsafeTrustAnyone
+from dp_bundle.columns import Noise
 from dp_bundle.errors import BundleError, BundleFormatError, UntrustedKeyError
 from dp_bundle.parts import read_parts
+from dp_bundle.payload import Statement
 from dp_bundle.signing import Envelope, public_key_of, sign_envelope
 from dp_publish import Receipt
+from dp_publish.accounting import epsilon_for_delta
 
 Members = dict[str, bytes]
 ROOT = Path(__file__).parents[2]
@@ -318,6 +322,32 @@ def _total_of_strangers(predicate: dict[str, Any]) -> None:
     predicate["cumulative"]["other_units_rho"]["entity:doctor"] = 0.1
 
 
+def _no_total_per_cell(predicate: dict[str, Any]) -> None:
+    del predicate["cumulative"]["other_units_rho"]["cell"]
+
+
+def _gaps_not_public(predicate: dict[str, Any]) -> None:
+    predicate["columns"][0]["missing"] = "drop"
+
+
+def _partition_not_public(predicate: dict[str, Any]) -> None:
+    predicate["lineage"]["partition"] = "October"
+
+
+def _entity_not_public(predicate: dict[str, Any]) -> None:
+    predicate["guarantee"] |= {"unit": "entity", "entity": "who", "max_rows": 1}
+    total = predicate["cumulative"]
+    total |= {"unit": "entity:who", "other_units_rho": {"row": total["rho"], **total["other_units_rho"]}}
+
+
+def _search_not_in_the_curve(predicate: dict[str, Any]) -> None:
+    for column in predicate["columns"]:
+        column["bounds_obtained"] = "private-histogram"
+    guarantee, total = predicate["guarantee"], predicate["cumulative"]
+    guarantee |= {"bounds_mu": 20.0, "rho": guarantee["rho"] + 200.001}
+    total |= {"rho": 1e3, "other_units_rho": {"cell": 1e3}}
+
+
 def _nothing_public(predicate: dict[str, Any]) -> None:
     predicate["guarantee"]["public"] = []
 
@@ -328,7 +358,19 @@ def _better_epsilon(predicate: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [_total_per_cell, _total_per_row, _total_of_strangers, _nothing_public, _better_epsilon]
+    "change",
+    [
+        _total_per_cell,
+        _total_per_row,
+        _total_of_strangers,
+        _no_total_per_cell,
+        _nothing_public,
+        _gaps_not_public,
+        _partition_not_public,
+        _entity_not_public,
+        _better_epsilon,
+        _search_not_in_the_curve,
+    ],
 )
 def test_guarantees_that_are_too_good_are_refused(
     change: Callable[[dict[str, Any]], None], bundle: Receipt, key: Ed25519PrivateKey, tmp_path: Path
@@ -393,3 +435,44 @@ def test_parts_are_compared_with_what_the_manifest_promises() -> None:
     for n_rows in (N_ROWS + 1, 2**31, 2**49, 2**53):
         with pytest.raises(BundleFormatError, match="promises"):
             list(read_parts([("part", io.BytesIO(content))], (COLUMN,), n_rows))
+
+
+def _integer_columns(widths: list[int], sigmas: list[float]) -> list[dict[str, Any]]:
+    """Return columns of a manifest that all differ."""
+    column = {"kind": "integer", "bounds_obtained": "declared", "missing": "refuse", "unit": "", "description": ""}
+    return [
+        column
+        | {"name": f"c{index}", "bounds": [0.0, float(width)], "ball": None, "fill": None}
+        | {"noise": Noise.discrete_gaussian(sigma).model_dump()}
+        for index, (width, sigma) in enumerate(zip(widths, sigmas, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("unit", ["cell", "row"])
+@pytest.mark.parametrize("sigma", [5.0, 100.0, 1e6])
+def test_wide_integer_tables_are_checked_at_once(unit: str, sigma: float, bundle: Receipt) -> None:
+    """Thousands of columns that all differ are checked in a moment, and an epsilon a tenth too good is refused."""
+    sigmas = [sigma * (1 + index / 3000) for index in range(3000)]
+    widths = [max(1, round(each / 20)) for each in sigmas]
+    mus = [width / each for width, each in zip(widths, sigmas, strict=True)]
+    cell, row = max(mus), math.hypot(*mus)
+    statement = json.loads(Envelope.from_bytes(members_of(bundle.path)[MANIFEST_NAME]).payload)
+    predicate = statement["predicate"]
+    predicate["columns"] = _integer_columns(widths, sigmas)
+    mu, other = (cell, row) if unit == "cell" else (row, cell)
+    predicate["guarantee"] |= {"unit": unit, "rho": 0.50001 * mu**2}
+    total = {"unit": unit, "rho": 0.50001 * mu**2}
+    others = {"row" if unit == "cell" else "cell": 0.50001 * other**2}
+    predicate["cumulative"] |= {**total, "other_units_rho": others}
+
+    def read(factor: float) -> float:
+        points = [(delta, factor * epsilon_for_delta(mu, delta)) for delta in (1e-4, 1e-6, 1e-10)]
+        predicate["guarantee"]["epsilon_delta"] = [{"delta": delta, "epsilon": epsilon} for delta, epsilon in points]
+        content = spell(statement)
+        used = time.process_time()
+        Statement.from_bytes(content)
+        return time.process_time() - used
+
+    assert read(1.05) < 1.0
+    with pytest.raises(BundleFormatError, match="epsilon is smaller"):
+        read(0.9)

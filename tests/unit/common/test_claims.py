@@ -178,7 +178,8 @@ def changed(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         (LAPLACE, pure(0.77), "epsilon is smaller than the radius"),
         (LAPLACE, pure(0.87, neighbours="add-remove"), "epsilon is smaller than the radius"),
         (LAPLACE, pure(1.0, **ENTITY), "epsilon is smaller than the radius"),
-        (LAPLACE, pure(1.0, mu=1.2), "mu is smaller than the stated epsilon"),
+        (LAPLACE, pure(1.0, mu=1.2), "mu is not that which the stated epsilon"),
+        (EIGENVECTORS, changed(pure(1.0), epsilon=0.9), "mu is not that which the stated epsilon"),
         (LAPLACE, pure(1.0, rho=0.49), "rho is smaller than the stated epsilon"),
         (LAPLACE, pure(1.0, excepted_delta=1e-9), "exactly where the noise is Wishart's"),
         (LAPLACE, pure(1.0, accountant="gaussian-dp"), "accounted for by epsilon"),
@@ -199,7 +200,11 @@ def changed(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         (changed(ON_A_GRID, off_diagonal_variance=1.0), pure(1.0, **EXCEPTED), "exactly where noise acts"),
         (changed(GAUSSIAN, **ERRORS), MU, "only where noise does not act"),
         (changed(EIGENVECTORS, estimated_diagonal_error=1.0), pure(1.0), "estimated in pairs"),
-        (LAPLACE, changed(pure(1.0), epsilon=1e308, mu=1e155, rho=1e308), "too large to be meant"),
+        (
+            LAPLACE,
+            changed(pure(1.0), epsilon=1e308, mu=mu_implied_by_epsilon(1e308), rho=1e308),
+            "too large to be meant",
+        ),
     ],
 )
 def test_each_broken_rule_is_refused(moments: dict[str, Any], guarantee: dict[str, Any], message: str) -> None:
@@ -261,6 +266,10 @@ def with_column(**changes: Any) -> list[dict[str, Any]]:
         ({"columns": with_column(bounds=None, bounds_obtained="none")}, "declared bounds"),
         ({"columns": with_column(bounds_obtained="private-histogram")}, "declared bounds"),
         ({"cumulative": {"unit": "row", "releases": 1, "mu": 1.0, "rho": 1e3}}, "total mu is smaller"),
+        ({"cumulative": {"unit": "row", "releases": 1, "mu": 1e3, "rho": None}}, "mu and no rho"),
+        ({"columns": with_column(missing="center")}, "could stand at a center"),
+        ({"columns": with_column(missing="center", fill=3.0)}, "could stand at a center"),
+        ({"columns": with_column(fill=3.0)}, "could stand at a center"),
         ({"n_rows": 0}, "greater than or equal to 1"),
     ],
 )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import time
+from collections import Counter
 
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dp_bundle.discrete_curve import DiscreteLoss, least_deltas
+from dp_bundle.discrete_curve import DiscreteLoss, least_deltas, likely_worst
+from dp_bundle.normal import gaussian_delta
 from dp_publish.privacy_curve import Loss, epsilon_of_unit
 
 
@@ -54,9 +59,81 @@ def test_bound_is_below_the_stated_curve_and_near_it(losses: list[tuple[int, flo
         assert boasted > 1.2 * delta
 
 
-def test_nothing_is_bounded_where_nothing_is_protected() -> None:
-    """Without width there is no loss, and beyond every sensible mu no bound is computed."""
+def delta_by_enumeration(losses: dict[DiscreteLoss, int], epsilon: float) -> float:
+    """Return the delta of all cells together, by adding up over all draws of all of them."""
+    chances, total = np.ones(1), np.zeros(1)
+    for loss, number in losses.items():
+        draws = np.arange(-math.ceil(12 * loss.sigma), math.ceil(12 * loss.sigma) + 1)
+        weights = np.exp(-0.5 * (draws / loss.sigma) ** 2)
+        for _ in range(number):
+            chances = np.multiply.outer(chances, weights / weights.sum()).ravel()
+            total = np.add.outer(total, (loss.width * draws + loss.width**2 / 2) / loss.sigma**2).ravel()
+    return float(chances @ -np.expm1(np.minimum(epsilon - total, 0.0)))
+
+
+cells = st.builds(DiscreteLoss, st.integers(1, 6), st.floats(0.2, 3.5))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(cells, min_size=1, max_size=3), st.floats(0.0, 12.0))
+def test_bound_is_below_what_adding_up_gives(kinds: list[DiscreteLoss], epsilon: float) -> None:
+    """Whatever the columns, the bound is below their delta, and above it a tenth further on the curve."""
+    losses = dict(Counter(kinds))
+    (least,) = least_deltas([epsilon], losses)
+    assert least <= delta_by_enumeration(losses, epsilon) * (1 + 1e-9) + 1e-15
+    assert least >= delta_by_enumeration(losses, 1.05 * epsilon + 0.05) * (1 - 1e-9) - 1e-10
+
+
+@pytest.mark.parametrize("sigma", [1.3, 2.0, 3.0, 10.0, 30.0])
+def test_noise_added_afterwards_leaves_less(sigma: float) -> None:
+    """A column that counts as continuous loses less than it does, and nearly as much where sigma is many steps."""
+    loss = DiscreteLoss(math.ceil(2 * sigma), sigma)
+    for epsilon in (0.0, 1.0, 3.0, 6.0):
+        exact = exact_delta(loss.width, sigma, epsilon)
+        assert gaussian_delta(loss.smooth_mu, epsilon) <= exact
+        assert gaussian_delta(loss.smooth_mu, epsilon) > exact * (1 - 30 / sigma**2)
+
+
+@pytest.mark.parametrize(("sigma", "least"), [(3.0, 0.9), (30.0, 0.995), (1e6, 0.999)])
+def test_all_of_many_columns_count(sigma: float, least: float) -> None:
+    """Of 3000 columns that all differ the bound knows nearly the whole mu, at once."""
+    used = time.process_time()
+    losses = {DiscreteLoss(1 + index % 3, sigma * (1 + index / 3000)): 1 for index in range(3000)}
+    mu = math.hypot(*(loss.mu for loss in losses))
+    epsilons = [mu**2 / 2 + place * mu for place in range(7)]
+    bounds = least_deltas(epsilons, losses)
+    assert time.process_time() - used < 0.5
+    for epsilon, bound in zip(epsilons, bounds, strict=True):
+        assert gaussian_delta(least * mu, epsilon) <= bound <= gaussian_delta(mu, epsilon)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 2.9, 3.0, 1e3, 1e9])
+@pytest.mark.parametrize("rows", [1, 10**9])
+@pytest.mark.parametrize("n_kinds", [1, 8, 100])
+def test_no_columns_take_long(sigma: float, rows: int, n_kinds: int) -> None:
+    """Sixteen points of a curve are bounded in half a second, whatever the columns and the rows."""
+    losses = {DiscreteLoss(math.ceil(sigma), sigma * (1 + index / 100)): rows for index in range(n_kinds)}
+    used = time.process_time()
+    bounds = least_deltas([100.0 * index for index in range(16)], losses, 1.0)
+    assert time.process_time() - used < 0.5
+    assert all(0.0 <= bound <= 1.0 + 1e-9 for bound in bounds)
+
+
+def test_the_worst_cell_is_among_the_likely_ones() -> None:
+    """Of many columns the few are looked at that lose most: by their mu, or because their steps are wide."""
+    common = [DiscreteLoss(100, 100.0 + index) for index in range(1000)]
+    wide, fine = DiscreteLoss(1, 0.99), DiscreteLoss(102, 101.5)
+    chosen = likely_worst([*common, wide, fine])
+    assert {wide, fine} <= chosen
+    assert len(chosen) < 20
+
+
+def test_bounds_reach_as_far_as_numbers_do() -> None:
+    """Without width there is no loss; where e^epsilon is no float64 any more the bound still holds."""
     assert least_deltas([1.0], {DiscreteLoss(0, 1.0): 3}) == [0.0]
-    assert least_deltas([1.0, 2.0], {DiscreteLoss(1000, 1.0): 1}) == [0.0, 0.0]
+    assert least_deltas([1.0], {DiscreteLoss(0, 1.0): 3}, 0.0) == [0.0]
+    low, high = least_deltas([1000.0, 500_500.0], {DiscreteLoss(1000, 1.0): 1})
+    assert low == pytest.approx(1.0)
+    assert high == pytest.approx(0.3005, abs=1e-4)  # that a draw is not below 1
     (alone,) = least_deltas([1.0], {}, 1.0)
-    assert 0.995 * 0.126937 < alone < 0.126937  # Balle & Wang (2018) at mu = 1
+    assert alone == pytest.approx(0.126937, abs=1e-6)  # Balle & Wang (2018) at mu = 1

@@ -205,6 +205,13 @@ def test_any_numbers_and_names_round_trip(
         ("predicate.guarantee.epsilon_delta.0.delta", float("nan")),
         ("predicate.sigma_derived_from_data", True),
         ("predicate.conditional_mu", 1.0),
+        ("predicate.guarantee.epsilon_delta", [{"delta": 0.5, "epsilon": 40.0}] * 17),
+        ("predicate.guarantee.public", ["the number and the order of the rows"] * 2),
+        ("predicate.lineage.created", "2026-02-29T00:00:00Z"),
+        ("predicate.lineage.created", "2026-01-02T24:00:00Z"),
+        ("predicate.lineage.created", "2026-01-02T23:59:60Z"),
+        ("predicate.lineage.created", "0000-01-02T00:00:00Z"),
+        ("predicate.lineage.created", "\u0968\u0966\u0968\u096c-01-02T00:00:00Z"),
         ("predicate.cumulative.releases", 0),
         ("predicate.cumulative.mu", 4.9),
         ("predicate.cumulative.rho", 12.0),
@@ -254,17 +261,51 @@ def test_integer_columns_state_rho_and_no_mu() -> None:
             read(document)
 
 
+def test_first_release_is_the_first() -> None:
+    """A release with number 1 has none before it, and is alone in its totals."""
+    first = [
+        ("predicate.lineage.number", 1),
+        ("predicate.lineage.previous", None),
+        ("predicate.cumulative.releases", 1),
+    ]
+    assert read(changed(*first)).predicate.lineage.number == 1
+    for change in (("predicate.lineage.previous", "0" * 64), ("predicate.cumulative.releases", 2)):
+        with pytest.raises(BundleFormatError, match="first"):
+            read(changed(*first, change))
+
+
 def test_release_without_a_guarantee_says_why_and_totals_nothing() -> None:
     """Only noise that was set from the data may lack a guarantee, and then no total is stated either."""
     derived = [("predicate.guarantee", None), ("predicate.sigma_derived_from_data", True)]
     nothing = ("predicate.cumulative", {"unit": "row", "releases": 1, "mu": None, "rho": None})
     unclipped = [("predicate.columns.0.bounds", None), ("predicate.columns.0.bounds_obtained", "none")]
 
-    assert read(changed(*derived, nothing, ("predicate.conditional_mu", 3.0))).predicate.conditional_mu == 3.0
+    assert read(changed(*derived, nothing, ("predicate.conditional_mu", 4.0))).predicate.conditional_mu == 4.0
     assert read(changed(*derived, nothing, *unclipped)).predicate.columns[0].cell_mu == math.inf
     for document in (changed(*derived), changed(*unclipped)):
         with pytest.raises(BundleFormatError):
             read(document)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("predicate.cumulative.other_units_rho", {"cell": 1e-9}, "this release has no guarantee"),
+        ("predicate.cumulative.unit", "nobody", "no unit of privacy"),
+        ("predicate.conditional_mu", 3.9, "conditional mu is smaller"),
+        ("predicate.columns.0.bounds_obtained", "private-histogram", "found privately"),
+        ("predicate.columns.0.missing", "center", "found privately"),
+        ("predicate.columns.0.fill", 2.0, "no rows stand at a center"),
+    ],
+)
+def test_release_without_a_guarantee_promises_nothing(place: str, value: Any, message: str) -> None:
+    """Beside noise that was set from the data there are no totals, and nothing that would cost something."""
+    derived = [("predicate.guarantee", None), ("predicate.sigma_derived_from_data", True)]
+    nothing = {"unit": "row", "releases": 1, "mu": None, "rho": None, "other_units_rho": {}}
+    document = changed(*derived, ("predicate.cumulative", nothing))
+    assert read(document).predicate.guarantee is None
+    with pytest.raises(BundleFormatError, match=message):
+        read(changed(*derived, ("predicate.cumulative", nothing), (place, value)))
 
 
 def test_stated_curve_may_touch_the_exact_one() -> None:

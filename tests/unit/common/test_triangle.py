@@ -26,6 +26,7 @@ from dp_bundle.triangle import read_triangle, stated_rows, write_triangle
 
 N_ROWS = 10
 STEP = 2.0**-10
+EPSILON = 1.6682678659858134  # at which mu is 2
 Change = Callable[[pa.Table], pa.Table]
 
 
@@ -42,7 +43,7 @@ def release(mechanism: str = "gaussian", **changes: object) -> Release:
     moments = {"mechanism": mechanism, "radius": math.sqrt(3.0), "constant": 1.0}
     strength = {"mu": 2.0, "rho": 2.0, "accountant": "gaussian-dp"}
     if mechanism == "eigenvectors":
-        gaussian, strength = {}, {**strength, "epsilon": 1.0, "accountant": "pure-epsilon"}
+        gaussian, strength = {}, {**strength, "epsilon": EPSILON, "accountant": "pure-epsilon"}
     document = {
         "dataset": {"name": "people"},
         "lineage": {"number": 1, "created": "2026-01-02T03:04:05Z", "previous": None},
@@ -51,7 +52,7 @@ def release(mechanism: str = "gaussian", **changes: object) -> Release:
         "columns": tuple({"name": name, **column} for name in ("height", "weight", "age")),
         "second_moments": {**moments, **gaussian},
         "guarantee": {"unit": "row", **strength, "epsilon_delta": (), "public": (NUMBER_PUBLIC,)},
-        "cumulative": {"unit": "row", "releases": 1, "mu": 2.0, "rho": 2.0},
+        "cumulative": {"unit": "row", "releases": 1, "mu": 2.0, "rho": 2.0, "other_units_rho": {"cell": 2.0}},
         "software": "dpgraph 0",
     }
     return Release.model_validate({**document, **changes})
@@ -62,7 +63,13 @@ def come_and_go(n_rows: int) -> Release:
     guarantee = release().guarantee
     assert guarantee is not None
     change = guarantee.model_copy(update={"neighbours": "add-remove", "public": ()})
-    total = {"unit": "row", "releases": 1, "mu": 4.0, "rho": 8.0}  # at least that of a row replaced
+    total = {
+        "unit": "row",
+        "releases": 1,
+        "mu": 4.0,
+        "rho": 8.0,
+        "other_units_rho": {"cell": 8.0},
+    }  # at least that of a row replaced
     return release(guarantee=change, n_rows=n_rows, cumulative=total)
 
 
