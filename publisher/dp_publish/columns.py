@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection
 from typing import cast
 
@@ -19,6 +20,7 @@ from dp_publish.table import ColumnType, Table
 __all__ = ["choose_columns", "require_bounds", "require_rows", "standard_deviations"]
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
+_PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MAX_TEXT = 2**20  # bytes, in all columns, so that a manifest does not become too large to be read
 
 
@@ -119,6 +121,13 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         raise PolicyError(
             'a column has no name, as an index has that was written along: set drop = true under [columns.""] in the '
             "policy, as `dp-publish policy DATA` does, or rename it in the data"
+        )
+    undeclared = [name for name in kinds if policy.column(name).bounds is None and policy.column(name).kind is None]
+    indexes = [name for name in undeclared if _PANDAS_INDEX.fullmatch(name)]
+    if indexes:
+        raise PolicyError(
+            f"the table holds the labels of its rows, which pandas wrote along as {listed(indexes)}: set drop = true "
+            f"under [columns.{indexes[0]}] in the policy, as `dp-publish policy DATA` does, or a kind to publish it"
         )
     if len(kinds) > MAX_COLUMNS:
         raise PolicyError(f"a bundle has at most {MAX_COLUMNS} columns, not {len(kinds)}: set drop = true for some")

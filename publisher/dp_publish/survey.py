@@ -25,7 +25,9 @@ __all__ = [
     "survey",
 ]
 
-_IDENTIFIER = re.compile(r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0|)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)")
+_IDENTIFIER = re.compile(
+    r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0|__index_level_[0-9]+__|)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)"
+)
 _MOST_OUTSIDE = 0.5  # share of a column's values
 _SHOWN = 5  # columns
 _NAMES = 20  # of a first line

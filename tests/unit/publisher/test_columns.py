@@ -136,6 +136,16 @@ def test_names_that_no_manifest_takes_are_refused(name: str) -> None:
     assert (list(kinds), left_out) == (["b"], (name,))
 
 
+def test_the_index_of_a_parquet_file_is_no_column() -> None:
+    """Labels of rows that pandas wrote into a file are refused with the line that leaves them out, unless declared."""
+    name = "__index_level_0__"
+    table = sealed(**{"a": "continuous", name: "integer"})
+    with pytest.raises(PolicyError, match=rf"drop = true under \[columns.{name}\]"):
+        choose_columns(table, make({"a": [0, 1]}, mu=1.0))
+    assert choose_columns(table, make({"a": [0, 1]}, {name: {"drop": True}}, mu=1.0))[1] == (name,)
+    assert list(choose_columns(table, make({"a": [0, 1], name: [0, 9]}, mu=1.0))[0]) == ["a", name]
+
+
 def test_snr_is_the_same_in_any_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one-pass standard deviation of many batches, far from zero and with gaps, is that of the whole column."""
     values = np.random.default_rng(2).normal(1e8, 1, 5000)
