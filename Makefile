@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow lint format docs clean
+.PHONY: demo test test-slow test-minimum lint format docs dist clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -14,6 +14,10 @@ test: .venv/installed
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m "slow or data" -n auto
+
+# The quick suite with the least versions of everything; tools of the tests are as new as they come, and may warn of that.
+test-minimum: .venv-minimum/installed
+	.venv-minimum/bin/python -m pytest -m "not slow and not data" -n auto -o filterwarnings=default
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -28,11 +32,28 @@ format: .venv/installed
 docs: .venv/installed
 	$(BIN)/python docs/make_commands.py
 
+# sdist and wheel, the same bytes wherever this commit is built; what they were installed with (CycloneDX); and digests.
+dist: .venv/installed
+	rm -rf dist .venv-dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct || date +%s -r CHANGELOG.md) $(BIN)/python -m build --no-isolation --outdir dist .
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	.venv-dist/bin/dp-bundle --version
+	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file dist/dpgraph.cdx.json .venv-dist
+	cd dist && sha256sum * > SHA256SUMS
+
 clean:
-	rm -rf .venv demo build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-minimum .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpgraph needs Python 3.11 or newer: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+.venv-minimum/installed: .venv/installed
+	$(PYTHON) -m venv .venv-minimum
+	$(BIN)/python .ci/minimums.py > .venv-minimum/constraints.txt
+	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" \
+		--constraint .venv-minimum/constraints.txt
 	touch $@

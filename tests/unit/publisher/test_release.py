@@ -127,7 +127,7 @@ def sources(tmp_path: Path) -> dict[str, Any]:
     frame = pd.DataFrame({"x": rng.uniform(size=3000), "secret": ["s" * (index // 10) for index in range(3000)]})
     (tmp_path / "folder").mkdir()
     for index, cut in enumerate(np.array_split(np.arange(3000), [17, 1000, 1001])):
-        frame.iloc[cut].to_parquet(tmp_path / "folder" / f"{index}.parquet")
+        frame.iloc[cut].to_parquet(tmp_path / "folder" / f"{index}.parquet", index=False)
     frame.to_csv(tmp_path / "long.csv", index=False)
     frame.assign(secret="").to_csv(tmp_path / "short.csv", index=False)
     frame.to_parquet(tmp_path / "groups.parquet", row_group_size=333)
