@@ -41,7 +41,10 @@ class Fault(enum.Enum):
     FRACTION = 'is a fraction in an integer column: give it kind = "continuous" in the policy, or round it first'
     LARGE = 'is beyond the largest integer: give it kind = "continuous" in the policy'
     POINT = "has a decimal point where the file has decimal commas: set decimal under [table] in the policy"
-    TEXT = "is no number: set drop = true in the policy, list the word in missing_values under [table], or correct it"
+    TEXT = (
+        "is no number: set drop = true in the policy (`dp-publish policy DATA` writes one), list the word in "
+        "missing_values under [table], or correct it"
+    )
     THOUSANDS = "has thousands separators: write numbers without them, or set decimal under [table] in the policy"
 
 

@@ -101,7 +101,7 @@ def publish_command(
     if policy.privacy.release == "covariance":
         set_mechanism(resolved, kinds, lambda: 1)  # likewise
     seen = glance(table, kinds)
-    for note in (*quote_header(table, resolved, kinds), *survey(seen, resolved, kinds)):
+    for note in (*quote_header(table, policy, kinds), *survey(seen, resolved, kinds)):
         tell(note, quiet=quiet)
     if not anyway:
         for reason in find_regrettable(table, seen, resolved, kinds):
@@ -183,13 +183,13 @@ def plan_command(
     from dp_publish.forecast.plan import make_plan
     from dp_publish.forecast.report import describe_plan, plan_document
     from dp_publish.glance import glance
-    from dp_publish.survey import find_regrettable, point_out_names, quote_header, survey
+    from dp_publish.survey import find_regrettable, point_out_names, survey
 
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
     notes = point_out_names(plan.kinds)
     if look:
         seen = glance(plan.table, plan.kinds)
-        notes = [*quote_header(plan.table, plan.policy, plan.kinds), *survey(seen, plan.policy, plan.kinds)]
+        notes = survey(seen, plan.policy, plan.kinds)
         refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
         notes += [f"a release would be refused: {reason}" for reason in refused]
     for note in notes:

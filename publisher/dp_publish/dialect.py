@@ -13,7 +13,7 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -65,9 +65,13 @@ class Dialect(BaseModel):
 
 @dataclass(frozen=True)
 class Layout:
-    """A text file's dialect as found, and its columns' names; `decimal` is None until rows are read."""
+    """A text file's dialect as found, and its columns' names; `decimal` is None until rows are read.
+
+    `written` are the names as the file has them: perhaps with spaces around them, or as `guard_cell` writes them.
+    """
 
     names: tuple[str, ...]
+    written: tuple[str, ...]
     delimiter: str
     encoding: str
     has_header: bool
@@ -95,7 +99,8 @@ def make_dialect(given: dict[str, str | None]) -> Dialect:
 def find_layout(path: Path, dialect: Dialect) -> Layout:
     """Return a text file's layout, from its first line and what the policy says.
 
-    A name is read back as it was before `guard_cell`, so that an exported bundle keeps its columns' names.
+    A name is read back as it was before `guard_cell`, so that an exported bundle keeps its columns' names, without
+    spaces around it.
 
     Raises
     ------
@@ -126,14 +131,17 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
             f"the first line of {path} begins with # and looks like a comment: remove such lines, or pass --header "
             "first if it holds the columns' names"
         )
-    record = [unguard_cell(name) for name in record]
+    written = tuple(record)
+    record = _names_in(written)
     if any("\ufffd" in name for name in record):
         raise SchemaError(f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy")
     if dialect.header is None:
         _require_names(path, record, dialect.missing_values)
     has_header = dialect.header != "none"
-    names = record if has_header else [f"column_{number}" for number in range(1, len(record) + 1)]
-    return Layout(tuple(names), delimiter, encoding, has_header, dialect.decimal, dialect.missing_values)
+    if not has_header:
+        written = tuple(f"column_{number}" for number in range(1, len(record) + 1))
+    names = tuple(record) if has_header else written
+    return Layout(names, written, delimiter, encoding, has_header, dialect.decimal, dialect.missing_values)
 
 
 @contextmanager
@@ -190,6 +198,13 @@ def _delimiter_of(path: Path, line: str) -> str:
     return found[0] if found else ","
 
 
+def _names_in(record: Sequence[str]) -> list[str]:
+    """Return the names that a first line gives, without the spaces around them unless those tell names apart."""
+    names = [unguard_cell(name) for name in record]
+    bare = [name.strip() for name in names]
+    return bare if len(set(bare)) == len(set(names)) else names
+
+
 def _is_comment(path: Path, encoding: str, delimiter: str) -> bool:
     """Tell whether the line after the first one is rather that of names, as it has other cells, or no number."""
     with open_lines(path, encoding, "replace") as lines:
@@ -212,8 +227,12 @@ def _require_names(path: Path, record: list[str], missing: tuple[str, ...]) -> N
     odd = [describe_as_record(name, missing) for name in record]
     if not record[0] and not any(odd[1:]):
         odd[0] = None
+    if len(record) > 1 and not record[-1] and not any(odd[:-1]):
+        raise HeaderError(path, "it ends with a separator (if all lines do, remove those)")
     for number, said in enumerate(odd, start=1):
         if said is not None:
             raise HeaderError(path, f"cell {number} of it {said}")
     if len(set(record)) < len(record):
-        raise HeaderError(path, "two columns of it have one name")
+        places = [number for number, name in enumerate(record, start=1) if record.count(name) > 1]
+        same = f"cells {places[0]} and {record.index(record[places[0] - 1], places[0]) + 1}"
+        raise HeaderError(path, f"two columns of it have one name, in {same} (rename one if they are names)")

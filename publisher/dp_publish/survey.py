@@ -46,14 +46,18 @@ def point_out_names(names: Iterable[str]) -> list[str]:
 
 
 def quote_header(table: Table, policy: Policy, kinds: Collection[str]) -> list[str]:
-    """Return the names that a text file's first line gives to published columns, unless the policy speaks of that line.
+    """Return the names that a text file's first line gives to published columns, unless the policy has them.
 
-    A row of words, where the line of names is missing, cannot be told from names but by a person.
+    A row of words, where the line of names is missing, cannot be told from names but by a person. The policy is as it
+    was written, not resolved.
     """
     if table.layout is None or not table.layout.has_header or policy.table.header is not None:
         return []
-    shown = ", ".join(repr(name) for name in list(kinds)[:_NAMES])
-    more = f" and {len(kinds) - _NAMES} more" if len(kinds) > _NAMES else ""
+    unread = [name for name in kinds if name not in policy.columns]
+    if not unread:
+        return []
+    shown = ", ".join(repr(name) for name in unread[:_NAMES])
+    more = f" and {len(unread) - _NAMES} more" if len(unread) > _NAMES else ""
     return [f"published under these names, which the first line of the file gives: {shown}{more}"]
 
 

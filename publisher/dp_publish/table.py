@@ -41,6 +41,7 @@ _READERS = {  # of pandas, for tables that it reads and we do not
     ".sav": ("read_spss({})", *_TO_PARQUET),
     ".sas7bdat": ("read_sas({})", *_TO_PARQUET),
 }
+_TEXTS = (".txt", ".dat", ".data")
 _CSV_BLOCK = 2**24
 _PAGE_BUFFER = 2**18  # read a column chunk page by page: row groups may be far larger than a batch
 
@@ -128,6 +129,11 @@ def _open_path(path: Path, dialect: Dialect) -> Table:
 
 def _other_format(path: Path, suffix: str) -> str:
     """Return what is said of a file that is no table to us, with the line that converts it if there is one."""
+    if suffix in _TEXTS:
+        return (
+            f"{path} is not a table dp-publish reads: if it is one as text, give it a name that ends with .csv, and "
+            "set delimiter under [table] in the policy unless it is , ; | or a tab"
+        )
     if suffix not in _READERS:
         return (
             f"{path} is not a table dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, or a "

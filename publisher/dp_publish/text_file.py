@@ -89,7 +89,7 @@ class TextFile:
             The file cannot be taken apart into rows.
         """
         self._require_closed_quotes()
-        first = self.layout.names[0]
+        first = self.layout.written[0]
         convert = pacsv.ConvertOptions(include_columns=[first], column_types={first: _RAW})
         try:
             return sum(batch.num_rows for batch in self._batches(convert))
@@ -99,9 +99,10 @@ class TextFile:
     def _stream(self, kinds: dict[str, str], loose: set[str], decimal: str, n_done: int) -> Iterator[pa.RecordBatch]:
         """Yield whole blocks from row `n_done` on, the columns in `loose` converted here."""
         schema = pa.schema([(name, TYPES[kind]) for name, kind in kinds.items()])
+        written = dict(zip(self.layout.names, self.layout.written, strict=True))
         convert = pacsv.ConvertOptions(
-            column_types={name: _RAW if name in loose else TYPES[kind] for name, kind in kinds.items()},
-            include_columns=list(kinds),
+            column_types={written[name]: _RAW if name in loose else TYPES[kind] for name, kind in kinds.items()},
+            include_columns=[written[name] for name in kinds],
             null_values=[*MISSING, *self.layout.missing_values],
             strings_can_be_null=True,
             decimal_point=decimal,
@@ -126,7 +127,7 @@ class TextFile:
             block_size=self.block_size,
             use_threads=False,
             encoding="utf8" if layout.encoding == "utf-8-sig" else layout.encoding,
-            column_names=None if layout.has_header else list(layout.names),
+            column_names=None if layout.has_header else list(layout.written),
         )
         parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
         try:

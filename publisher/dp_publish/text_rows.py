@@ -62,8 +62,8 @@ def locate_fault(path: Path, layout: Layout, kinds: dict[str, str], decimal: str
     for line, record in records(path, layout):
         if len(record) != n_columns:
             return SchemaError(
-                f"line {line} of {path} has more or fewer cells than columns ({len(record)}, not {n_columns}): correct "
-                "it, or set delimiter under [table] in the policy"
+                f"line {line} of {path} has more or fewer cells than columns ({len(record)}, not {n_columns}), which "
+                "the first line names: correct either, or set delimiter under [table] in the policy"
             )
         faults: dict[Fault, list[str]] = {}
         for place, name, kind in places:

@@ -132,6 +132,8 @@ def test_options_become_a_dialect() -> None:
         ("a,True", "cell 2 of it is a truth value"),
         ("Smith,no", "cell 2 of it is a truth value"),
         ("a,b,a", "two columns of it have one name"),
+        ("x,a,b,a", r"two columns of it have one name, in cells 2 and 4 \(rename one"),
+        ("a,b,", r"it ends with a separator \(if all lines do, remove those\)"),
         ("anna.Smith@example.org,x", "cell 1 of it is an e-mail address"),
         ("a,12 kg", "cell 2 of it is a number with a unit"),
         ("a,170cm", "cell 2 of it is a number with a unit"),
@@ -166,6 +168,22 @@ def test_lines_before_the_names_are_told_apart_from_names(content: str, said: st
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(SchemaError, match=said):
         open_table(tmp_path / "a.csv")
+
+
+def test_spaces_around_names_are_no_part_of_them(tmp_path: Path) -> None:
+    """A file with a space after each comma has the names that its publisher sees, unless spaces tell names apart."""
+    (tmp_path / "a.csv").write_text("x, y ,=z\n1, 2, 3\n")
+    assert read(tmp_path / "a.csv", dict.fromkeys(("y", "x"), "continuous")) == {"y": [2.0], "x": [1.0]}
+    assert open_table(tmp_path / "a.csv").layout.names == ("x", "y", "=z")  # type: ignore[union-attr]
+    (tmp_path / "a.csv").write_text("x, x\n1, 2\n")
+    assert list(open_table(tmp_path / "a.csv").types) == ["x", " x"]
+
+
+def test_names_written_for_spreadsheets_are_read_back(tmp_path: Path) -> None:
+    """Columns whose names an export guards by an apostrophe are read by their own names."""
+    (tmp_path / "a.csv").write_text("'=x,b\n1,2\n")
+    assert read(tmp_path / "a.csv", {"=x": "continuous", "b": "integer"}) == {"=x": [1.0], "b": [2]}
+    assert count_rows(tmp_path / "a.csv") == 1
 
 
 def test_names_may_begin_with_a_hash(tmp_path: Path) -> None:
