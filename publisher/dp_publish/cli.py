@@ -82,6 +82,7 @@ def publish_command(
       dp-publish wine.parquet --release covariance
     """
     from dp_publish.columns import choose_columns
+    from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
     from dp_publish.forecast.refusal import refuse_pointless
     from dp_publish.forecast.row_count import count_rows
     from dp_publish.glance import glance
@@ -107,6 +108,11 @@ def publish_command(
         for reason in find_regrettable(table, seen, resolved, kinds):
             raise reason
         refuse_pointless(resolved, kinds, table.types, lambda: count_rows(data, policy.table))
+    drowned = find_drowned(seen, resolved, kinds, lambda: count_rows(data, policy.table))
+    if not anyway:
+        refuse_drowned(drowned, kinds, seen.n_rows)
+    if drowned:
+        tell(describe_drowned(drowned, seen.n_rows), quiet=quiet)
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     show = _show_progress if sys.stderr.isatty() and not quiet else None
@@ -180,6 +186,7 @@ def plan_command(
       dp-publish plan wine.parquet --picture wine.plan.png
       dp-publish plan wine.parquet --look
     """
+    from dp_publish.forecast.measured import describe_drowned, find_drowned
     from dp_publish.forecast.plan import make_plan
     from dp_publish.forecast.report import describe_plan, plan_document
     from dp_publish.glance import glance
@@ -192,6 +199,8 @@ def plan_command(
         notes = survey(seen, plan.policy, plan.kinds)
         refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
         notes += [f"a release would be refused: {reason}" for reason in refused]
+        drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
+        notes += [describe_drowned(drowned, seen.n_rows)] if drowned else []
     for note in notes:
         tell(note, quiet=quiet)
     if picture is not None:

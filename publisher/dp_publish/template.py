@@ -80,11 +80,11 @@ def policy_template(
 def describe_dropped(types: dict[str, ColumnType]) -> list[str]:
     """Return a line on the columns that a new policy leaves out, if there are any."""
     dropped = {
-        name: "not numeric" if kind is ColumnType.OTHER else "an identifier by its name"
+        name: "not numeric" if kind is ColumnType.OTHER else "by its name an identifier" if name else "an index"
         for name, kind in types.items()
         if kind is ColumnType.OTHER or named_like_an_identifier(name)
     }
-    said = [f"{name!r} ({reason})" for name, reason in dropped.items()]
+    said = [f"{repr(name) if name else 'a column without a name'} ({reason})" for name, reason in dropped.items()]
     more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
     return [f"left out: {', '.join(said[:_NAMED])}{more}"] if said else []
 

@@ -1,0 +1,110 @@
+"""Which columns the noise would drown, by how far their values really spread: for the publisher's eyes only.
+
+The forecast proper supposes a spread and reads no value. Before a release is paid for, the first rows tell her whether
+that was right: values with long tails fill so little of generous bounds that a researcher sees nothing of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from dp_bundle.errors import PolicyError
+from dp_publish.forecast.assumptions import calibrate_assumed
+from dp_publish.forecast.detection import covariance_variance, moments_error, scaled_variance
+from dp_publish.glance import Glance
+from dp_publish.moments_calibration import entry_variance, set_mechanism
+from dp_publish.policy import Policy, listed
+
+__all__ = ["describe_drowned", "find_drowned", "refuse_drowned"]
+
+_STANDARD_ERRORS = 2.0  # within which of zero a reader takes a debiased variance for none
+
+
+def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:
+    """Return the columns whose variance, as the first rows have it, would not stand clear of its own error.
+
+    Parameters
+    ----------
+    seen : Glance
+        The first rows.
+    policy : Policy
+        Bounds and strength; resolved. Columns whose bounds are yet to be found are passed over.
+    kinds : mapping of str to str
+        The columns, as `choose_columns` gives them.
+    count_rows : callable
+        Returns the number of rows; called only where that is public.
+    """
+    privacy = policy.privacy
+    ball = privacy.release == "rows" and privacy.l2_radius is not None
+    if not seen.values or privacy.snr_db is not None or privacy.neighbours == "add-remove" or ball:
+        return []
+    spreads = {
+        name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := _bounds(policy, name))
+    }
+    spreads = {name: spread for name, spread in spreads.items() if spread > 0.0}
+    n_rows = count_rows()
+    errors = _errors_in_rows if privacy.release == "rows" else _errors_in_moments
+    least = 1.0 / (math.sqrt(2.0) * _STANDARD_ERRORS)
+    return [name for name, error in errors(spreads, policy, kinds, n_rows).items() if error > least]
+
+
+def describe_drowned(names: Sequence[str], n_rows: int) -> str:
+    """Return what the publisher should hear of them."""
+    return (
+        f"the noise would hide, as their values in the first {n_rows:,} rows fill too little of their bounds: "
+        f"{listed(list(names))}; leave them out, protect them less, or narrow their bounds if public knowledge, and "
+        "not these rows, allows that"
+    )
+
+
+def refuse_drowned(names: Sequence[str], kinds: Mapping[str, str], n_rows: int) -> None:
+    """Refuse a release of which nothing but one column would be seen.
+
+    Raises
+    ------
+    PolicyError
+        The columns that would not be.
+    """
+    if len(kinds) - len(names) < min(2, len(kinds)):
+        raise PolicyError(f"{describe_drowned(names, n_rows)}; or publish all the same with --anyway")
+
+
+def _bounds(policy: Policy, name: str) -> tuple[float, float] | None:
+    return policy.column(name).bounds
+
+
+def _spread(values: np.ndarray, bounds: tuple[float, float]) -> float:
+    """Return the standard deviation of the clipped values as a share of the width of their bounds."""
+    return float(np.clip(values, *bounds).std() / (bounds[1] - bounds[0])) if len(values) else 0.0
+
+
+def _errors_in_rows(
+    spreads: Mapping[str, float], policy: Policy, kinds: Mapping[str, str], n_rows: int
+) -> dict[str, float]:
+    """Return the standard error of a correlation near zero between two columns like each, from a release of rows."""
+    columns, _ = calibrate_assumed(policy, kinds)
+    ratios = {
+        column.name: column.cell_noise.variance / (spreads[column.name] * column.width) ** 2
+        for column in columns
+        if column.name in spreads
+    }
+    return {name: (1.0 + ratio) / math.sqrt(n_rows) for name, ratio in ratios.items()}
+
+
+def _errors_in_moments(
+    spreads: Mapping[str, float], policy: Policy, kinds: Mapping[str, str], n_rows: int
+) -> dict[str, float]:
+    """Return the same from a release of second moments; nothing where its noise has no variance of its own."""
+    setting = set_mechanism(policy, kinds, lambda: n_rows)
+    entry, scaling = entry_variance(setting), setting.scaling
+    if entry is None:
+        return {}
+    ball = (scaling.radius, scaling.n_features)
+    scaled = {name: scaled_variance(spread, *ball) for name, spread in spreads.items()}
+    return {
+        name: moments_error(n_rows, covariance_variance(entry, own, *ball, scaling.constant), own)
+        for name, own in scaled.items()
+    }
