@@ -20,41 +20,23 @@ Peers are used where they are installed: `pip install -r benchmarks/requirements
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
-import importlib.util
-import io
 import math
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
-from scipy.sparse import csr_array
-from scipy.sparse.linalg import eigsh
 
 from dp_learn.problem import Problem, duality_gap, make_problem
-from dp_learn.solvers import SOLVERS, graphical_lasso
+from dp_learn.solvers import SOLVERS
+from solver_memory import measure_large, run_large
+from solver_problems import GAP, Floats, choose_alpha, sample_covariance
+from solver_runners import Runner, find_solvers
 
-Floats = NDArray[np.float64]
-Outcome = tuple[Floats, Floats | None, float]  # precision matrix, covariance if there is one, seconds
-Runner = Callable[[Floats, float, float], Outcome]  # of covariance, alpha and tolerance
-
-GAP = 1e-6  # per column
-MEMORY = 2048  # megabytes
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 OURS = "cd"
 SHARE, SMALL_SHARE, SMALL = 0.67, 1.0, 50  # of the best other solver's time; up to p = 50 the second
@@ -64,28 +46,6 @@ TOLERANCES = [10.0 ** (-k / 2) for k in range(2, 25)]
 SLOW = 2.0  # seconds a run: for slower ones the steps are whole decades
 PATIENCE = 150.0  # seconds of search for a tolerance
 BUDGET = 8.0  # seconds of repetitions of one solver
-R_SCRIPT = """
-a <- commandArgs(TRUE); p <- as.integer(a[3]); alpha <- as.numeric(a[4]); t <- as.numeric(a[5])
-S <- matrix(readBin(a[2], "double", p * p), p)
-invisible(loadNamespace(a[1]))
-run <- if (a[1] == "glasso") {
-  function() { f <- glasso::glasso(S, alpha, thr = t, penalize.diagonal = FALSE); list(f$wi, f$w) }
-} else {  # huge penalises the diagonal and takes no tolerance
-  diag(S) <- diag(S) - alpha
-  function() { f <- huge::huge.glasso(S, alpha, cov.output = TRUE, verbose = FALSE)
-               list(as.matrix(f$icov[[1]]), as.matrix(f$cov[[1]])) }
-}
-n <- 1
-repeat {
-  start <- sum(proc.time()[1:2])
-  for (i in 1:n) answer <- run()
-  spent <- sum(proc.time()[1:2]) - start
-  if (spent > 0.1) break
-  n <- 4 * n
-}
-writeBin(c(as.vector(answer[[1]]), as.vector(answer[[2]])), a[6])
-cat(spent / n)
-"""
 
 
 @dataclass
@@ -101,215 +61,6 @@ class Result:
     def certified(self) -> bool:
         """Whether the gap was reached."""
         return self.gap <= GAP
-
-
-# Problems
-
-
-def sample_covariance(kind: str, p: int, n_rows: int, seed: int = 0) -> Floats:
-    """Return the sample covariance of normal rows under a chain or a random sparse precision matrix.
-
-    It is drawn from its own distribution, Wishart's (Bartlett 1933), which spares drawing the rows.
-    """
-    rng = np.random.default_rng(seed)
-    if kind == "chain":
-        theta = np.eye(p) + 0.45 * (np.eye(p, k=1) + np.eye(p, k=-1))
-    elif kind == "factor":
-        sectors = np.arange(p)[:, None] % 10 == np.arange(10)
-        loadings = np.column_stack([rng.uniform(0.3, 1.5, p), 0.6 * sectors])
-        theta = np.linalg.inv(loadings @ loadings.T + np.diag(rng.uniform(0.5, 1.5, p)))
-    elif kind == "block":
-        block = np.arange(p) // 10
-        theta = np.linalg.inv(0.5 * np.eye(p) + 0.5 * (block[:, None] == block))
-    elif kind.startswith("dense"):
-        basis = np.linalg.qr(rng.normal(size=(p, p)))[0]
-        theta = (basis * np.geomspace(1.0, 10.0 ** int(kind[5]), p)) @ basis.T
-    else:
-        edges = np.triu((rng.random((p, p)) < 0.01) * rng.uniform(-0.8, 0.8, (p, p)), 1)
-        theta = edges + edges.T
-        smallest = eigsh(csr_array(theta), k=1, which="SA", v0=np.ones(p), return_eigenvectors=False)[0]
-        theta += np.eye(p) * (0.3 - smallest)
-    factor = np.tril(rng.normal(size=(p, p)), -1)
-    factor[np.diag_indices(p)] = np.sqrt(rng.chisquare(n_rows - 1 - np.arange(p)))
-    root = solve_triangular(np.linalg.cholesky(theta), factor, trans=1, lower=True, overwrite_b=True)
-    s = root @ root.T / (n_rows - 1)
-    return (s + s.T) / 2
-
-
-def choose_alpha(s: Floats, wanted: float = 3.5) -> float:
-    """Return a penalty that leaves about so many non-zeros a row."""
-    low, high = 0.0, float(np.abs(s - np.diag(s.diagonal())).max())
-    for _ in range(12):
-        alpha = (low + high) / 2
-        solution = graphical_lasso(s, alpha, penalize_diagonal=False, tol=1e-4)
-        found = np.count_nonzero(solution.precision) / len(s)
-        if abs(found - wanted) < 0.05 * wanted:
-            break
-        low, high = (alpha, high) if found > wanted else (low, alpha)
-    return alpha
-
-
-# Solvers
-
-
-def timed(solve: Callable[[], Any]) -> tuple[Any, float]:
-    """Return a function's value and its CPU-seconds: the mean over as many calls as take a tenth of a second."""
-    n_calls = 1
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        while True:
-            started = time.process_time()
-            for _ in range(n_calls):
-                value = solve()
-            spent = time.process_time() - started
-            if spent > 0.1:
-                return value, spent / n_calls
-            n_calls *= 4
-
-
-def our_runner(name: str) -> Runner:
-    """Return a solver of this package."""
-
-    def run(s: Floats, alpha: float, _: float) -> Outcome:
-        solution, seconds = timed(lambda: graphical_lasso(s, alpha, solver=name, penalize_diagonal=False, tol=GAP))
-        return solution.precision, solution.covariance, seconds
-
-    return run
-
-
-def run_scikit_learn(s: Floats, alpha: float, tolerance: float) -> Outcome:
-    """Run scikit-learn; its own stopping rule is a gap, so the tolerance is the inner solver's."""
-    from sklearn.covariance import graphical_lasso as peer
-
-    (w, theta), seconds = timed(lambda: peer(s, alpha, tol=GAP * len(s), enet_tol=tolerance, max_iter=15))
-    return theta, w, seconds
-
-
-def run_skglm(s: Floats, alpha: float, tolerance: float) -> Outcome:
-    """Run skglm's dual algorithm, which is the faster of its two."""
-    from skglm.covariance import GraphicalLasso
-
-    model = GraphicalLasso(alpha=alpha, tol=tolerance, inner_tol=tolerance, max_iter=1000)
-    _, seconds = timed(lambda: model.fit(s, mode="precomputed"))
-    return model.precision_, model.covariance_, seconds
-
-
-def run_gglasso(s: Floats, alpha: float, tolerance: float) -> Outcome:
-    """Run GGLasso's ADMM."""
-    from gglasso.solver.single_admm_solver import ADMM_SGL
-
-    start = np.eye(len(s))
-    (answer, _), seconds = timed(
-        lambda: ADMM_SGL(s, alpha, start, tol=tolerance, rtol=tolerance, max_iter=5000, verbose=False)
-    )
-    return answer["Theta"], None, seconds
-
-
-def load_quic() -> ModuleType:
-    """Import skggm's compiled QUIC without the rest of skggm, which needs an old scikit-learn."""
-    package = importlib.util.find_spec("inverse_covariance")
-    if package is None or not package.submodule_search_locations:
-        raise ImportError("skggm is not installed")
-    library = next(Path(package.submodule_search_locations[0]).glob("pyquic/pyquic.*.so"), None)
-    spec = None if library is None else importlib.util.spec_from_file_location("pyquic", library)
-    if spec is None or spec.loader is None:
-        raise ImportError("skggm's QUIC is not compiled")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def run_quic(s: Floats, alpha: float, tolerance: float) -> Outcome:
-    """Run skggm's QUIC."""
-    quic, p = load_quic(), len(s)
-    penalty = np.full((p, p), alpha)
-    np.fill_diagonal(penalty, 0.0)
-
-    def solve() -> tuple[Floats, Floats]:
-        theta, w = np.eye(p), np.eye(p)
-        iterations = np.zeros(1, dtype=np.uint32)
-        outputs = theta, w, np.zeros(1), np.zeros(1), iterations, np.zeros(1)
-        quic.quic(b"default", p, s, penalty, 1, np.empty(1), tolerance, 0, 1000, *outputs)
-        return theta, w
-
-    (theta, w), seconds = timed(solve)
-    return theta, w, seconds
-
-
-def r_runner(package: str) -> Runner:
-    """Return R's glasso or huge."""
-
-    def run(s: Floats, alpha: float, tolerance: float) -> Outcome:
-        p = len(s)
-        with tempfile.TemporaryDirectory() as folder:
-            given, answer = Path(folder, "s"), Path(folder, "answer")
-            given.write_bytes(s.tobytes())
-            words = [package, str(given), str(p), repr(alpha), repr(tolerance), str(answer)]
-            done = subprocess.run(["Rscript", "-e", R_SCRIPT, *words], capture_output=True, text=True, check=True)
-            theta, w = np.fromfile(answer).reshape(2, p, p)
-        return theta, w, float(done.stdout.split()[-1])
-
-    return run
-
-
-def glassofast_runner(library: str) -> Runner:
-    """Return glassoFast, from a compiled library."""
-    routine = ctypes.CDLL(library).glassofast_
-
-    def run(s: Floats, alpha: float, tolerance: float) -> Outcome:
-        p = len(s)
-        penalty = np.full((p, p), alpha)
-        np.fill_diagonal(penalty, 0.0)
-        theta, w = np.zeros((p, p)), np.zeros((p, p))
-
-        def integer(value: int) -> Any:
-            return ctypes.byref(ctypes.c_int(value))
-
-        def solve() -> None:
-            routine(
-                integer(p), s.ctypes, penalty.ctypes, ctypes.byref(ctypes.c_double(tolerance)), integer(1000),
-                integer(0), integer(0), theta.ctypes, w.ctypes, np.empty(p).ctypes, np.empty(p).ctypes, integer(0),
-            )  # fmt: skip
-
-        _, seconds = timed(solve)
-        return theta, w, seconds
-
-    return run
-
-
-def find_solvers(glassofast: str | None) -> tuple[dict[str, Runner], list[str]]:
-    """Return the solvers that are here, ours first, and the names of those that are not."""
-    found = {name: our_runner(name) for name in SOLVERS}
-    peers: dict[str, tuple[Callable[[], object], Runner]] = {
-        "scikit-learn": (lambda: importlib.import_module("sklearn"), run_scikit_learn),
-        "skglm": (lambda: importlib.import_module("skglm.covariance"), run_skglm),
-        "GGLasso": (lambda: importlib.import_module("gglasso"), run_gglasso),
-        "QUIC (skggm)": (load_quic, run_quic),
-        "R glasso": (lambda: need_r("glasso"), r_runner("glasso")),
-        "R huge": (lambda: need_r("huge"), r_runner("huge")),
-    }
-    missing = []
-    for name, (check, runner) in peers.items():
-        try:
-            check()
-            found[name] = runner
-        except ImportError:
-            missing.append(name)
-    if glassofast:
-        found["glassoFast"] = glassofast_runner(glassofast)
-    else:
-        missing.append("glassoFast")
-    return found, missing
-
-
-def need_r(package: str) -> None:
-    """Raise ImportError where R or its package is not installed."""
-    loads = [shutil.which("Rscript") or "false", "-e", f"library({package})"]
-    if subprocess.run(loads, capture_output=True, check=False).returncode:
-        raise ImportError(package)
-
-
-# Measurement
 
 
 def certified_gap(problem: Problem, theta: Floats, w: Floats | None) -> float:
@@ -393,49 +144,6 @@ def judge(kind: str, p: int, results: dict[str, Result], medians: dict[str, floa
         else:
             verdict = "ok" if factor >= wanted else "FAILED"
             yield f"  {verdict}: {factor:.0f} times faster than scikit-learn, {wanted} wanted"
-
-
-# One large problem
-
-
-def measure_large(path: str, n_rows: int) -> None:
-    """Solve a large problem in this process; print its time, its memory, and its time in Cholesky inverses."""
-    s = np.load(path)
-    p = len(s)
-    noise = 2.3 * math.sqrt(math.log(p) / n_rows)  # a little above the largest sampling error of a correlation
-    alpha = max(noise, float(np.quantile(np.abs(s[:300]), 1.0 - 5.0 / p)))  # leaves about four pairs a column
-    graphical_lasso(s[:300, :300], alpha, penalize_diagonal=False)  # compiles
-    before = peak_megabytes()
-    solution, seconds = timed(lambda: graphical_lasso(s, alpha, penalize_diagonal=False, tol=GAP))
-    peak = peak_megabytes()
-    nonzeros, gap = np.count_nonzero(solution.precision) / p, solution.duality_gap / p
-    del solution
-    _, inverse = timed(lambda: dpotri(dpotrf(s.T)[0], overwrite_c=1))
-    print(
-        f"p = {p}, {n_rows} rows: {seconds:.2f} s = {seconds / inverse:.2f} Cholesky inverses ({inverse:.2f} s), "
-        f"{nonzeros:.2f} nonzeros a row, gap / p {gap:.1e}\n"
-        f"  {'ok' if peak < MEMORY else 'FAILED'}: {peak:.0f} MB at the peak ({before:.0f} MB before), {MEMORY} wanted"
-    )
-
-
-def peak_megabytes() -> float:
-    """Return the most memory this process has held (VmHWM; ru_maxrss begins with the parent's)."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
-
-
-def run_large() -> None:
-    """Draw the large problems, and solve each in a process of its own."""
-    for kind in ("chain", "random"):
-        s = sample_covariance(kind, 5000, 20_000)
-        scale = 1.0 / np.sqrt(s.diagonal())
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "s.npy")
-            np.save(path, s * np.outer(scale, scale))
-            del s
-            print(kind, end=", ", flush=True)
-            command = [sys.executable, __file__, "--solve-large", str(path)]
-            subprocess.run(command, check=True)
 
 
 def main() -> None:
