@@ -35,6 +35,7 @@ import math
 from typing import Any, ClassVar
 
 _SHOWN = 20  # columns that are named
+_NOTHING: Any = object()
 
 
 class DpGraphError(Exception):
@@ -53,16 +54,16 @@ class ParameterError(DpGraphError, ValueError):
     allowed : str
         What is allowed, in words or as an interval.
     received : object
-        What came; None where nothing did, or where it would tell nothing.
+        What came; left out where nothing did, or where it would tell nothing.
     """
 
     exit_code = 2
 
-    def __init__(self, name: str, allowed: str, received: object) -> None:
+    def __init__(self, name: str, allowed: str, received: object = _NOTHING) -> None:
         self.name = name
         self.allowed = allowed
-        self.received = received
-        but = "" if received is None else f", not {received!r}"
+        self.received = None if received is _NOTHING else received
+        but = "" if received is _NOTHING else f", not {received!r}"
         super().__init__(f"{name} must be {allowed}{but}")
 
 

@@ -93,11 +93,11 @@ class PublicKey:
         """Read a PEM public key; the inverse of `to_pem`."""
         if b"PRIVATE KEY-----" in content:
             allowed = "an Ed25519 public key in PEM, as in a .pub file: this is a private one, to be shown to nobody"
-            raise ParameterError("public key", allowed, None)
+            raise ParameterError("public key", allowed)
         try:
             key = serialization.load_pem_public_key(content)
         except (ValueError, UnsupportedAlgorithm) as error:
-            raise ParameterError("public key", "an Ed25519 public key in PEM, as in a .pub file", None) from error
+            raise ParameterError("public key", "an Ed25519 public key in PEM, as in a .pub file") from error
         if not isinstance(key, Ed25519PublicKey):
             raise ParameterError("public key", "an Ed25519 public key in PEM", type(key).__name__)
         return cls.from_fingerprint(_PREFIX + key.public_bytes_raw().hex())

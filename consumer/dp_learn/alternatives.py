@@ -89,7 +89,8 @@ def learn_alternative(
         There is no estimate.
     """
     if (target is not None) != (name in PREDICTING):
-        raise ParameterError("--target", "given with regression and lda, and with no other estimator", target)
+        came = () if target is None else (target,)
+        raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
     sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
     evidence, location = sample.evidence, sample.location
     kept = np.arange(len(evidence.columns))

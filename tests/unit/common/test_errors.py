@@ -97,3 +97,9 @@ def test_parameter_errors_are_value_errors_and_others_are_not() -> None:
     """Callers who know only Python catch a wrong argument, and nothing more, with ValueError."""
     assert {name for name, kind in CLASSES.items() if issubclass(kind, ValueError)} == {"ParameterError", "PolicyError"}
     assert not any(issubclass(kind, OSError) for kind in (DataError, PrivacyError, KeyStoreError, BundleError))
+
+
+def test_where_nothing_came_nothing_is_quoted() -> None:
+    """A missing argument is told by what it must be; one that is None, from Python, is quoted like any other."""
+    assert str(ParameterError("--target", "a column")) == "--target must be a column"
+    assert str(ParameterError("sigma", "a number", None)) == "sigma must be a number, not None"

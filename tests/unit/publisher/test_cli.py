@@ -261,7 +261,7 @@ def test_template_can_be_filled_in_and_published(people: Path, call: Call) -> No
     assert call("policy", "people.parquet").code == 1
     assert path.read_text() == before
     path.write_text(before.replace("# bounds = [low, high]", "bounds = [0, 300]"))
-    assert call("people.parquet", "--mu", "20").code == 0
+    assert call("people.parquet", "--mu", "100").code == 0
 
 
 def test_ledger_lists_what_was_spent(people: Path, call: Call) -> None:
