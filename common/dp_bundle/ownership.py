@@ -11,7 +11,7 @@ from pathlib import Path
 from dp_bundle.errors import KeyStoreError
 from dp_bundle.quoting import quote_path
 
-__all__ = ["read_own", "require_own"]
+__all__ = ["read_own", "read_regular", "require_own"]
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -56,10 +56,21 @@ def read_own(path: Path, most: int) -> bytes:
         It is not there, no regular file (reading a pipe would wait for ever), or has more than so many bytes.
     """
     require_own(path)
+    return read_regular(path, most)
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Return the content of a file.
+
+    Raises
+    ------
+    OSError
+        It is not there, no regular file (reading a pipe would wait for ever), or has more than so many bytes.
+    """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
         if status.st_size > most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        return file.read()
+        return file.read(most)

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from dp_bundle.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
 from dp_bundle.files import write_whole
-from dp_bundle.ownership import require_own
+from dp_bundle.ownership import read_own
 
 __all__ = [
     "ENVELOPE_END",
@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_MOST_OF_A_KEY = 10_000  # bytes of its file
 _PREFIX = "ed25519:"
 _START = b'{"payload":"'
 _BEFORE_KEY = b'","payloadType":"%s","signatures":[{"keyid":"' % PAYLOAD_TYPE.encode()
@@ -235,8 +236,9 @@ def load_private_key(path: Path, passphrase: str | None = None) -> Ed25519Privat
         The file is missing, is no Ed25519 key, others may write it, or the passphrase is missing or wrong.
     """
     try:
-        require_own(path)
-        key = serialization.load_pem_private_key(path.read_bytes(), passphrase.encode() if passphrase else None)
+        key = serialization.load_pem_private_key(
+            read_own(path, _MOST_OF_A_KEY), passphrase.encode() if passphrase else None
+        )
     except OSError as error:
         raise KeyStoreError(
             f"the key {path} cannot be read ({error.strerror}): make one with dp-bundle keys new"

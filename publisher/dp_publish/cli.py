@@ -6,6 +6,7 @@ A command imports what it runs when it runs, so that help comes at once, and no 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -359,7 +360,8 @@ def _plain_name(data: Path) -> str:
     from dp_publish.dialect import unpacked_name
 
     name = Path(unpacked_name(data))
-    return (name.stem if name.suffix else name.name) or data.resolve().name
+    plain = (name.stem if name.suffix else name.name) or data.resolve().name
+    return os.fsencode(plain).decode("utf-8", "replace")  # a dataset's name is text, whatever bytes the file's name has
 
 
 @contextlib.contextmanager

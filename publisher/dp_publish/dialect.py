@@ -28,6 +28,7 @@ from dp_publish.cells import describe_as_record
 
 __all__ = ["PACKED", "Dialect", "Layout", "find_layout", "make_dialect", "open_bytes", "open_lines", "unpacked_name"]
 
+_LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time
 _START = 2**20  # bytes; where the first line is expected to end
 PACKED = {".gz": "gzip", ".bz2": "bz2"}
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -145,10 +146,23 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
 
 
 @contextmanager
-def open_lines(path: Path, encoding: str, errors: str) -> Iterator[IO[str]]:
-    """Open a text file, unpacked, for the csv module."""
+def open_lines(path: Path, encoding: str, errors: str) -> Iterator[Iterator[str]]:
+    """Open a text file, unpacked, for the csv module.
+
+    Raises
+    ------
+    SchemaError
+        A line that is longer than any of a table, and would fill the memory, when it is reached.
+    """
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as lines:
-        yield lines
+        yield _bounded_lines(path, lines)
+
+
+def _bounded_lines(path: Path, lines: IO[str]) -> Iterator[str]:
+    while line := lines.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise SchemaError(f"{path} has a line of more than {_LONGEST_LINE:,} characters: it is no table as text")
+        yield line
 
 
 def unpacked_name(path: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dp_bundle.errors import PolicyError
+from dp_bundle.ownership import read_regular
 from dp_publish.dialect import unpacked_name
 from dp_publish.policy import STRENGTHS, Policy
 from dp_publish.policy_mistakes import describe_mistake
@@ -17,6 +18,7 @@ from dp_publish.template import policy_template
 __all__ = ["load_policy", "policy_path", "policy_template"]
 
 _DEFAULT_MU = 1.0
+_MOST = 2**23  # bytes of a policy; 20,000 columns with all that can be said of them take fewer
 
 
 def policy_path(data: Path) -> Path:
@@ -47,10 +49,10 @@ def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any])
     document: dict[str, Any] = {}
     if path is not None:
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            document = tomllib.loads(read_regular(path, _MOST).decode("utf-8"))
         except OSError as error:
             raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number or a nesting beyond all sense
             raise PolicyError(f"the policy {path} is not valid TOML: {error}") from error
     where = str(path) if path is not None else "given on the command line"
     return _parse(document, where, default_name, overrides)

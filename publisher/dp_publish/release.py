@@ -111,8 +111,8 @@ def publish(
         The release would pass a budget of the dataset, or have none where it needs one; nothing is written or spent.
     """
     out, ledger = Path(out), ledger if ledger is not None else Ledger()
-    _require_free(out)
     with _in_our_words(out):
+        _require_free(out)
         require_names(out.parent)
     table, privacy = open_table(data, policy.table), policy.privacy
     withheld = ledger.entities(policy.dataset.name)
@@ -155,6 +155,7 @@ def _release(
 ) -> tuple[Release, str, Mapping[str, float]]:
     """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way."""
     reservation, digest, leaving = None, "", False
+    recorded = Path(os.fsencode(out).decode("utf-8", "backslashreplace"))  # a log is text, whatever bytes a name has
     with contextlib.ExitStack() as ending:
         try:
             with interrupts_held():
@@ -165,7 +166,7 @@ def _release(
                 _require_free(out)  # the last moment at which it costs nothing to find out
                 ending.enter_context(interrupts_held(_announcement(reservation, out)))
                 leaving = True
-                ledger.seal(reservation, digest, out)
+                ledger.seal(reservation, digest, recorded)
         except BaseException as error:
             if reservation is not None and not leaving:
                 _take_back(ledger, reservation, maker, error)
@@ -175,7 +176,7 @@ def _release(
                 error.add_note(_whereabouts(reservation, out))
                 raise
         try:
-            ledger.commit(reservation, digest, out)
+            ledger.commit(reservation, digest, recorded)
         except BaseException as error:
             error.add_note(_whereabouts(reservation, out))
             raise
@@ -274,10 +275,16 @@ def _unnamed_file(stack: contextlib.ExitStack, folder: Path) -> BinaryIO:
 
 
 def _require_free(out: Path) -> None:
-    if os.path.lexists(out):
+    """Refuse a name that is taken, or that no file can have; the system says so of a name that is too long, say."""
+    try:
+        os.lstat(out)
+    except (FileNotFoundError, NotADirectoryError):
+        if not out.parent.is_dir():
+            raise ParameterError("out", "in a folder that exists", str(out)) from None
+    except ValueError as error:
+        raise ParameterError("out", "a name without a zero byte", str(out)) from error
+    else:
         raise _taken(out)
-    if not out.parent.is_dir():
-        raise ParameterError("out", "in a folder that exists", str(out))
 
 
 def _taken(out: Path) -> DpGraphError:

@@ -11,7 +11,10 @@ import contextlib
 import csv
 import enum
 import json
+import os
+import re
 import shlex
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -42,6 +45,7 @@ _READERS = {  # of pandas, for tables that it reads and we do not
     ".sas7bdat": ("read_sas({})", *_TO_PARQUET),
 }
 _TEXTS = (".txt", ".dat", ".data")
+_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
 _CSV_BLOCK = 2**24
 _PAGE_BUFFER = 2**18  # read a column chunk page by page: row groups may be far larger than a batch
 
@@ -101,12 +105,29 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
     if isinstance(source, pa.Table):
         return _typed_table(source.schema, _batches_of_table(source))
     path = Path(source)
-    if not path.exists():
-        raise SchemaError(f"{path} cannot be read as a table: there is no such file or folder")
     try:
+        _require_readable(path)
         return _open_path(path, dialect or Dialect())
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
         raise SchemaError(f"{path} cannot be read as a table: {_first_line(error)}") from error
+
+
+def _require_readable(path: Path) -> None:
+    """Refuse what is no file or folder, and what cannot be read twice."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError as error:
+        said = "is an address: download it first, and give the file" if _ADDRESS.match(os.fspath(path)) else None
+        said = said or "cannot be read as a table: there is no such file or folder"
+        raise SchemaError(f"{path} {said}") from error
+    except ValueError as error:  # a name with a zero byte is no name
+        raise SchemaError(f"{path} cannot be read as a table: {error}") from error
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"the name {path} is not UTF-8, as Arrow needs it: rename the file or its folder") from error
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise SchemaError(f"{path} is a pipe or a device, and rows are read more than once: write them to a file first")
 
 
 def _open_path(path: Path, dialect: Dialect) -> Table:

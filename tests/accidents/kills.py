@@ -1,0 +1,107 @@
+"""Commands that are killed, or interrupted, at random moments."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.accidents.setting import Setting, is_pythons_own, require_result
+
+__all__ = ["stop_learning", "stop_publishing"]
+
+_SAID = (
+    *("interrupted: nothing was published, and nothing is booked", "interrupted: nothing was completed"),
+    *("interrupted: release", "interrupted: the results are in", "interrupted: what the command did is done"),
+    "interrupted",
+)
+
+
+def stop_publishing(folder: Path, count: int, by: signal.Signals, *, release: str, seed: int = 1) -> Counter[str]:
+    """Stop so many releases; return what was seen, after checking that files and books are true.
+
+    What has its final name verifies and is on the books, nothing else is left, and what an interrupted command says of
+    itself is so.
+    """
+    setting = Setting.make(folder)
+    own = {path.name for path in folder.iterdir()}
+    usual = _time(lambda attempt: setting.publish(f"whole-{attempt}.tar", release))
+    rng, seen = random.Random(seed), Counter[str]()
+    for attempt in range(count):
+        out, before = f"out-{attempt}.tar", setting.booked()
+        process = setting.publish(out, release)
+        time.sleep(rng.uniform(0.02, 1.05) * usual)
+        process.send_signal(by)
+        _, err = process.communicate()
+        exists, booked = (folder / out).exists(), setting.booked()
+        seen[_describe(process.returncode, err, exists=exists)] += 1
+
+        assert set(setting.published().values()) <= booked
+        assert {path.name for path in folder.iterdir()} - own <= {"home", *setting.published()}
+        said = err.decode()
+        if process.returncode == 0 or "is published" in said:
+            assert exists, said
+        if "nothing is booked" in said or "nothing was completed" in said:
+            assert not exists, said
+            assert booked == before, said
+    return seen
+
+
+def stop_learning(folder: Path, count: int, by: signal.Signals, *, seed: int = 1) -> Counter[str]:
+    """Stop so many commands that learn, half of them over an earlier result, which is there as a whole or replaced."""
+    setting = Setting.make(folder)
+    assert setting.publish("whole.tar").wait() == 0
+    usual = _time(lambda _: setting.start("dp-learn", "whole.tar", "--out", "earlier"))
+    rng, seen = random.Random(seed), Counter[str]()
+    for attempt in range(count):
+        out = "earlier" if attempt % 2 else "new"
+        process = setting.start("dp-learn", "whole.tar", "--out", out)
+        time.sleep(rng.uniform(0.02, 1.05) * usual)
+        process.send_signal(by)
+        _, err = process.communicate()
+        exists = (folder / out).exists()
+        seen[_describe(process.returncode, err, exists=exists)] += 1
+
+        if exists:
+            require_result(folder / out)
+        assert exists or out == "new", "the earlier result is gone"
+        assert exists or (process.returncode != 0 and b"the results are in" not in err), err
+        if by == signal.SIGINT:
+            left = [path.name for path in folder.iterdir() if path.name.startswith(".")]
+            assert left == [], err
+        shutil.rmtree(folder / "new", ignore_errors=True)
+    return seen
+
+
+def _time(start: Callable[[int], subprocess.Popen[bytes]]) -> float:
+    """Return how long a command usually takes; its first run may compile."""
+    for attempt in range(2):
+        began = time.monotonic()
+        process = start(attempt)
+        _, err = process.communicate()
+        assert process.returncode == 0, err
+        usual = time.monotonic() - began
+    return usual
+
+
+def _describe(code: int, err: bytes, *, exists: bool) -> str:
+    """Say how a command ended, and refuse an end that is not documented."""
+    said, left = err.decode(), "something is there" if exists else "nothing is there"
+    if "Traceback" in said or "Exception ignored" in said:
+        assert is_pythons_own(said), said
+        return f"interrupted while Python started; {left}"
+    if code == -signal.SIGKILL:
+        return f"killed; {left}"
+    if code == -signal.SIGINT:  # before Python asked for the signal
+        return f"interrupted before Python started; {left}"
+    if code == 0:
+        return "done"
+    last = said.strip().rsplit("\n", 1)[-1].removeprefix("error: ")
+    assert code == 1, said
+    assert last.startswith("interrupted"), said
+    return f"{next(each for each in _SAID if last.startswith(each))}; {left}"

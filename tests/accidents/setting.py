@@ -1,0 +1,93 @@
+"""A folder with a table and its policies, a state folder, and the commands as processes in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dp_bundle import open_bundle
+from dp_bundle.bundle import UnsafeTrustAnyone
+from dp_learn.results import foreign_content
+from dp_publish.ledger import Ledger
+
+__all__ = ["Setting", "is_pythons_own", "require_result"]
+
+_POLICY = '[dataset]\nname = "people"\n[privacy]\nmu = 30.0\nrelease = "{release}"\n'
+_RESULTS = {"covariance.csv", "edges.csv", "graph.graphml", "graph.png", "precision.csv", "ranking.csv", "summary.json"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where commands run: `people.parquet`, a policy for each kind of release, and `home`."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path, *, n_rows: int = 20_000) -> Setting:
+        """Write the table, a chain of five columns, and the policies."""
+        folder.mkdir(parents=True, exist_ok=True)
+        values = np.random.default_rng(5).normal(size=(n_rows, 5)).cumsum(axis=1)
+        table = pd.DataFrame(values, columns=list("abcde"))
+        table.to_parquet(folder / "people.parquet")
+        bounds = "".join(f"[columns.{name}]\nbounds = [-9, 9]\n" for name in table.columns)
+        for release in ("rows", "covariance"):
+            (folder / f"{release}.toml").write_text(_POLICY.format(release=release) + bounds)
+        return cls(folder)
+
+    @property
+    def home(self) -> Path:
+        """The state folder."""
+        return self.folder / "home"
+
+    @property
+    def ledger(self) -> Ledger:
+        """The publisher's ledger."""
+        return Ledger(self.home / "ledger.sqlite", self.home / "keys" / "ledger.log")
+
+    def start(self, command: str, *words: str | bytes, **settings: str) -> subprocess.Popen[bytes]:
+        """Start a command; what it says is kept."""
+        program = Path(sys.executable).with_name(command)
+        environment = {**os.environ, "DPGRAPH_HOME": str(self.home), "OPENBLAS_NUM_THREADS": "1", **settings}
+        return subprocess.Popen(
+            [program, *words],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def publish(self, out: str, release: str = "rows") -> subprocess.Popen[bytes]:
+        """Start a release."""
+        return self.start("dp-publish", "people.parquet", "--policy", f"{release}.toml", "--anyway", "--out", out)
+
+    def published(self) -> dict[str, int]:
+        """Return the number of each bundle in the folder, after verifying it."""
+        found = {}
+        for path in sorted(self.folder.glob("*.tar")):
+            with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+                found[path.name] = bundle.release.lineage.number
+        return found
+
+    def booked(self) -> set[int]:
+        """Return the numbers of the releases that are on the books as spent."""
+        return {entry.number for entry in self.ledger.entries("people")}
+
+
+def require_result(folder: Path) -> None:
+    """Check that a folder of results is whole, as dp-learn wrote it."""
+    why = foreign_content(folder)
+    assert why is None, f"{folder} {why}"
+    missing = _RESULTS - {path.name for path in folder.iterdir()}
+    assert not missing, f"{folder} lacks {missing}"
+
+
+def is_pythons_own(trace: str) -> bool:
+    """Tell whether an interrupt came while Python started, before the first line of ours could do anything about it."""
+    return "in launch" not in trace

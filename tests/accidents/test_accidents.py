@@ -1,0 +1,47 @@
+"""A few accidents of each kind; `python -m tests.accidents` causes as many as one likes."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from tests.accidents.crowd import run_crowd
+from tests.accidents.kills import stop_learning, stop_publishing
+from tests.accidents.lines import run_lines
+from tests.accidents.power import lose_power, why_not
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+def test_a_release_that_is_stopped_is_whole_or_absent(by: signal.Signals, release: str, tmp_path: Path) -> None:
+    """What has its name verifies and is on the books, and an interrupted command says what is true."""
+    assert sum(stop_publishing(tmp_path / "work", 5, by, release=release).values()) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+def test_learning_that_is_stopped_leaves_whole_results(by: signal.Signals, tmp_path: Path) -> None:
+    """A folder of results is there as a whole, or not at all, and an earlier one is never lost."""
+    assert sum(stop_learning(tmp_path / "work", 6, by).values()) == 6
+
+
+@pytest.mark.slow
+def test_odd_command_lines_end_as_documented(tmp_path: Path) -> None:
+    """No traceback, no fault of ours, an exit code that is documented, and nothing booked for nothing."""
+    assert sum(run_lines(tmp_path / "work", 100).values()) == 100
+
+
+@pytest.mark.slow
+def test_a_crowd_loses_nothing(tmp_path: Path) -> None:
+    """Eight who publish for the first time at once, then verifiers and learners: all of them succeed."""
+    run_crowd(tmp_path / "work", verifiers=8, learners=8)
+
+
+@pytest.mark.slow
+def test_a_loss_of_power_leaves_what_is_whole_and_booked(tmp_path: Path) -> None:
+    """After a crash of the machine what ended well is there, and the ledger shows no less than what is public."""
+    if why := why_not():
+        pytest.skip(why)
+    assert sum(lose_power(tmp_path, 3).values()) == 3
