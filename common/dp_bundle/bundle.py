@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from dp_bundle.archive import first_member, scan_archive
 from dp_bundle.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.errors import BundleFormatError, DigestMismatchError
+from dp_bundle.errors import BundleFormatError, ClosedBundleError, DigestMismatchError
 from dp_bundle.manifest import COVARIANCE_NAME, Release
 from dp_bundle.payload import MAX_PAYLOAD, Statement, Subject
 from dp_bundle.quoting import quote_path
@@ -90,9 +90,8 @@ class Bundle:
 
     def open(self, name: str) -> BinaryIO:
         """Return a seekable window on a member; its bytes are those that were verified, or reading them fails."""
-        if self._file.closed:
-            raise ValueError("the bundle is closed: open it again")
-        reader = CheckedReader(self._file.fileno(), self.members[name], self._digests[name])
+        self._descriptor()
+        reader = CheckedReader(self._descriptor, self.members[name], self._digests[name])
         return cast(BinaryIO, io.BufferedReader(reader, 2**17))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -133,6 +132,12 @@ class Bundle:
             raise BundleFormatError("the bundle is a covariance release whose data are not a single matrix")
         with self.open(COVARIANCE_NAME) as file:
             return read_triangle(file, self.release)
+
+    def _descriptor(self) -> int:
+        """Return the open file's number, which may be another file's once it is closed."""
+        if self._file.closed:
+            raise ClosedBundleError
+        return self._file.fileno()
 
     def close(self) -> None:
         """Close the file; a second time does nothing."""

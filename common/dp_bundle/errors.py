@@ -15,6 +15,7 @@ wrong and what to do.
         BudgetExceededError              the dataset's privacy budget does not allow this release
           MissingBudgetError             it has none in a unit in which protection is or was promised
       KeyStoreError                      a private key that is missing, locked or unreadable
+      ClosedBundleError (also ValueError) a bundle that is read after it was closed
       BundleError                        do not trust this file: the one catch for everything untrusted
         BundleFormatError                not a bundle, damaged, or contradicting itself
         UnsupportedVersionError          a format version this software does not know
@@ -204,6 +205,13 @@ class BundleError(DpGraphError):
     """Do not trust this file: the one catch for everything untrusted."""
 
     exit_code = 3
+
+
+class ClosedBundleError(DpGraphError, ValueError):
+    """A bundle that is read after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("the bundle is closed: open it again")
 
 
 class BundleFormatError(BundleError):

@@ -26,7 +26,7 @@ def require_own(path: Path) -> None:
     KeyStoreError
         With the line that takes the permission away.
     """
-    target = path.resolve()
+    target = Path(os.path.realpath(path))  # also of links that lead in a circle
     for place in dict.fromkeys((path.parent.parent, path.parent, target.parent.parent, target.parent, target)):
         try:
             status = place.stat()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -87,7 +88,7 @@ def admit(
             try:
                 document = {name: asdict(entry) for name, entry in memory.items()}
                 content = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
-                write_whole(folder / SEEN, content, replace=True)
+                write_whole(Path(os.path.realpath(folder / SEEN)), content, replace=True)  # a link stays one
             except OSError as error:
                 unwritten = str(error.strerror or error)
     if unwritten:

@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dp_bundle.errors import BundleFormatError
@@ -44,13 +44,13 @@ class MemberReader(io.RawIOBase):
 
     Parameters
     ----------
-    descriptor : int
-        An open file descriptor, which stays the caller's to close.
+    descriptor : int or callable
+        An open file descriptor, which stays the caller's to close, or what returns it, asked before each use.
     member : Member
         The window.
     """
 
-    def __init__(self, descriptor: int, member: Member) -> None:
+    def __init__(self, descriptor: int | Callable[[], int], member: Member) -> None:
         self._descriptor = descriptor
         self._member = member
         self._position = 0
@@ -97,9 +97,10 @@ class MemberReader(io.RawIOBase):
 
     def _content(self, position: int, size: int) -> bytes:
         """Return so many bytes, or fewer at the end of the file."""
-        content = os.pread(self._descriptor, size, self._member.offset + position)
+        descriptor = self._descriptor if isinstance(self._descriptor, int) else self._descriptor()
+        content = os.pread(descriptor, size, self._member.offset + position)
         while len(content) < size and (
-            more := os.pread(self._descriptor, size - len(content), self._member.offset + position + len(content))
+            more := os.pread(descriptor, size - len(content), self._member.offset + position + len(content))
         ):
             content += more
         return content
@@ -110,15 +111,15 @@ class CheckedReader(MemberReader):
 
     Parameters
     ----------
-    descriptor : int
-        An open file descriptor, which stays the caller's to close.
+    descriptor : int or callable
+        As of a `MemberReader`.
     member : Member
         The window.
     digests : Digests
         What `digest_member` found.
     """
 
-    def __init__(self, descriptor: int, member: Member, digests: Digests) -> None:
+    def __init__(self, descriptor: int | Callable[[], int], member: Member, digests: Digests) -> None:
         super().__init__(descriptor, member)
         self._digests = digests
         self._kept: OrderedDict[int, bytes] = OrderedDict()

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dp_publish.events import read_event
 from dp_publish.spending import Cost, Entry
 
 __all__ = ["Books", "chain", "encode", "line_that_restores", "read_books"]
@@ -47,8 +48,17 @@ class Books:
         return self.heads[-1] if self.heads else ""
 
     def add(self, line: str) -> None:
-        """Take the next line of the log."""
-        self._replay(json.loads(line))
+        """Take the next line of the log.
+
+        Raises
+        ------
+        ValueError
+            It is no event, or one of a release that was never reserved.
+        """
+        try:
+            self._replay(read_event(line))
+        except KeyError as error:
+            raise ValueError("there is no such release") from error
         self.heads.append(chain(self.head, line))
         self.lines.append(line)
 
@@ -78,7 +88,7 @@ class Books:
 def read_books(lines: Iterable[str]) -> Books:
     """Return what a log adds up to, as far as it can be read."""
     books = Books()
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+    with contextlib.suppress(ValueError):
         for line in lines:
             books.add(line)
     return books

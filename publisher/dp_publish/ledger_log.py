@@ -183,7 +183,10 @@ def _read(connection: sqlite3.Connection, path: Path) -> Books:
     for expected, (line, text, digest) in enumerate(_rows(connection), start=1):
         if line != expected or digest != chain(books.head, text):
             raise _altered(path, expected)
-        books.add(text)
+        try:
+            books.add(text)
+        except ValueError as error:
+            raise _altered(path, expected) from error
     last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
     if last is not None and last[0] != len(books.lines):
         raise _altered(path, len(books.lines) + 1)
@@ -201,7 +204,10 @@ def _salvage(path: Path) -> tuple[list[str], bool]:
             for expected, (line, text, digest) in enumerate(_rows(connection), start=1):
                 if line != expected or digest != chain(books.head, text):
                     break
-                books.add(text)
+                try:
+                    books.add(text)
+                except ValueError:
+                    break
         return books.lines, False
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):  # locked, or without room: nothing is known to be damaged

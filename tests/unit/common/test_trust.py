@@ -10,11 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import seen
 from dp_bundle.bundle import UnsafeTrustAnyone
 from dp_bundle.errors import BundleError, DpGraphError, EquivocationError, OlderReleaseError, UntrustedKeyError
-from dp_bundle.signing import PublicKey
+from dp_bundle.signing import PublicKey, public_key_of
 from dp_bundle.trust import Sighting, TrustedKey, TrustStore
 
 ONE, TWO = PublicKey(bytes(range(1, 33))), PublicKey(bytes(range(32)))
@@ -316,3 +317,27 @@ def test_trusting_anyone_notes_nothing(home: Path) -> None:
     assert anyone.admit(ONE, sighting(1)) == ()
     assert anyone.require(ONE) == TrustedKey(ONE, "")
     assert not home.exists()
+
+
+def test_a_linked_memory_is_written_where_it_leads(tmp_path: Path) -> None:
+    """A seen.json that is a link, to a synchronised folder say, is read and written there, and stays a link."""
+    store, key = TrustStore(tmp_path / "trusted"), public_key_of(Ed25519PrivateKey.generate())
+    store.add(key, "office")
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    link = tmp_path / "trusted" / "seen.json"
+    link.symlink_to(tmp_path / "elsewhere" / "seen.json")
+    for number, digest in ((1, "ab" * 32), (2, "cd" * 32)):
+        notes = store.admit(key, Sighting("d", "d", number, "rows", digest, "ab" * 32 if number == 2 else None))
+        assert notes == ()
+    assert link.is_symlink()
+    with pytest.raises(EquivocationError):
+        store.admit(key, Sighting("d", "d", 1, "rows", "ef" * 32))
+
+
+def test_a_link_that_leads_in_a_circle_is_no_memory(tmp_path: Path) -> None:
+    """It is refused in our words."""
+    store, key = TrustStore(tmp_path / "trusted"), public_key_of(Ed25519PrivateKey.generate())
+    store.add(key, "office")
+    (tmp_path / "trusted" / "seen.json").symlink_to("seen.json")
+    with pytest.raises(BundleError, match="unreadable"):
+        store.admit(key, Sighting("d", "d", 1, "rows", "ab" * 32))
