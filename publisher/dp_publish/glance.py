@@ -58,19 +58,34 @@ def find_codes(values: Floats, bounds: tuple[float, float] | None) -> dict[float
     Parameters
     ----------
     values : ndarray
-        A column's values.
+        A column's values, in order of size.
     bounds : tuple of float, or None
         Its bounds, where they are declared.
     """
-    distinct, counts = np.unique(values, return_counts=True)
-    found: set[int] = set()
+    ends = _ends(values)
+    found: set[float] = set()
     for written, is_far in ((_is_long_code, _is_far), (_is_short_code, _is_outside)):
-        ends = {*range(min(_MOST_CODES, len(distinct))), *range(max(0, len(distinct) - _MOST_CODES), len(distinct))}
-        coded = [place for place in sorted(ends) if written(distinct[place])]
-        others = np.delete(distinct, coded)
+        coded = [value for value in (*ends[:_MOST_CODES], *ends[-_MOST_CODES:]) if written(value)]
+        others = [value for value in ends if value not in coded]
         if len(others) > 1:
-            found |= {place for place in coded if is_far(distinct[place], others, bounds)}
-    return {float(distinct[place]): int(counts[place]) for place in sorted(found)}
+            found |= {value for value in coded if is_far(value, others[0], others[-1], bounds)}
+    return {
+        value: int(np.searchsorted(values, value, "right") - np.searchsorted(values, value)) for value in sorted(found)
+    }
+
+
+def _ends(values: Floats) -> list[float]:
+    """Return the lowest and the highest of ordered values, more of either than there may be codes, each once."""
+    lowest: list[float] = []
+    highest: list[float] = []
+    place, last = 0, len(values)
+    while place < len(values) and len(lowest) <= _MOST_CODES:
+        lowest.append(float(values[place]))
+        place = int(np.searchsorted(values, values[place], side="right"))
+    while last > 0 and len(highest) <= _MOST_CODES:
+        highest.append(float(values[last - 1]))
+        last = int(np.searchsorted(values, values[last - 1], side="left"))
+    return sorted({*lowest, *highest})
 
 
 def _is_long_code(value: float) -> bool:
@@ -81,13 +96,11 @@ def _is_short_code(value: float) -> bool:
     return value in _SHORT_CODES
 
 
-def _is_far(value: float, others: Floats, _bounds: tuple[float, float] | None) -> bool:
-    """Tell whether a value is farther from all others than those are from one another."""
-    return bool(max(others[0] - value, value - others[-1]) > others[-1] - others[0])
+def _is_far(value: float, low: float, high: float, _bounds: tuple[float, float] | None) -> bool:
+    """Tell whether a value is farther from all others than those, from `low` to `high`, are from one another."""
+    return max(low - value, value - high) > high - low
 
 
-def _is_outside(value: float, others: Floats, bounds: tuple[float, float] | None) -> bool:
+def _is_outside(value: float, low: float, high: float, bounds: tuple[float, float] | None) -> bool:
     """Tell whether a value is outside of the bounds, and no other is."""
-    if bounds is None or bounds[0] <= value <= bounds[1]:
-        return False
-    return bool(bounds[0] <= others[0] and others[-1] <= bounds[1])
+    return bounds is not None and not bounds[0] <= value <= bounds[1] and bounds[0] <= low and high <= bounds[1]
