@@ -28,6 +28,7 @@ def stop_publishing(folder: Path, count: int, by: signal.Signals, *, release: st
     What has its final name verifies and is on the books, nothing else is left, and what an interrupted command says of
     itself is so.
     """
+    _heed_interrupts()
     setting = Setting.make(folder)
     own = {path.name for path in folder.iterdir()}
     usual = _time(lambda attempt: setting.publish(f"whole-{attempt}.tar", release))
@@ -54,6 +55,7 @@ def stop_publishing(folder: Path, count: int, by: signal.Signals, *, release: st
 
 def stop_learning(folder: Path, count: int, by: signal.Signals, *, seed: int = 1) -> Counter[str]:
     """Stop so many commands that learn, half of them over an earlier result, which is there as a whole or replaced."""
+    _heed_interrupts()
     setting = Setting.make(folder)
     assert setting.publish("whole.tar").wait() == 0
     usual = _time(lambda _: setting.start("dp-learn", "whole.tar", "--out", "earlier"))
@@ -76,6 +78,11 @@ def stop_learning(folder: Path, count: int, by: signal.Signals, *, seed: int = 1
             assert left == [], err
         shutil.rmtree(folder / "new", ignore_errors=True)
     return seen
+
+
+def _heed_interrupts() -> None:
+    """Let commands heed interrupts, which a shell has what it runs in the background ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _time(start: Callable[[int], subprocess.Popen[bytes]]) -> float:

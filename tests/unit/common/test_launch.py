@@ -25,6 +25,7 @@ class Interrupter:
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the shell that runs the tests does with them
 sys.meta_path.insert(0, Interrupter())
 sys.argv = [{command!r}, *{words!r}]
 module, function = {entry!r}.split(":")
@@ -96,6 +97,7 @@ def main():
     Last()
     time.sleep(60)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.modules["made_up"] = types.ModuleType("made_up")
 sys.modules["made_up.cli"] = types.ModuleType("made_up.cli")
 sys.modules["made_up.cli"].main = main
