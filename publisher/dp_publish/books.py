@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dp_publish.events import read_event
-from dp_publish.spending import Cost, Entry
+from dp_publish.spending import Account, Cost, Entry
 
-__all__ = ["Books", "chain", "encode", "line_that_restores", "read_books"]
+__all__ = ["Books", "chain", "encode", "entry_of", "line_that_restores", "read_books"]
 
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
 
@@ -69,13 +69,14 @@ class Books:
         found = [entry for entry in self.entries.values() if entry.dataset == dataset]
         return sorted(found, key=lambda entry: entry.number)
 
+    def account(self, dataset: str) -> Account:
+        """Return what a dataset's releases add up to."""
+        return Account.of(self.of(dataset), self.budgets.get(dataset))
+
     def _replay(self, content: dict[str, Any]) -> None:
         place = (content["dataset"], content["number"], "")
         if content["event"] in ("reserved", "restored"):
-            excepted = content.get("excepted_delta", 0.0)  # which older lines do not have
-            cost = Cost(content["unit"], content["mu"], content["continuous"], excepted)
-            entry = Entry(place[0], content["partition"], place[1], content["time"], cost)
-            entry = replace(entry, state=content.get("state", "reserved"), **_whereabouts(content))
+            entry = entry_of(content)
             known = self.entries.get(place)
             if known is not None and not _same(known, entry):
                 place = (place[0], place[1], entry.manifest_sha256 or entry.created)
@@ -92,6 +93,14 @@ def read_books(lines: Iterable[str]) -> Books:
         for line in lines:
             books.add(line)
     return books
+
+
+def entry_of(content: dict[str, Any]) -> Entry:
+    """Return the release that an event puts on the books."""
+    excepted = content.get("excepted_delta", 0.0)  # which older lines do not have
+    cost = Cost(content["unit"], content["mu"], content["continuous"], excepted)
+    entry = Entry(content["dataset"], content["partition"], content["number"], content["time"], cost)
+    return replace(entry, state=content.get("state", "reserved"), **_whereabouts(content))
 
 
 def encode(content: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from dp_bundle.home import home_folder
 from dp_bundle.manifest import Cumulative, Lineage
 from dp_publish.books import Books, line_that_restores
 from dp_publish.ledger_log import open_log, read_copy, rebuild_log
-from dp_publish.spending import Cost, Entry, entities, require_budgets, total
+from dp_publish.spending import Cost, Entry, require_budgets, total
 
 __all__ = ["Ledger", "Reservation"]
 
@@ -92,20 +93,19 @@ class Ledger:
             raise ParameterError("partition", f"a printable name of at most {_MAX_NAME} characters", partition)
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         with open_log(self.path, self.copy) as log:
-            books = log.books
-            earlier = books.of(dataset)
-            number = 1 + max((entry.number for entry in earlier), default=0)
-            entry = Entry(dataset, partition, number, created, cost)
-            spent = [entry for entry in earlier if entry.state != "cancelled"]
+            account = log.account(dataset, partition)
+            entry = Entry(dataset, partition, account.number + 1, created, cost)
+            after = deepcopy(account)
+            after.add(entry)
             declared = _by_unit(budget_mu, cost.unit)
-            budgets = {**books.budgets.get(dataset, {}), **declared}
-            require_budgets(dataset, spent, entry, budgets)
-            _require_no_entity(dataset, spent, columns)
+            budgets = {**account.budgets, **declared}
+            require_budgets(dataset, account, after, entry, budgets)
+            _require_no_entity(dataset, account.entities, columns)
             content = {
                 "event": "reserved",
                 "dataset": dataset,
                 "partition": partition,
-                "number": number,
+                "number": entry.number,
                 "time": created,
                 "unit": cost.unit,
                 "mu": cost.mu,
@@ -114,11 +114,11 @@ class Ledger:
                 **({"budgets": declared} if declared else {}),
             }
             log.append(content)
-        previous = next((entry.manifest_sha256 for entry in reversed(spent) if entry.state == "published"), None)
+        previous = None if account.previous is None else account.previous[1]
         lineage = Lineage(
-            number=number, created=created, previous=previous, partition=partition, ledger_head=books.head
+            number=entry.number, created=created, previous=previous, partition=partition, ledger_head=log.head
         )
-        return Reservation(dataset, lineage, total([*spent, entry], cost.unit), budgets)
+        return Reservation(dataset, lineage, after.total(cost.unit, cost.mu), budgets)
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
@@ -140,9 +140,9 @@ class Ledger:
 
     def books(self) -> Books:
         """Return all that the log adds up to; a ledger that is not there and never was is empty."""
-        if not self.path.exists() and not read_copy(self.copy):
+        if not self._is_there():
             return Books()
-        with open_log(self.path, self.copy) as log:
+        with open_log(self.path, self.copy, whole=True) as log:
             return log.books
 
     def total(self, dataset: str, unit: str) -> Cumulative | None:
@@ -156,7 +156,10 @@ class Ledger:
 
     def entities(self, dataset: str) -> dict[str, int]:
         """Return the columns that were the unit of privacy of a release of the dataset, with the first one's number."""
-        return entities(self.entries(dataset))
+        if not self._is_there():
+            return {}
+        with open_log(self.path, self.copy) as log:
+            return log.account(dataset).entities
 
     def rebuild(self) -> tuple[Path | None, int]:
         """Make a ledger readable that was altered, damaged or rolled back, and complete as far as the copy is.
@@ -189,15 +192,17 @@ class Ledger:
         FileExistsError
             There is a file at `target`.
         """
-        with open_log(self.path, self.copy):
+        with open_log(self.path, self.copy, whole=True):
             content = self.path.read_bytes()
         write_whole(target, content, mode=0o600, replace=False)
+
+    def _is_there(self) -> bool:
+        return self.path.exists() or bool(read_copy(self.copy))
 
     def _note(self, reservation: Reservation, content: dict[str, Any], after: tuple[str, ...]) -> None:
         dataset, number = reservation.dataset, reservation.lineage.number
         with open_log(self.path, self.copy) as log:
-            entry = log.books.entries.get((dataset, number, ""))
-            if entry is None or entry.state not in after:
+            if log.state(dataset, number) not in after:
                 raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.path}")
             log.append({**content, "dataset": dataset, "number": number})
 
@@ -208,9 +213,8 @@ def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[s
     return dict(budget_mu) if isinstance(budget_mu, Mapping) else {unit: budget_mu}
 
 
-def _require_no_entity(dataset: str, spent: Iterable[Entry], columns: Iterable[str]) -> None:
+def _require_no_entity(dataset: str, found: Mapping[str, int], columns: Iterable[str]) -> None:
     """Refuse to publish a column that an earlier release took for the name of whom it protects."""
-    found = entities(spent)
     for name in columns:
         if name in found:
             raise PrivacyError(

@@ -13,13 +13,15 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import locked, make_private_folder, write_whole
 from dp_publish.books import Books, chain, encode, line_that_restores, read_books
+from dp_publish.checkpoint import advance, checkpoint_all, file_state, is_current, read_account, read_state, write_stamp
+from dp_publish.events import read_event
+from dp_publish.spending import Account
 
 __all__ = ["Log", "open_log", "read_copy", "rebuild_log"]
 
@@ -32,12 +34,59 @@ _PATIENCE = 60.0  # seconds that a process waits for others
 _REMEDY = "`dp-publish ledger restore` puts it right from the copy beside the key and the bundles that you give it"
 
 
-@dataclass
 class Log:
-    """An open log: what it adds up to so far, and a way to append."""
+    """An open log: what it adds up to so far, and a way to append.
 
-    connection: sqlite3.Connection
-    books: Books
+    Parameters
+    ----------
+    connection : sqlite3.Connection
+        The log's file.
+    path, copy : Path, Path or None
+        The log's file and its copy.
+    end : (int, str), optional
+        Number and hash of the last line, if the checkpoint is known to be up to date.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, copy: Path | None, end: tuple[int, str] | None = None
+    ) -> None:
+        self.connection = connection
+        self.appended: list[str] = []
+        self.line, self.head = end or (0, "")
+        self._path, self._copy = path, copy
+        self._books: Books | None = None
+        if end is None:
+            self.line, self.head = len(self.books.lines), self.books.head
+
+    @property
+    def books(self) -> Books:
+        """All that the log adds up to, for which it is read and checked whole."""
+        if self._books is None:
+            self._books = _read(self.connection, self._path)
+            kept = read_copy(self._copy)
+            if self._books.lines[: len(kept)] != kept:
+                raise PrivacyError(
+                    f"the ledger {self._path} lacks what was on it before, as if an old copy had been put in its "
+                    f"place, so what has been spent is not known: {_REMEDY}"
+                )
+        return self._books
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it has been read."""
+        return self._books is not None
+
+    def account(self, dataset: str, partition: str | None = None) -> Account:
+        """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
+        account = None if self.is_whole else read_account(self.connection, dataset, partition)
+        return account if account is not None else self.books.account(dataset)
+
+    def state(self, dataset: str, number: int) -> str | None:
+        """Return the state of a release, if there is one."""
+        state = None if self.is_whole else read_state(self.connection, dataset, number)
+        if state is None and (dataset, number, "") in self.books.entries:
+            state = self.books.entries[(dataset, number, "")].state
+        return state
 
     def append(self, content: dict[str, Any]) -> None:
         """Append an event."""
@@ -45,14 +94,19 @@ class Log:
 
     def append_line(self, line: str) -> None:
         """Append an event that is a line already."""
-        values = (line, chain(self.books.head, line))
-        self.connection.execute("INSERT INTO log (content, sha256) VALUES (?, ?)", values)
-        self.books.add(line)
+        digest = chain(self.head, line)
+        self.connection.execute("INSERT INTO log (content, sha256) VALUES (?, ?)", (line, digest))
+        if self._books is None and not advance(self.connection, self.line + 1, digest, read_event(line)):
+            _ = self.books  # the line included, from which the checkpoint is then made anew
+        elif self._books is not None:
+            self._books.add(line)
+        self.line, self.head = self.line + 1, digest
+        self.appended.append(line)
 
 
 @contextlib.contextmanager
-def open_log(path: Path, copy: Path | None) -> Iterator[Log]:
-    """Hold the log alone, read and checked; what is appended is kept if the block ends without an error.
+def open_log(path: Path, copy: Path | None, *, whole: bool = False) -> Iterator[Log]:
+    """Hold the log alone; what is appended is kept if the block ends without an error.
 
     Parameters
     ----------
@@ -60,6 +114,8 @@ def open_log(path: Path, copy: Path | None) -> Iterator[Log]:
         The SQLite file.
     copy : Path or None
         The copy, if one is kept.
+    whole : bool
+        Whether to read and check all of it, even if the checkpoint is up to date.
 
     Raises
     ------
@@ -69,16 +125,17 @@ def open_log(path: Path, copy: Path | None) -> Iterator[Log]:
         One of the files cannot be used.
     """
     with _held(path, copy):
-        kept = read_copy(copy)
+        states = file_state(path), file_state(copy)
         with _connected(path) as connection:
-            log = Log(connection, _read(connection, path))
-            if log.books.lines[: len(kept)] != kept:
-                raise PrivacyError(
-                    f"the ledger {path} lacks what was on it before, as if an old copy had been put in its place, so "
-                    f"what has been spent is not known: {_REMEDY}"
-                )
+            log = Log(connection, path, copy, None if whole else is_current(connection, path, *states))
             yield log
-        _extend_copy(copy, log.books.lines)
+            sound = log.appended and (not log.is_whole or checkpoint_all(connection, log.books))
+        if log.is_whole:
+            _extend_copy(copy, log.books.lines)
+        elif log.appended:
+            _append_to_copy(copy, log.appended)
+        if sound:
+            write_stamp(path, copy, log.line, log.head)
 
 
 def rebuild_log(path: Path, copy: Path | None) -> tuple[Path | None, int]:
@@ -102,7 +159,7 @@ def rebuild_log(path: Path, copy: Path | None) -> tuple[Path | None, int]:
             aside = None if whole else _set_aside(path)
 
         with _connected(path) as connection:
-            log = Log(connection, Books() if aside else _read(connection, path))
+            log = Log(connection, path, None)
             for line in salvaged if aside else []:
                 log.append_line(line)
             before = len(log.books.lines)
@@ -233,9 +290,20 @@ def _extend_copy(copy: Path | None, lines: list[str]) -> None:
     with os.fdopen(os.open(copy, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), "r+b") as file:
         file.seek(sum(len(line.encode()) + 1 for line in kept))
         file.truncate()
-        file.write("".join(f"{line}\n" for line in lines[len(kept) :]).encode())
-        file.flush()
-        os.fsync(file.fileno())
+        _write_lines(file, lines[len(kept) :])
+
+
+def _append_to_copy(copy: Path | None, lines: list[str]) -> None:
+    """Append to a copy that is known to hold all lines before."""
+    if copy is not None:
+        with os.fdopen(os.open(copy, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC), "ab") as file:
+            _write_lines(file, lines)
+
+
+def _write_lines(file: BinaryIO, lines: list[str]) -> None:
+    file.write("".join(f"{line}\n" for line in lines).encode())
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def _altered(path: Path, line: int) -> PrivacyError:

@@ -298,7 +298,7 @@ def test_file_alone_is_the_whole_ledger(tmp_path: Path, home: Path) -> None:
     shutil.copy(ledger.path, tmp_path / "copy.sqlite")
     reader.close()
     assert Ledger(tmp_path / "copy.sqlite").entries() == ledger.entries()
-    assert {path.name for path in home.iterdir()} == {"ledger.sqlite", "keys"}
+    assert {path.name for path in home.iterdir()} == {"ledger.sqlite", "ledger.sqlite.stamp", "keys"}
 
 
 def test_ledger_of_an_earlier_version_goes_on(home: Path) -> None:
