@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_bundle.arrays import to_numpy
 from dp_bundle.columns import Column
 from dp_bundle.errors import BundleFormatError, DataError
 from dp_bundle.footer import MOST_CELLS_PER_BYTE, Shape
 from dp_bundle.pages import check_written, open_parquet
+from dp_bundle.quoting import quote_name
 
 __all__ = ["PartWriter", "batch_rows", "part_schema", "read_parts"]
 
@@ -146,7 +149,8 @@ def read_parts(
     Raises
     ------
     BundleFormatError
-        A part is not Parquet, or its schema, values or row count are not the promised ones.
+        A part is not Parquet as our writer writes it, its schema or row count is not the promised one, or a value is no
+        number.
     """
     schema = part_schema(columns)
     seen, rows = 0, batch_rows(len(columns))
@@ -155,8 +159,7 @@ def read_parts(
             shape = Shape(n_rows - seen, rows, schema, statistics=statistics)
             parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
             for batch in parquet.iter_batches(rows, use_threads=False):
-                if any(column.null_count for column in batch.columns):
-                    raise BundleFormatError(f"{name} has empty cells, which no release has")
+                _check_cells(name, batch, columns)
                 seen += batch.num_rows
                 yield batch
         except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8 is a ValueError
@@ -165,6 +168,15 @@ def read_parts(
             ) from error
     if seen != n_rows:
         raise BundleFormatError(f"the bundle holds {seen} rows where its manifest promises {n_rows}")
+
+
+def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) -> None:
+    """Check that no cell is empty, and that every value is a number; readers check those against the grid."""
+    if any(column.null_count for column in batch.columns):
+        raise BundleFormatError(f"{name} has empty cells, which no release has")
+    for column, found in zip(columns, batch.columns, strict=True):
+        if column.kind == "continuous" and not np.isfinite(to_numpy(found)).all():
+            raise BundleFormatError(f"{name} has a value in {quote_name(column.name)} that is not a number")
 
 
 def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:

@@ -149,6 +149,8 @@ def _is_labelled(found: pa.DictionaryArray, known: pa.StringArray, expected: NDA
         return False
     places = pc.index_in(found.dictionary, value_set=known).fill_null(-1)
     indices = to_numpy(found.indices.cast(pa.int64()))
+    if indices.min() < 0 or indices.max() >= len(places):  # pyarrow does not look
+        return False
     return bool(np.array_equal(to_numpy(places.cast(pa.int64()))[indices], expected))
 
 

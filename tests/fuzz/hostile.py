@@ -208,8 +208,8 @@ def _huge_footer() -> bytes:
 
 
 def _dictionary_behind_the_data() -> bytes:
-    bomb = pa.Codec("zstd").compress(bytes(2**28), asbytes=True)
-    hidden = page(0, 2**28, bomb, values_of(N_ROWS))
+    bomb = pa.Codec("zstd").compress(bytes(2**25), asbytes=True)
+    hidden = page(0, 2**25, bomb, values_of(N_ROWS))
     shown = pa.Codec("zstd").compress(bytes(8 * N_ROWS), asbytes=True)
     seen = page(0, 8 * N_ROWS, shown, values_of(N_ROWS))
     content = one_column(hidden, seen, codec=ZSTD)
@@ -221,16 +221,16 @@ def _dictionary_behind_the_data() -> bytes:
 
 
 def _size_twice() -> bytes:
-    bomb = pa.Codec("zstd").compress(bytes(2**28), asbytes=True)
-    numbers = ((1, I32, 0), (2, I32, 2**28), (3, I32, len(bomb)), (2, I64, 8 * N_ROWS), (5, STRUCT, values_of(N_ROWS)))
+    bomb = pa.Codec("zstd").compress(bytes(2**25), asbytes=True)
+    numbers = ((1, I32, 0), (2, I32, 2**25), (3, I32, len(bomb)), (2, I64, 8 * N_ROWS), (5, STRUCT, values_of(N_ROWS)))
     header = b"".join(bytes([kind]) + write(number, I32) + write(value, kind) for number, kind, value in numbers)
     return one_column(header + b"\0" + bomb, codec=ZSTD)
 
 
 def _size_behind_number(offset: int) -> bytes:
-    bomb = pa.Codec("zstd").compress(bytes(2**28), asbytes=True)
+    bomb = pa.Codec("zstd").compress(bytes(2**25), asbytes=True)
     header = Fields({1: (I32, 0), 2: (I32, 8 * N_ROWS), 3: (I32, len(bomb)), 5: (STRUCT, values_of(N_ROWS))})
-    late = bytes([I32]) + write(2 + offset, I32) + write(2**28, I32)
+    late = bytes([I32]) + write(2 + offset, I32) + write(2**25, I32)
     return one_column(b"".join(fields(header)) + late + b"\0" + bomb, codec=ZSTD)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.fuzz.bombs import BOMBS, spell
 from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS, honest
 
 from dp_bundle import open_bundle
@@ -59,11 +60,6 @@ def sign_anew(members: Members, key: Ed25519PrivateKey) -> Members:
         {"digest": {"sha256": hashlib.sha256(content).hexdigest()}, "name": name} for name, content in others.items()
     ]
     return {MANIFEST_NAME: sign_envelope(spell(statement), key).to_bytes(), **others}
-
-
-def spell(document: Any) -> bytes:
-    """Return the one spelling of a document."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _lying_readme(members: Members) -> Members:
@@ -195,22 +191,6 @@ def measured() -> Callable[[Path], tuple[float, float]]:
         return seconds, megabytes
 
     return measure
-
-
-BOMBS = {
-    "lists in lists": b"[" * 690_000,
-    "empty lists": b"[" + b"[]," * 345_000 + b"[]]",
-    "zeros": b"[" + b"0," * 690_000 + b"0]",
-    "keys": b"{" + b",".join(b'"%d":0' % index for index in range(690_000)) + b"}",
-    "columns": b'{"predicate":{"columns":[' + b"{}," * 340_000 + b'{}],"format_version":"2"}}',
-    "subjects": b'{"predicate":{"format_version":"2"},"subject":[' + b"0," * 690_000 + b"0]}",
-    "text": b'{"predicate":{"format_version":"2","software":"' + b"x" * 12_500_000 + b'"}}',
-    "columns of our length": b'{"predicate":{"columns":[' + b"{}," * 19_999 + b'{}],"format_version":"2"}}',
-    "columns of many entries": spell({"predicate": {"columns": [dict.fromkeys(map(str, range(60)), 0)] * 10_000}}),
-    "digests": spell({"predicate": {"format_version": "2"}, "subject": [{"digest": {}, "name": ""}] * 65_535}),
-    "more than all": b"," * 12_582_913,
-    "zero bytes": bytes(12_582_912),
-}
 
 
 @pytest.mark.parametrize("bomb", BOMBS)

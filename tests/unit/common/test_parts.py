@@ -285,3 +285,15 @@ def test_what_readers_would_refuse_is_not_published(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(parts, "_parquet_settings", lambda _: {**settings, "write_page_index": True})
     with pytest.raises(DataError, match="install another version"):
         write([values(20)])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_no_numbers_are_refused(value: float) -> None:
+    """No noise produces a value that is not finite, and no sum is spoilt by one."""
+    table = pa.Table.from_batches([values(20)])
+    for index in (0, 2):
+        changed = table.column(index).to_numpy().copy()
+        changed[7] = value
+        file = bomb(table.set_column(index, table.field(index), pa.array(changed)))
+        with pytest.raises(BundleFormatError, match="not a number"):
+            load([file], 20)

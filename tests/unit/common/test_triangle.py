@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.fuzz.compact import I64, Fields
+from tests.fuzz.compact import I32, I64, Fields, read, write
 from tests.fuzz.hostile import join, split, triangle_of_one_label
 
 from dp_bundle import triangle
@@ -296,3 +296,25 @@ def test_no_entry_is_left_as_it_was_in_memory(change: Callable[[Fields], None]) 
     change(footer)
     with pytest.raises(BundleFormatError):
         read_triangle(io.BytesIO(join(body, footer)), release())
+
+
+@pytest.mark.parametrize("index", [4, 5, 7])
+def test_labels_that_are_in_no_dictionary_are_refused(index: int) -> None:
+    """An index beyond the dictionary, which pyarrow gives out as it is, is a format error."""
+    body, footer = split(written(matrix()).getvalue())
+    about: Fields = footer.at(4, 0, 1, 0, 3)
+    header, start = read(body, about.at(9))
+    indices = bytes([3, 2 * 10, index])  # three bits wide, a run of ten
+    stored = pa.Codec("snappy").compress(indices, asbytes=True)
+    stored_before, size_before = header.at(3), header.at(2)
+    header.update({2: (I32, len(indices)), 3: (I32, len(stored))})
+    shorter, smaller = stored_before - len(stored), size_before - len(indices)
+    about.update({6: (I64, about.at(6) - smaller), 7: (I64, about.at(7) - shorter)})
+    group: Fields = footer.at(4, 0)
+    group.update({2: (I64, group.at(2) - smaller), 6: (I64, group.at(6) - shorter)})
+    for following in (1, 2):
+        other: Fields = footer.at(4, 0, 1, following, 3)
+        other.update({number: (I64, other.at(number) - shorter) for number in (9, 11) if number in other})
+    changed = body[: about.at(9)] + write(header) + stored + body[start + stored_before :]
+    with pytest.raises(BundleFormatError, match="labelled triangle"):
+        read_triangle(io.BytesIO(join(changed, footer)), release())

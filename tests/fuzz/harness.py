@@ -1,0 +1,33 @@
+"""The same targets under atheris, which looks for inputs that reach new lines of `dp_bundle`.
+
+`pip install atheris` where it is offered for the system, `python -m tests.fuzz.corpus corpus`, and then
+`python -m tests.fuzz.harness archive corpus/archive`, or `manifest`, or `member`, with any option of libFuzzer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+
+def main() -> None:
+    """Fuzz one target until something is wrong."""
+    import atheris
+
+    with atheris.instrument_imports(include=["dp_bundle"]):
+        targets = importlib.import_module("tests.fuzz.targets")
+    target = sys.argv.pop(1)
+    releases = [seed.release for seed in targets.seeds() if seed.release.format_version != "1"]
+
+    def read(content: bytes) -> None:
+        if target != "member":
+            {"archive": targets.read_archive, "manifest": targets.read_manifest}[target](content)
+        elif content:  # the first byte says which release it is a member of
+            targets.read_member(content[1:], releases[content[0] % len(releases)])
+
+    atheris.Setup(sys.argv, read)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Read changed files by the hundred thousand: `python -m tests.fuzz.run archive 1000000`, or `manifest`, or `member`.
+
+A run from case 0 begins with the corpus. Cases run in child processes, some thousands in each, so that one that ends
+its process is found. A case is its number: `--first N` with a count of 1 repeats it. What is wrong is printed as it is
+found, and the sums at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from random import Random
+
+from tests.fuzz import targets
+from tests.fuzz.corpus import corpus
+from tests.fuzz.mutate import mutate_archive, mutate_member, mutate_payload
+
+TARGETS = ("archive", "manifest", "member")
+MOST_SECONDS = 1.0
+MOST_MEGABYTES = 128.0  # on top of what the process had before; one that only reads starts with about 100
+_AT_ONCE = 4000
+_STUCK = 60  # seconds
+_SLOW_SHARE = 0.05  # of cases that are made from manifests which take long to check
+
+
+@dataclass
+class Tally:
+    """Numbers of cases by outcome, the most that one took, and the numbers of those that went wrong."""
+
+    target: str
+    outcomes: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    megabytes: float = 0.0
+    wrong: dict[int, str] = field(default_factory=dict)
+    started_with: float = 0.0
+
+
+def case(target: str, number: int) -> tuple[bytes, targets.Seed]:
+    """Return the input of a case, and the honest bundle that it was made from; those below 0 are the corpus."""
+    random = Random(f"{target} {number}")
+    if number < 0:
+        return list(corpus(target).values())[-number - 1]
+    slow = random.random() < _SLOW_SHARE
+    every = [seed for seed in targets.seeds() if seed.is_slow is slow]
+    if target == "member":
+        seed = random.choice([seed for seed in every if seed.release.format_version != "1"])
+        return mutate_member(seed.member, random), seed
+    seed = random.choice(every)
+    if target == "manifest":
+        return mutate_payload(seed.payload, random), seed
+    return mutate_archive(seed.archive, random.choice(every).archive, random), seed
+
+
+def run_case(target: str, number: int, tally: Tally) -> None:
+    """Run one case and add it to a tally."""
+    content, seed = case(target, number)
+    honest = {"archive": seed.archive, "manifest": seed.payload, "member": seed.member}[target]
+    used, wrong = time.process_time(), ""
+    try:
+        if target == "member":
+            accepted = targets.read_member(content, seed.release)
+        else:
+            accepted = {"archive": targets.read_archive, "manifest": targets.read_manifest}[target](content)
+        outcome = "unchanged" if content == honest else "accepted" if accepted else "refused"
+    except targets.ContradictionError as error:
+        outcome, wrong = "contradiction", str(error)
+    except BaseException:
+        outcome, wrong = "foreign exception", traceback.format_exc()[-600:]
+    used = time.process_time() - used
+    peak = _peak() - tally.started_with
+    if used > MOST_SECONDS or peak > MOST_MEGABYTES > tally.megabytes:
+        wrong += f" took {used:.2f} s, {peak:.0f} MB"
+    tally.outcomes[outcome] = tally.outcomes.get(outcome, 0) + 1
+    tally.seconds, tally.megabytes = max(tally.seconds, used), max(tally.megabytes, peak)
+    if wrong:
+        tally.wrong[number] = wrong
+
+
+def run(target: str, first: int, count: int, seconds: float = float("inf")) -> Tally:
+    """Run cases from one number on, in child processes, until there are so many, or so many seconds have passed."""
+    whole, end = Tally(target), time.monotonic() + seconds
+    number = first or -len(corpus(target))
+    with mmap.mmap(-1, 8) as place:
+        while number < first + count and time.monotonic() < end:
+            number = _run_some(whole, number, min(_AT_ONCE, first + count - number), end, place)
+    return whole
+
+
+def _run_some(whole: Tally, first: int, count: int, end: float, place: mmap.mmap) -> int:
+    """Run cases in a child process, add them to the whole, and return the number of the next case."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        tally = Tally(whole.target, started_with=_peak())
+        for number in range(first, first + count):
+            place[:8] = number.to_bytes(8, "little", signed=True)
+            signal.alarm(_STUCK)
+            run_case(whole.target, number, tally)
+            if time.monotonic() > end:
+                break
+        with os.fdopen(writer, "w") as file:
+            json.dump({**asdict(tally), "next": number + 1}, file)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        written = file.read()
+    status = os.waitpid(child, 0)[1]
+    if status or not written:
+        number = int.from_bytes(place[:8], "little", signed=True)
+        if number > first:  # those before it are counted once more, without it
+            _run_some(whole, first, number - first, end, place)
+        found = {
+            "outcomes": {"ended the process": 1},
+            "seconds": 0.0,
+            "megabytes": 0.0,
+            "wrong": {number: f"ended the process with status {status}"},
+            "next": number + 1,
+        }
+    else:
+        found = json.loads(written)
+    for outcome, times in found["outcomes"].items():
+        whole.outcomes[outcome] = whole.outcomes.get(outcome, 0) + times
+    whole.seconds, whole.megabytes = max(whole.seconds, found["seconds"]), max(whole.megabytes, found["megabytes"])
+    for number, wrong in found["wrong"].items():
+        whole.wrong[int(number)] = wrong
+        sys.stderr.write(f"{number} {wrong}\n")
+    following: int = found["next"]
+    return following
+
+
+def _peak() -> float:
+    """Return the most memory that this process had, in megabytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    """Run a target for a number of cases and print the tally as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    given = parser.parse_args()
+    tally = run(given.target, given.first, given.count, given.seconds)
+    sys.stdout.write(json.dumps(asdict(tally)) + "\n")
+    sys.exit(bool(tally.wrong))
+
+
+if __name__ == "__main__":
+    main()

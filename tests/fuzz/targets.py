@@ -1,0 +1,190 @@
+"""What strangers' bytes go into: an archive, a manifest that a trusted key signed, a Parquet member in a signed bundle.
+
+Each function reads its input as a user's reader would, and returns whether it was accepted. It raises a
+`ContradictionError` where something was accepted that is not what it says, and every exception but a `BundleError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.fuzz.hostile import N_ROWS
+
+from dp_bundle import Bundle, open_bundle
+from dp_bundle.bundle import MANIFEST_NAME, UnsafeTrustAnyone, verify_manifest, write_bundle
+from dp_bundle.descriptors import DESCRIPTORS, DataMember
+from dp_bundle.errors import BundleError
+from dp_bundle.manifest import Release
+from dp_bundle.signing import Envelope, sign_envelope
+from dp_bundle.statements import describe_guarantee, describe_total
+from dp_publish import Policy, publish
+
+KEY = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a trusted signer who turned bad").digest())
+GOLDEN = Path(__file__).parents[1] / "golden"
+_SLACK = 1 + 1e-6
+
+
+class ContradictionError(AssertionError):
+    """Something was accepted that is not what it says."""
+
+
+@dataclass(frozen=True)
+class Seed:
+    """An honest bundle: its bytes, its manifest's payload, its release, and its only data member."""
+
+    name: str
+    archive: bytes
+    payload: bytes
+    release: Release
+    member: bytes
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its manifest takes milliseconds to check: those with integer columns have a curve that does."""
+        return self.release.kind == "rows" and any(column.kind == "integer" for column in self.release.columns)
+
+
+@cache
+def seeds() -> tuple[Seed, ...]:
+    """Return honest bundles: the stored ones, and some with all encodings, units and mechanisms."""
+    table = pd.DataFrame({"a": [0.25, 1.5, 3.0] * 100, "b": [10.5, 4e5, 9e5] * 100, "c": [1, 2, 4] * 100})
+    table = table.assign(d=[5, 70_000, 900_000] * 100, who=[f"w{index // 3}" for index in range(300)])
+    bounds = {"a": [0, 4], "b": [0, 1e6], "c": [0, 5], "d": [0, 10**6]}
+    releases: dict[str, dict[str, Any]] = {
+        "one": {"unit": "row", "mu": 1.0},
+        "rows": {"unit": "row", "mu": 1.0},
+        "cells": {"unit": "cell", "epsilon": 1.0, "delta": 1e-6},
+        "entities": {"unit": {"entity": "who", "max_rows": 3}, "mu": 0.5},
+        "gaussian": {"unit": "row", "mu": 1.0, "release": "covariance"},
+        "laplace": {"unit": "row", "epsilon": 1.0, "release": "covariance", "mechanism": "laplace"},
+        "wishart": {"unit": "row", "epsilon": 1.0, "delta": 1e-6, "release": "covariance", "mechanism": "wishart"},
+    }
+    single = pd.DataFrame({"x": [0.5, 1.5, 2.5, 1000.25] * (N_ROWS // 4)})
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["DPGRAPH_HOME"] = folder
+        for name, privacy in releases.items():
+            policy = {"dataset": {"name": name}, "privacy": privacy}
+            columns = [column for column in bounds if name == "cells" or table[column].dtype == float]
+            policy["columns"] = {column: {"bounds": bounds[column], "unit": "u"} for column in columns}
+            if name == "one":  # what hostile files are made from
+                columns = ["x"]
+                policy["columns"] = {"x": {"bounds": [0, 1024]}}
+            kept = single if name == "one" else table[[*columns, "who"] if name == "entities" else columns]
+            path = Path(folder) / f"{name}.tar"
+            publish(kept, Policy.model_validate(policy), out=path, key=KEY)
+            found.append(_seed(path))
+    return (*found, *(_seed(path) for path in sorted(GOLDEN.glob("*.tar"))))
+
+
+def _seed(path: Path) -> Seed:
+    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+        (data,) = [name for name in bundle.members if name.startswith("data/")]
+        member = bundle.open(data).read()
+        manifest = bundle.members[MANIFEST_NAME]
+        archive = path.read_bytes()
+        envelope = Envelope.from_bytes(archive[manifest.offset : manifest.offset + manifest.size])
+        return Seed(path.stem, archive, envelope.payload, bundle.release, member)
+
+
+def read_archive(content: bytes) -> bool:
+    """Open a file as a bundle and read it; only the honest ones are accepted."""
+    try:
+        with open_bundle(_written(content), UnsafeTrustAnyone()) as bundle:
+            _read(bundle)
+    except BundleError:
+        return False
+    if content not in {seed.archive for seed in seeds()}:
+        raise ContradictionError("a changed archive was accepted")
+    return True
+
+
+def read_manifest(payload: bytes) -> bool:
+    """Sign a payload by a trusted key and read it; what is accepted can be shown, and its guarantee is not too good."""
+    try:
+        statement, _ = verify_manifest(sign_envelope(payload, KEY).to_bytes(), UnsafeTrustAnyone())
+    except BundleError:
+        return False
+    release = statement.predicate
+    if release.format_version != "1" and statement.to_bytes() != payload:
+        raise ContradictionError("two spellings of one manifest")
+    described = [DataMember("data/part-00000.parquet", 1, "0" * 64)]
+    for make in DESCRIPTORS.values():
+        make(release, described)
+    describe_guarantee(release), describe_total(release)
+    _check_guarantee(release)
+    return True
+
+
+def read_member(content: bytes, release: Release) -> bool:
+    """Sign a bundle with this data member and read it; what is accepted is as promised, and as others read it."""
+    file = io.BytesIO()
+    write_bundle(file, release, [io.BytesIO(content)], KEY)
+    try:
+        with open_bundle(_written(file.getvalue()), UnsafeTrustAnyone()) as bundle:
+            found = _read(bundle)
+    except BundleError:
+        return False
+    table = pq.read_table(io.BytesIO(content))
+    if release.kind == "covariance":
+        triangle = table.column("value").to_numpy()
+        if not np.array_equal(found[np.triu_indices(len(found))], triangle) or not np.isfinite(found).all():
+            raise ContradictionError("a matrix was accepted that others read otherwise")
+        return True
+    if table.num_rows != release.n_rows or any(column.null_count for column in table.columns):
+        raise ContradictionError("rows were accepted that are not the promised ones")
+    for index, column in enumerate(release.columns):
+        values = table.column(column.name).to_numpy()
+        if not np.array_equal(found[index], values):
+            raise ContradictionError("values were accepted that others read otherwise")
+        if not np.isfinite(values).all():
+            raise ContradictionError(f"{column.name} has values that are no numbers")
+    return True
+
+
+def _read(bundle: Bundle) -> Any:
+    if bundle.release.kind == "covariance":
+        return bundle.second_moments()
+    batches = list(bundle.batches())
+    n_columns = len(bundle.release.columns)
+    return [np.concatenate([batch.column(index).to_numpy() for batch in batches]) for index in range(n_columns)]
+
+
+def _check_guarantee(release: Release) -> None:
+    """Compare a guarantee with what Gaussian noise on every cell is known to give (Bun and Steinke, 2016)."""
+    stated = release.guarantee
+    if stated is None or release.kind != "rows" or any(column.bounds is None for column in release.columns):
+        return
+    moved = [(column.bounds[1] - column.bounds[0]) / column.cell_noise.sigma for column in release.columns]
+    rows = stated.max_rows or 1
+    mu = max(moved) if stated.unit == "cell" else math.sqrt(rows * sum(each**2 for each in moved))
+    if stated.rho is not None and stated.rho * _SLACK < mu**2 / 2:
+        raise ContradictionError(f"rho = {stated.rho} where the noise gives {mu**2 / 2}")
+    if stated.mu is not None and stated.mu * _SLACK < mu:
+        raise ContradictionError(f"mu = {stated.mu} where the noise gives {mu}")
+    total = release.cumulative
+    if total.rho is not None and stated.rho is not None and total.rho * _SLACK < stated.rho:
+        raise ContradictionError("a total below the release's own cost")
+
+
+@cache
+def _scratch() -> Path:
+    return Path(tempfile.mkdtemp(prefix="fuzz")) / "bundle.tar"
+
+
+def _written(content: bytes) -> Path:
+    path = _scratch()
+    path.write_bytes(content)
+    return path

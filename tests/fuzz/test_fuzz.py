@@ -1,0 +1,31 @@
+"""A minute of fuzzing: whatever the bytes, they are refused or read as they say, by our exceptions, for little."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["archive", "manifest", "member"])
+def test_changed_files_are_refused_or_sound(target: str) -> None:
+    """No changed file is accepted that contradicts itself, ends the process, or takes a second or 256 megabytes."""
+    command = [sys.executable, "-m", "tests.fuzz.run", target, "1000000", "--seconds", "20"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert not done.returncode, done.stderr[-3000:]
+    tally = json.loads(done.stdout)
+    assert tally["wrong"] == {}
+    assert tally["outcomes"]["refused"] > 50
+    assert tally["outcomes"]["unchanged"] > 5
+
+
+def test_harness_needs_atheris_only_when_it_runs() -> None:
+    """The harness can be imported where atheris is not offered."""
+    assert callable(importlib.import_module("tests.fuzz.harness").main)
