@@ -147,7 +147,9 @@ def _is_labelled(found: pa.DictionaryArray, known: pa.StringArray, expected: NDA
     """Tell whether entries have the expected labels; each label is compared once, however often it comes."""
     if found.null_count or found.indices.null_count or len(found.dictionary) > len(known):
         return False
-    places = pc.index_in(found.dictionary, value_set=known).fill_null(-1)
+    places = pc.index_in(found.dictionary, value_set=known)
+    if places.null_count:
+        return False
     indices = to_numpy(found.indices.cast(pa.int64()))
     if indices.min() < 0 or indices.max() >= len(places):  # pyarrow does not look
         return False
