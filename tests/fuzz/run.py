@@ -86,8 +86,9 @@ def run_case(target: str, number: int, tally: Tally) -> None:
 
 def run(target: str, first: int, count: int, seconds: float = float("inf")) -> Tally:
     """Run cases from one number on, in child processes, until there are so many, or so many seconds have passed."""
+    before = len(corpus(target))  # made here, once for all children
     whole, end = Tally(target), time.monotonic() + seconds
-    number = first or -len(corpus(target))
+    number = first or -before
     with mmap.mmap(-1, 8) as place:
         while number < first + count and time.monotonic() < end:
             number = _run_some(whole, number, min(_AT_ONCE, first + count - number), end, place)
