@@ -78,11 +78,38 @@ def graphical_lasso(
     ----------
     Friedman, Hastie and Tibshirani (2008).
     """
-    problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
+    problem = None
+    if weights is None and solver != AUTO:
+        problem = _plain_problem(covariance, alpha, penalize_diagonal)
+    if problem is None:
+        problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
     solution = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
     if solution is None:
         raise NoSolutionError(problem.alpha, _smallest_alpha(problem))
     return solution
+
+
+def _plain_problem(covariance: Any, alpha: Any, penalize_diagonal: bool) -> Problem | None:
+    """Return the problem of a matrix that needs no conversion and passes every check, which is seen in compiled code.
+
+    Of few columns, numpy's checks would take as long as the solution. What they refuse or convert is None.
+    """
+    plain = (
+        type(covariance) is np.ndarray
+        and covariance.dtype == np.float64
+        and covariance.ndim == 2
+        and covariance.shape[0] == covariance.shape[1] > 0
+        and covariance.flags.carray
+        and type(alpha) is float
+        and 0.0 < alpha < math.inf
+    )
+    if not plain:
+        return None
+    from dp_learn.solvers._block_kernels import fill_penalty
+
+    penalty = np.empty(covariance.shape)
+    passed = fill_penalty(covariance, alpha, alpha if penalize_diagonal else 0.0, penalty)
+    return Problem(covariance, penalty, alpha) if passed else None
 
 
 def _smallest_alpha(problem: Problem) -> float:

@@ -17,7 +17,7 @@ __all__ = ["linear_terms", "residual_square", "small_residual_square"]
 Array = np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def linear_terms(S: Array, L: Array, W: Array, T: SparseRows, diagonal: Array):  # type: ignore[no-untyped-def]
     """Return ``<S, T> + sum L |T|``, the size of its terms, and it minus ``<W, T>``.
 
@@ -36,7 +36,7 @@ def linear_terms(S: Array, L: Array, W: Array, T: SparseRows, diagonal: Array): 
     return linear, size, complementarity
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def small_residual_square(W: Array, T: SparseRows, diagonal: Array, R: Array) -> float:
     """Return the trace of ``R^2`` and overwrite R, for which there is room where a matrix is small."""
     p = diagonal.size
@@ -55,7 +55,7 @@ def small_residual_square(W: Array, T: SparseRows, diagonal: Array, R: Array) ->
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def residual_square(W: Array, T: SparseRows, diagonal: Array) -> float:
     """Return the trace of ``R^2``, a few rows of R at a time."""
     p = W.shape[0]
@@ -77,7 +77,7 @@ def residual_square(W: Array, T: SparseRows, diagonal: Array) -> float:
     return square
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _paired_with_columns(rows: Array, columns: Array, T: SparseRows, diagonal: Array) -> float:
     """Return the inner product of `rows` with the transpose of ``T columns``."""
     product = np.empty(PENDING)

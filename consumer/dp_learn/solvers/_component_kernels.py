@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.kernels import njit
-from dp_learn.solvers._block_kernels import gather_block, label_components, scatter_block
+from dp_learn.solvers._block_kernels import connected_components, gather_block, list_edges
 from dp_learn.solvers._certificate_kernels import linear_terms, small_residual_square
 from dp_learn.solvers._elimination_kernels import log_determinant_in
-from dp_learn.solvers._kernels import sweep_columns, widen
+from dp_learn.solvers._kernels import sweep_columns
 from dp_learn.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows
 
 __all__ = ["CHECK_EVERY", "FIRST_CHECK", "LOOSEST", "N_SQUARES", "TIGHTEST", "next_tolerance", "solve_components"]
@@ -36,32 +36,24 @@ FEW_SCALINGS = 4  # of rows, before a factorisation decides
 ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, as in `problem`
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def solve_components(  # type: ignore[no-untyped-def]
     S: Array, L: Array, warm: bool, T0: Array, W0: Array, gap: float, largest: int, max_iter: int, T: Array, W: Array,
     work: Array,
 ):  # fmt: skip
     """Solve what is simple, to a gap of `gap` a column, overwriting its entries of T and W, which are zero.
 
-    T0 and W0 are an earlier answer to start from, if `warm`. Returns the labels of the components, which of them are
-    left (more than `largest` columns, or not simple), their number, or 0 where a variance is not positive, the
-    objective and the gap of those solved, and the most sweeps.
+    T0 and W0 are an earlier answer to start from, if `warm`. Returns the columns, component after component, where
+    every component starts among them, which components are left (more than `largest` columns, or not simple), their
+    number, or 0 where a variance is not positive, the objective and the gap of those solved, and the most sweeps.
     """
     p = S.shape[0]
     for i in range(p):
         if not S[i, i] + L[i, i] > 0.0:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), 0, 0.0, 0.0, 0
-    labels = label_components(S, L)
-    n_components = labels.max() + 1
-    first = np.zeros(n_components + 1, dtype=np.int64)
-    for i in range(p):
-        first[labels[i] + 1] += 1
-    for c in range(n_components):
-        first[c + 1] += first[c]
-    order, n_placed = np.empty(p, dtype=np.int64), np.zeros(n_components, dtype=np.int64)
-    for i in range(p):
-        order[first[labels[i]] + n_placed[labels[i]]] = i
-        n_placed[labels[i]] += 1
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), 0, 0.0, 0.0, 0
+    start, column = list_edges(S, L)
+    order, first = connected_components(start, column)
+    n_components, place = first.size - 1, np.empty(p, dtype=np.int32)
 
     left = np.zeros(n_components, dtype=np.bool_)
     objective, reached, n_iter = 0.0, 0.0, 0
@@ -77,52 +69,57 @@ def solve_components(  # type: ignore[no-untyped-def]
         else:
             scale = np.empty(k)
             for a in range(k):
+                place[index[a]] = a
                 scale[a] = 1.0 / np.sqrt(S[index[a], index[a]] + L[index[a], index[a]])
             value, own_gap, sweeps = _solve_component(
-                S, L, warm, T0, W0, index, scale, gap * k, min(max_iter, MAX_SWEEPS), T, W, work
+                S, L, warm, T0, W0, start, column, place, index, scale, gap * k, min(max_iter, MAX_SWEEPS), T, W, work
             )
             left[c] = sweeps == 0
             if sweeps > 0:
                 objective += value - 2.0 * np.log(scale).sum()
                 reached += own_gap
                 n_iter = max(n_iter, sweeps)
-    return labels, np.flatnonzero(left), n_components, objective, reached, n_iter
+    return order, first, np.flatnonzero(left), n_components, objective, reached, n_iter
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _solve_component(  # type: ignore[no-untyped-def]
-    S: Array, L: Array, warm: bool, T0: Array, W0: Array, index: Array, scale: Array, gap: float, max_iter: int,
-    T: Array, W: Array, work: Array,
+    S: Array, L: Array, warm: bool, T0: Array, W0: Array, start: Array, column: Array, place: Array, index: Array,
+    scale: Array, gap: float, max_iter: int, T: Array, W: Array, work: Array,
 ):  # fmt: skip
     """Solve one component and put it into T and W; return objective and gap in standard form, and sweeps, or 0."""
     k = index.size
     s, penalty, w = _square(work, 0, k), _square(work, 1, k), _square(work, 2, k)
-    scratch, start = _square(work, 3, k), _square(work, 4, k)
+    scratch, earlier = _square(work, 3, k), _square(work, 4, k)
     neighbour = _square(work, 5, k).view(np.int32)
     variance = np.ones(k)
-    edges = _gather_and_shrink(S, L, index, scale, s, penalty, w)
+    _gather_and_shrink(S, L, index, scale, s, penalty, w)
+    edges = _edges_among(w, start, column, place, index)
     started = False
     if warm:
-        gather_block(W0, index, scale, start)
-        start[:] = np.minimum(np.maximum(start, s - penalty), s + penalty)
-        if log_determinant_in(off_diagonal_rows(start), variance, scratch, neighbour) > -np.inf:
-            w[:] = start
-            gather_block(T0, index, 1.0 / scale, start)
-            edges = _coefficients(start, penalty, variance)
+        gather_block(W0, index, scale, earlier)
+        earlier[:] = np.minimum(np.maximum(earlier, s - penalty), s + penalty)
+        if log_determinant_in(off_diagonal_rows(earlier), variance, scratch, neighbour) > -np.inf:
+            w[:] = earlier
+            gather_block(T0, index, 1.0 / scale, earlier)
+            edges = _coefficients(earlier, penalty, variance)
             started = True
     if not started:
-        if k > SMALL and edges.length.sum() > DEGREE * k:
-            return 0.0, 0.0, 0
-        dominant = k > SMALL and is_dominant(edges, FEW_SCALINGS)  # a small factorisation takes no longer
-        if not dominant and log_determinant_in(edges, variance, scratch, neighbour) == -np.inf:
-            return 0.0, 0.0, 0
+        if k > SMALL:  # where it is small, a proof takes longer than a sweep that finds out
+            if edges.length.sum() > DEGREE * k:
+                return 0.0, 0.0, 0
+            if (
+                not is_dominant(edges, FEW_SCALINGS)
+                and log_determinant_in(edges, variance, scratch, neighbour) == -np.inf
+            ):
+                return 0.0, 0.0, 0
         for a in range(k):
             for e in range(edges.length[a]):
                 if penalty[a, edges.column[a, e]] == 0.0:  # an unpenalised fit, which may have a closed form
                     return 0.0, 0.0, 0
     value, reached, sweeps, edges = _descend(s, penalty, w, edges, variance, gap, max_iter, scratch, neighbour)
     if sweeps > 0:
-        scatter_block(w, index, 1.0 / scale, W)
+        _put_back(w, index, scale, W)
         for a in range(k):
             i = index[a]
             T[i, i] = scale[a] * scale[a] / variance[a]
@@ -132,58 +129,59 @@ def _solve_component(  # type: ignore[no-untyped-def]
     return value, reached, sweeps
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _square(work: Array, place: int, k: int) -> Array:
     """Return a square array of so many columns in one place of the memory to work in."""
     return work[place * k * k : (place + 1) * k * k].reshape((k, k))
 
 
-@njit(cache=True, nogil=True)
-def _gather_and_shrink(  # type: ignore[no-untyped-def]
-    S: Array, L: Array, index: Array, scale: Array, s: Array, penalty: Array, w: Array
-):
-    """Fill s and penalty with a component in standard form, and w with the matrix of its box nearest to zero.
-
-    Returns the entries of w off its diagonal, row by row.
-    """
-    k = index.size
-    column, value, length = np.empty((k, NARROW), dtype=np.int32), np.zeros((k, NARROW)), np.zeros(k, dtype=np.int64)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gather_and_shrink(S: Array, L: Array, index: Array, scale: Array, s: Array, penalty: Array, w: Array) -> None:
+    """Fill s and penalty with a component in standard form, and w with the matrix of its box nearest to zero."""
+    k, n = np.uint64(index.size), np.uint64(S.shape[0])
+    x, most, to = S.ravel(), L.ravel(), index.astype(np.uint64)  # see `_kernels`
     for a in range(k):
-        i = index[a]
+        row = to[a] * n
         for c in range(k):
-            j = index[c]
-            s[a, c], penalty[a, c] = S[i, j], L[i, j]
-        n_edges = _scale_and_shrink(s, penalty, w, scale, a)
-        if n_edges > column.shape[1]:
-            column, value = widen(column, value, n_edges)
+            s[a, c], penalty[a, c] = x[row + to[c]], most[row + to[c]]
+        for c in range(k):  # without a branch, so that it compiles to vector instructions
+            factor = scale[a] * scale[c]
+            own, width = s[a, c] * factor, penalty[a, c] * factor
+            s[a, c], penalty[a, c] = own, width
+            above, below = own - width, own + width
+            nearest = above if above > 0.0 else 0.0
+            w[a, c] = below if below < 0.0 else nearest
+        s[a, a], penalty[a, a], w[a, a] = 1.0, 0.0, 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _put_back(w: Array, index: Array, scale: Array, W: Array) -> None:
+    """Overwrite the entries of W in these rows and columns with those of w, in their own units."""
+    k, n = np.uint64(index.size), np.uint64(W.shape[0])
+    x, to, inverse = W.ravel(), index.astype(np.uint64), 1.0 / scale  # see `_kernels`
+    for a in range(k):
+        row = to[a] * n
         for c in range(k):
-            if length[a] == n_edges:
-                break
-            if w[a, c] != 0.0 and c != a:
-                column[a, length[a]], value[a, length[a]] = c, w[a, c]
-                length[a] += 1
-    return SparseRows(column, value, length)
+            x[row + to[c]] = w[a, c] * (inverse[a] * inverse[c])
 
 
-@njit(cache=True, nogil=True)
-def _scale_and_shrink(s: Array, penalty: Array, w: Array, scale: Array, a: int) -> int:
-    """Bring row a into standard form; return how many entries of w, off the diagonal, are not zero."""
-    n_nonzero: int = 0
-    for c in range(scale.size):  # without a branch, so that it compiles to vector instructions
-        factor = scale[a] * scale[c]
-        own, most = s[a, c] * factor, penalty[a, c] * factor
-        s[a, c], penalty[a, c] = own, most
-        above, below = own - most, own + most
-        nearest = above if above > 0.0 else 0.0
-        shrunk = below if below < 0.0 else nearest
-        w[a, c] = shrunk
-        n_nonzero += shrunk != 0.0
-    n_nonzero -= w[a, a] != 0.0
-    s[a, a], penalty[a, a], w[a, a] = 1.0, 0.0, 1.0
-    return n_nonzero
+@njit(cache=True, nogil=True, error_model="numpy")
+def _edges_among(w: Array, start: Array, column: Array, place: Array, index: Array) -> SparseRows:
+    """Return the entries of w on the edges of a component, which are all that are not zero off its diagonal."""
+    k = index.size
+    length = np.empty(k, dtype=np.int64)
+    for a in range(k):
+        length[a] = start[index[a] + 1] - start[index[a]]
+    width = max(NARROW, length.max())
+    other, value = np.zeros((k, width), dtype=np.int32), np.zeros((k, width))
+    for a in range(k):
+        for e in range(length[a]):
+            c = place[column[start[index[a]] + e]]
+            other[a, e], value[a, e] = c, w[a, c]
+    return SparseRows(other, value, length)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _coefficients(theta: Array, penalty: Array, variance: Array) -> SparseRows:
     """Return the regression coefficients of a precision matrix, and overwrite the residual variances."""
     k = variance.size
@@ -199,7 +197,7 @@ def _coefficients(theta: Array, penalty: Array, variance: Array) -> SparseRows:
     return edges
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _descend(  # type: ignore[no-untyped-def]
     s: Array, penalty: Array, w: Array, coefficients: SparseRows, variance: Array, gap: float, max_iter: int,
     scratch: Array, neighbour: Array,
@@ -236,7 +234,7 @@ def _descend(  # type: ignore[no-untyped-def]
     return 0.0, 0.0, 0, coefficients
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def next_tolerance(increase: float, variance: Array, loosest: float) -> float:
     """Return the tolerance of the next sweep's lassos: a small part of a typical step of the last."""
     tol: float = max(TIGHTEST, min(loosest, 0.03 * np.sqrt(increase / variance.size) * variance.min()))

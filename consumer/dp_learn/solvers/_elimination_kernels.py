@@ -20,7 +20,7 @@ SMALLEST, LARGEST = 1e-50, 1e50  # products of pivots, before their logarithm is
 DENSE = 2  # once the fewest neighbours are one column in so many, the rest is factored as it is
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_determinant(edges: SparseRows, diagonal: Array) -> float:
     """Return the logarithm of a symmetric matrix's determinant, -inf unless it is positive definite.
 
@@ -30,7 +30,7 @@ def log_determinant(edges: SparseRows, diagonal: Array) -> float:
     return log_determinant_in(edges, diagonal, np.empty((p, p)), np.empty((p, p), dtype=np.int32))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_determinant_in(edges: SparseRows, diagonal: Array, M: Array, neighbour: Array) -> float:
     """Return the same and overwrite two square arrays of that size, the second of integers."""
     p = diagonal.size
@@ -75,7 +75,7 @@ def log_determinant_in(edges: SparseRows, diagonal: Array, M: Array, neighbour: 
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _eliminate(k: int, M: Array, pivot: Array, neighbour: Array, degree: Array) -> None:
     """Eliminate one vertex, overwriting what its neighbours have."""
     for a in range(degree[k]):
@@ -99,7 +99,7 @@ def _eliminate(k: int, M: Array, pivot: Array, neighbour: Array, degree: Array) 
             M[i, j], M[j, i] = new, new
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _dense_log_determinant(M: Array, pivot: Array, index: Array) -> float:
     """Return the logarithm of the determinant of the rows and columns in `index`, by a Cholesky factorisation."""
     n = index.size

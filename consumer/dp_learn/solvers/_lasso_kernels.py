@@ -1,6 +1,7 @@
 """Compiled kernels of a lasso on its active coordinates.
 
-They are given C-contiguous float64 arrays; nothing is validated. Each says what it overwrites.
+They are given C-contiguous float64 arrays; nothing is validated. Each says what it overwrites. Called for every column,
+they are inlined: passing so many arrays costs more than a lasso of few coordinates.
 
 Legend: G Gram matrix of the active columns, with a positive diagonal.
 """
@@ -19,35 +20,29 @@ MAX_PASSES = 500  # over the active coordinates of one lasso
 NEWTON_EVERY = 8  # passes
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _residual(G: Array, s: Array, beta: Array, residual: Array, k: int) -> None:
-    """Overwrite `residual` with ``s - G beta``."""
-    for a in range(k):
-        residual[a] = s[a]
-    for a in range(k):
-        if beta[a] != 0.0:
-            for c in range(k):
-                residual[c] -= beta[a] * G[a, c]
-
-
-@njit(cache=True, nogil=True)
-def lasso_on_active(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int, tol: float) -> None:
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def lasso_on_active(
+    G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int, tol: float, newton: bool = True
+) -> bool:
     """Minimise ``1/2 b'Gb - b's + sum penalty |b|`` over the first k coordinates; overwrites `beta` and `residual`.
 
-    Rounds of coordinate descent find the signs; where they are slow, a Newton step settles the values.
+    Rounds of coordinate descent find the signs; where they are slow, a Newton step settles the values. Returns whether
+    they were settled, which they may not be without `newton`.
     """
     _residual(G, s, beta, residual, k)
-    for n_pass in range(MAX_PASSES):
+    largest = np.inf
+    for n_pass in range(MAX_PASSES if newton else NEWTON_EVERY):
         largest = 0.0
         for a in range(k):
             old = beta[a]
             z = residual[a] + old * G[a, a]
+            new = 0.0
             if z > penalty[a]:
-                new = (z - penalty[a]) / G[a, a]
+                new = z - penalty[a]
             elif z < -penalty[a]:
-                new = (z + penalty[a]) / G[a, a]
-            else:
-                new = 0.0
+                new = z + penalty[a]
+            if G[a, a] != 1.0:  # a division takes as long as all the rest
+                new /= G[a, a]
             if new != old:
                 step = new - old
                 beta[a] = new
@@ -55,12 +50,23 @@ def lasso_on_active(G: Array, s: Array, penalty: Array, beta: Array, residual: A
                     residual[c] -= step * G[a, c]
                 largest = max(largest, abs(step))
         if largest <= tol:
-            return
-        if n_pass % NEWTON_EVERY == NEWTON_EVERY - 1:
+            break
+        if newton and n_pass % NEWTON_EVERY == NEWTON_EVERY - 1:
             _newton_step(G, s, penalty, beta, residual, k)
+    return largest <= tol
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _residual(G: Array, s: Array, beta: Array, residual: Array, k: int) -> None:
+    """Overwrite `residual` with ``s - G beta``."""
+    for a in range(k):
+        left = s[a]
+        for c in range(k):
+            left -= beta[c] * G[a, c]
+        residual[a] = left
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _newton_step(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int) -> None:
     """Minimise over the coordinates that are not zero with their signs held, or go as far as the first sign change."""
     chosen = np.empty(k, dtype=np.int64)

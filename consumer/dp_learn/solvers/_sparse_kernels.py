@@ -40,7 +40,7 @@ class SparseRows(NamedTuple):
     length: Array
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def off_diagonal_rows(M: Array) -> SparseRows:
     """Return the entries of a matrix that are not zero, without the diagonal; places beyond a row's count are zero."""
     p = M.shape[0]
@@ -64,7 +64,7 @@ def off_diagonal_rows(M: Array) -> SparseRows:
     return SparseRows(index, value, count)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def is_dominant(edges: SparseRows, max_scalings: int = MAX_SCALINGS) -> bool:
     """Return whether a scale was found in which every diagonal entry, one, exceeds the sum of the others in its row.
 
@@ -89,7 +89,7 @@ def is_dominant(edges: SparseRows, max_scalings: int = MAX_SCALINGS) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_precision(B: SparseRows, schur: Array, T: Array):  # type: ignore[no-untyped-def]
     """Fill T with the symmetrised precision matrix: an entry is kept where both columns agree on its sign.
 
@@ -116,7 +116,7 @@ def fill_precision(B: SparseRows, schur: Array, T: Array):  # type: ignore[no-un
     return kept
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def add_multiple(w: Array, b: float, row: Array) -> None:
     """Add ``b row`` to `w`."""
     for i in range(w.size):

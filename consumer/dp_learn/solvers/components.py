@@ -122,10 +122,10 @@ def _solve_simple(
     warm = (start.precision, start.covariance) if start is not None else (precision, w)
     largest = min(LARGEST_IN_LOOP, problem.n_features) if descends else 1
     work = np.empty(N_SQUARES * largest * largest)
-    labels, left, n_components, *solved = solve_components(
+    order, first, left, n_components, *solved = solve_components(
         problem.covariance, problem.penalty, start is not None, *warm, tol, largest, max_iter, precision, w, work
     )
-    return n_components, [np.flatnonzero(labels == label) for label in left], *solved
+    return n_components, [order[first[c] : first[c + 1]] for c in left], *solved
 
 
 def _starting_point(

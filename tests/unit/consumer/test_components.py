@@ -7,11 +7,14 @@ import os
 
 import numpy as np
 import pytest
+from scipy.sparse import csgraph
 
+from dp_bundle.errors import ParameterError
 from dp_learn.linalg import logdet
 from dp_learn.problem import duality_gap, make_problem
 from dp_learn.solution import Solution, Status
 from dp_learn.solvers import auto, components, graphical_lasso
+from dp_learn.solvers._block_kernels import connected_components, list_edges
 from dp_learn.solvers._elimination_kernels import log_determinant
 from dp_learn.solvers._sparse_kernels import off_diagonal_rows
 from dp_learn.solvers.block_descent import solve_block_descent
@@ -197,3 +200,52 @@ def test_entries_beyond_a_rows_count_are_numbers() -> None:
     for _ in range(20):
         np.full((25, 24), np.nan)
         assert np.isfinite(off_diagonal_rows(matrix).value).all()
+
+
+def test_components_are_those_of_the_graph() -> None:
+    """The columns of each component come in ascending order, whatever the number of edges."""
+    s = blocks(5, 1, 17, 30)
+    for threshold in (0.0, 0.1, 0.3, 2.0):
+        start, column = list_edges(s, np.full(s.shape, threshold))
+        edges = (np.abs(s) > threshold) & ~np.eye(len(s), dtype=bool)
+        assert [column[start[i] : start[i + 1]].tolist() for i in range(len(s))] == [
+            np.flatnonzero(row).tolist() for row in edges
+        ]
+        vertex, first = connected_components(start, column)
+        n_components, labels = csgraph.connected_components(edges)
+        assert [vertex[first[c] : first[c + 1]].tolist() for c in range(first.size - 1)] == [
+            np.flatnonzero(labels == c).tolist() for c in range(n_components)
+        ]
+
+
+def test_a_matrix_that_needs_no_conversion_is_checked_like_any_other() -> None:
+    """Compiled code and numpy refuse the same covariances, in the same words."""
+    for place, value in [((2, 1), math.nan), ((2, 1), 9.0), ((2, 1), -math.inf), ((3, 3), math.inf), ((3, 3), 0.0)]:
+        s = np.eye(20)
+        s[place] = value
+        with pytest.raises(ParameterError) as compiled:
+            graphical_lasso(s, 0.1, penalize_diagonal=False)
+        with pytest.raises(ParameterError) as plain:
+            make_problem(s, 0.1, penalize_diagonal=False)
+        assert str(compiled.value) == str(plain.value)
+
+
+def test_lassos_that_need_newton_steps_are_solved() -> None:
+    """Columns that are nearly the same take more rounds of coordinate descent than are tried at first."""
+    rng = np.random.default_rng(0)
+    s = np.cov((rng.normal(size=(200, 1)) + 0.05 * rng.normal(size=(200, 12))).T)
+    solution = graphical_lasso(s, 1e-3, penalize_diagonal=False, tol=1e-8)
+    assert solution.converged
+    problem = make_problem(s, 1e-3, penalize_diagonal=False)
+    assert duality_gap(problem, solution.precision, solution.covariance) <= 12e-8
+    other = graphical_lasso(s, 1e-3, solver="newton", penalize_diagonal=False, tol=1e-8)
+    assert solution.objective == pytest.approx(other.objective, abs=24e-8)
+
+
+def test_a_small_component_may_start_from_an_indefinite_matrix() -> None:
+    """The matrix of the box nearest to zero has a negative eigenvalue, others in it have none."""
+    s = np.array([[1.0, 1.1, 0.3], [1.1, 1.0, 1.1], [0.3, 1.1, 1.0]])
+    solution = graphical_lasso(s, 0.3, penalize_diagonal=False)
+    assert solution.converged
+    problem = make_problem(s, 0.3, penalize_diagonal=False)
+    assert duality_gap(problem, solution.precision, solution.covariance) <= 3e-6
