@@ -107,8 +107,8 @@ class Bundle:
         if self.release.kind != "rows":
             raise BundleFormatError("this bundle is a covariance release, which has no rows: read its second moments")
         parts = ((name, self.open(name)) for name in self.members if name.startswith("data/"))
-        statistics = self.release.format_version == "1"
-        return read_parts(parts, self.release.columns, self.release.n_rows, statistics=statistics)
+        version_1 = self.release.format_version == "1"
+        return read_parts(parts, self.release.columns, self.release.n_rows, version_1=version_1)
 
     def second_moments(self) -> NDArray[np.float64]:
         """Return the noisy matrix of a covariance release, straight from the archive.

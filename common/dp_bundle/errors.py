@@ -201,17 +201,17 @@ class KeyStoreError(DpGraphError):
     """A private key that is missing, locked or unreadable."""
 
 
-class BundleError(DpGraphError):
-    """Do not trust this file: the one catch for everything untrusted."""
-
-    exit_code = 3
-
-
 class ClosedBundleError(DpGraphError, ValueError):
     """A bundle that is read after it was closed."""
 
     def __init__(self) -> None:
         super().__init__("the bundle is closed: open it again")
+
+
+class BundleError(DpGraphError):
+    """Do not trust this file: the one catch for everything untrusted."""
+
+    exit_code = 3
 
 
 class BundleFormatError(BundleError):

@@ -30,6 +30,7 @@ __all__ = ["PartWriter", "batch_rows", "part_schema", "read_parts"]
 
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
+_MOST_CELLS, _FEWEST_ROWS = 2**24, 2**10  # of a batch of very many columns
 _MAX_PART_BYTES = 2**32
 _PAGE_BUFFER = 2**18  # bytes read ahead per column
 _ROWS_PER_ENTRY = 16  # of a dictionary; with fewer, it takes more than it saves
@@ -44,7 +45,14 @@ def part_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def batch_rows(n_columns: int) -> int:
-    """Return how many rows make a batch, and a row group: about a million cells, but enough rows to encode well."""
+    """Return how many rows make a batch, and a row group.
+
+    About a million cells, but enough rows to encode well as long as memory allows.
+    """
+    return min(_version_1_rows(n_columns), max(_FEWEST_ROWS, _MOST_CELLS // n_columns))
+
+
+def _version_1_rows(n_columns: int) -> int:
     return min(_MOST_ROWS, max(_LEAST_ROWS, _CELLS_PER_BATCH // n_columns))
 
 
@@ -131,7 +139,7 @@ class PartWriter:
 
 
 def read_parts(
-    parts: Iterable[tuple[str, BinaryIO]], columns: tuple[Column, ...], n_rows: int, *, statistics: bool = False
+    parts: Iterable[tuple[str, BinaryIO]], columns: tuple[Column, ...], n_rows: int, *, version_1: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of all parts in order, after checking them against the manifest.
 
@@ -143,8 +151,8 @@ def read_parts(
         What the manifest says of them.
     n_rows : int
         How many rows it promises in all.
-    statistics : bool
-        Whether parts may have statistics, as they have in format version 1.
+    version_1 : bool
+        Whether they are of format version 1, whose parts may have statistics, and larger row groups of many columns.
 
     Raises
     ------
@@ -153,10 +161,10 @@ def read_parts(
         number.
     """
     schema = part_schema(columns)
-    seen, rows = 0, batch_rows(len(columns))
+    seen, rows = 0, (_version_1_rows if version_1 else batch_rows)(len(columns))
     for name, file in parts:
         try:
-            shape = Shape(n_rows - seen, rows, schema, statistics=statistics)
+            shape = Shape(n_rows - seen, rows, schema, statistics=version_1)
             parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
             for batch in parquet.iter_batches(rows, use_threads=False):
                 _check_cells(name, batch, columns)

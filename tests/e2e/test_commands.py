@@ -278,6 +278,7 @@ def test_entities_and_balls_publish_and_learn(tmp_path: Path, table: pd.DataFram
     assert command("dp-learn", "people.bundle.tar", "--alpha", "0.2").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_passphrase_protects_the_key(people: Path, program: Run) -> None:
     """A key with a passphrase signs only with the passphrase."""
     assert program("dp-bundle", "keys", "new", "--passphrase", input="open sesame\nopen sesame\n").returncode == 0

@@ -184,8 +184,9 @@ def _mutate_struct(struct: Fields, random: Random) -> None:
     """Change one field of a struct, or of one in it."""
     number, (kind, value) = random.choice(list(struct.items()))
     if isinstance(value, Values) and value.items and random.random() < 0.8:
-        if value.kind == STRUCT and random.random() < 0.9:
-            _mutate_struct(random.choice(value.items), random)
+        inner = [item for item in value.items if item] if value.kind == STRUCT else []
+        if inner and random.random() < 0.9:
+            _mutate_struct(random.choice(inner), random)
         else:
             place = random.randrange(len(value.items))
             value.items[place : place + random.randrange(2)] = [value.items[place]] * random.randrange(3)

@@ -233,7 +233,8 @@ def test_intervals_cover(world: Callable[[int], World], variance: float) -> None
     assert result.false_discoveries <= 0.06
 
 
-@pytest.mark.parametrize("sigma", [0.5, pytest.param(1.0, marks=SLOW)])
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", [0.5, 1.0])
 def test_intervals_cover_with_discrete_noise(sigma: float) -> None:
     """The same holds for integers with discrete noise."""
     result = simulate(integer_chains(20), discrete_noise(sigma), 5000)

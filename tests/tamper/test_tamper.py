@@ -103,6 +103,7 @@ def test_commands_refuse_with_exit_3_and_leave_nothing(
     assert all(line.startswith("error: ") for line in printed.err.splitlines())
 
 
+@pytest.mark.slow
 def test_every_bit_of_headers_and_padding_matters(bundle: Receipt, tmp_path: Path) -> None:
     """A flipped bit in any header, padding or the trailer is refused, not only one in the content."""
     content = bytearray(bundle.path.read_bytes())

@@ -94,8 +94,9 @@ def test_budget_error_says_why(spent: float | None, requested: float | None, mes
 
 
 def test_parameter_errors_are_value_errors_and_others_are_not() -> None:
-    """Callers who know only Python catch a wrong argument, and nothing more, with ValueError."""
-    assert {name for name, kind in CLASSES.items() if issubclass(kind, ValueError)} == {"ParameterError", "PolicyError"}
+    """Callers who know only Python catch a wrong argument, or a closed bundle as a closed file, with ValueError."""
+    found = {name for name, kind in CLASSES.items() if issubclass(kind, ValueError)}
+    assert found == {"ParameterError", "PolicyError", "ClosedBundleError"}
     assert not any(issubclass(kind, OSError) for kind in (DataError, PrivacyError, KeyStoreError, BundleError))
 
 

@@ -40,6 +40,7 @@ def _run(module: Path, **settings: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_kernels_go_to_a_temporary_folder_where_there_is_no_other(module: Path, tmp_path: Path) -> None:
     """Without a writable folder of code or a home a kernel is compiled once, into a folder that nobody else can use."""
     assert _run(module, TMPDIR=str(tmp_path)) == "compiling True\n"

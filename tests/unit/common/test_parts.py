@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -141,11 +142,23 @@ def test_reading_and_writing_stay_within_one_group() -> None:
 
 
 def test_batches_are_bounded_for_any_width() -> None:
-    """No batch has more than 2^18 rows, and more than four million cells only where a few thousand rows have them."""
-    for n_columns in (1, 3, 16, 17, 1000, 2**22, 2**23):
+    """No batch has more than 2^18 rows, or much more than a million cells unless it needs them to encode well."""
+    for n_columns in (1, 3, 16, 17, 1000, 2048, 5000, 20_000, 2**22, 2**23):
         rows = batch_rows(n_columns)
         assert 1 <= rows <= 2**18
         assert rows <= 2**13 or rows * n_columns <= 2**22
+        assert rows <= 2**10 or rows * n_columns <= 2**24
+
+
+def test_parts_of_version_1_may_have_larger_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first version wrote of very many columns is read; of the second, such a group is refused."""
+    (file,) = write([values(3000)])
+    monkeypatch.setattr(parts, "_MOST_CELLS", 2**10)
+    read = partial(read_parts, [("part", file)], COLUMNS, 3000)
+
+    assert sum(batch.num_rows for batch in read(version_1=True)) == 3000
+    with pytest.raises(BundleFormatError, match="row group of 3000 rows"):
+        list(read())
 
 
 @pytest.mark.usefixtures("_small")

@@ -368,6 +368,7 @@ def test_the_audit_of_an_entitys_covariance_says_that_one_row_is_attacked() -> N
     assert "row, one of the 5 that an entity may have" in describe_audit(report)
 
 
+@pytest.mark.slow
 def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -> None:
     """The command audits a covariance release, in mu or in epsilon, and spends nothing."""
     words = ("dp-publish", "audit", "people.parquet", "--release", "covariance")

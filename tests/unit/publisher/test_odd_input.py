@@ -44,6 +44,7 @@ def test_what_is_no_file_is_no_table(source: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"x", b"a,b\n1", b"\n\nx"])
+@pytest.mark.slow
 def test_a_line_without_an_end_is_not_read_whole(
     content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
