@@ -30,7 +30,7 @@ __all__ = ["PartWriter", "batch_rows", "part_schema", "read_parts"]
 
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
-_MOST_CELLS, _FEWEST_ROWS = 2**24, 2**10  # of a batch of very many columns
+_MOST_CELLS, _FEWEST_ROWS = 2**22, 2**9  # of a batch of very many columns
 _MAX_PART_BYTES = 2**32
 _PAGE_BUFFER = 2**18  # bytes read ahead per column
 _ROWS_PER_ENTRY = 16  # of a dictionary; with fewer, it takes more than it saves

@@ -147,13 +147,13 @@ def test_batches_are_bounded_for_any_width() -> None:
         rows = batch_rows(n_columns)
         assert 1 <= rows <= 2**18
         assert rows <= 2**13 or rows * n_columns <= 2**22
-        assert rows <= 2**10 or rows * n_columns <= 2**24
+        assert rows <= 2**9 or rows * n_columns <= 2**22
 
 
 def test_parts_of_version_1_may_have_larger_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the first version wrote of very many columns is read; of the second, such a group is refused."""
     (file,) = write([values(3000)])
-    monkeypatch.setattr(parts, "_MOST_CELLS", 2**10)
+    monkeypatch.setattr(parts, "_MOST_CELLS", 2**9)
     read = partial(read_parts, [("part", file)], COLUMNS, 3000)
 
     assert sum(batch.num_rows for batch in read(version_1=True)) == 3000
