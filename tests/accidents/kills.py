@@ -57,7 +57,9 @@ def stop_learning(folder: Path, count: int, by: signal.Signals, *, seed: int = 1
     """Stop so many commands that learn, half of them over an earlier result, which is there as a whole or replaced."""
     _heed_interrupts()
     setting = Setting.make(folder)
-    assert setting.publish("whole.tar").wait() == 0
+    published = setting.publish("whole.tar")
+    _, err = published.communicate()
+    assert published.returncode == 0, err
     usual = _time(lambda _: setting.start("dp-learn", "whole.tar", "--out", "earlier"))
     rng, seen = random.Random(seed), Counter[str]()
     for attempt in range(count):

@@ -54,7 +54,8 @@ def lose_power(folder: Path, count: int, *, seed: int = 1) -> Counter[str]:
             "rows": setting.publish("first.tar"),
             "covariance": setting.publish("c.tar", "covariance"),
         }.items():
-            process.wait()
+            _, err = process.communicate()
+            assert process.returncode == 0, err
             usual[kind] = 0.0
         os.sync()
     rng, seen = random.Random(seed), Counter[str]()
