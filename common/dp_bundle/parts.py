@@ -26,11 +26,11 @@ from dp_bundle.footer import MOST_CELLS_PER_BYTE, Shape
 from dp_bundle.pages import check_written, open_parquet
 from dp_bundle.quoting import quote_name
 
-__all__ = ["PartWriter", "batch_rows", "part_schema", "read_parts"]
+__all__ = ["PartWriter", "batch_rows", "group_rows", "part_schema", "read_parts"]
 
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
-_MOST_CELLS, _FEWEST_ROWS = 2**22, 2**9  # of a batch of very many columns
+_MOST_CELLS, _FEWEST_ROWS = 2**22, 2**9  # of a row group of very many columns
 _MAX_PART_BYTES = 2**32
 _PAGE_BUFFER = 2**18  # bytes read ahead per column
 _ROWS_PER_ENTRY = 16  # of a dictionary; with fewer, it takes more than it saves
@@ -45,15 +45,13 @@ def part_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def batch_rows(n_columns: int) -> int:
-    """Return how many rows make a batch, and a row group.
-
-    About a million cells, but enough rows to encode well as long as memory allows.
-    """
-    return min(_version_1_rows(n_columns), max(_FEWEST_ROWS, _MOST_CELLS // n_columns))
-
-
-def _version_1_rows(n_columns: int) -> int:
+    """Return how many rows make a batch: about a million cells, but enough rows to pay for what each batch takes."""
     return min(_MOST_ROWS, max(_LEAST_ROWS, _CELLS_PER_BATCH // n_columns))
+
+
+def group_rows(n_columns: int) -> int:
+    """Return how many rows make a row group: a batch, or as many of its rows as a reader has memory for."""
+    return min(batch_rows(n_columns), max(_FEWEST_ROWS, _MOST_CELLS // n_columns))
 
 
 class PartWriter:
@@ -74,7 +72,7 @@ class PartWriter:
         self.n_rows = 0
         self._waiting: list[pa.RecordBatch] = []
         self._n_waiting = self._rows_in_part = 0
-        self._group_rows = batch_rows(len(columns))
+        self._group_rows = group_rows(len(columns))
         self._schema = part_schema(columns)
         self._new_file = new_file
         self._settings = _parquet_settings(columns)
@@ -161,7 +159,7 @@ def read_parts(
         number.
     """
     schema = part_schema(columns)
-    seen, rows = 0, (_version_1_rows if version_1 else batch_rows)(len(columns))
+    seen, rows = 0, (batch_rows if version_1 else group_rows)(len(columns))
     for name, file in parts:
         try:
             shape = Shape(n_rows - seen, rows, schema, statistics=version_1)
@@ -188,7 +186,7 @@ def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) 
 
 
 def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
-    most = batch_rows(len(columns)) / _ROWS_PER_ENTRY
+    most = group_rows(len(columns)) / _ROWS_PER_ENTRY
     dictionary = [column.name for column in columns if _spread_in_steps(column) <= most]
     plain = {column.name for column in columns if _is_nearly_exact(column)}
     dictionary = [name for name in dictionary if name not in plain]

@@ -16,7 +16,7 @@ import pytest
 from dp_bundle import parts
 from dp_bundle.columns import Column, Noise
 from dp_bundle.errors import BundleFormatError, DataError
-from dp_bundle.parts import PartWriter, batch_rows, part_schema, read_parts
+from dp_bundle.parts import PartWriter, batch_rows, group_rows, part_schema, read_parts
 
 FINE = Noise.rounded_gaussian(1.0, 2**-8)
 
@@ -147,7 +147,7 @@ def test_batches_are_bounded_for_any_width() -> None:
         rows = batch_rows(n_columns)
         assert 1 <= rows <= 2**18
         assert rows <= 2**13 or rows * n_columns <= 2**22
-        assert rows <= 2**9 or rows * n_columns <= 2**22
+        assert group_rows(n_columns) <= min(rows, max(2**9, 2**22 // n_columns))
 
 
 def test_parts_of_version_1_may_have_larger_groups(monkeypatch: pytest.MonkeyPatch) -> None:
