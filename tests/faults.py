@@ -79,7 +79,9 @@ def _missing_filled_with_the_batch_mean(patch: pytest.MonkeyPatch) -> None:
         missing = pc.is_null(values, nan_is_null=True)
         if column.missing != "midpoint" or not pc.any(missing).as_py():
             return honest(values, column, report)
-        mean = pc.mean(values.filter(pc.invert(missing))).as_py() or 0.0
+        low, high = column.bounds
+        known = values.filter(pc.invert(missing)).to_numpy(zero_copy_only=False)
+        mean = float(known.clip(low, high).mean()) if len(known) else 0.0
         return pc.if_else(missing, pa.scalar(round(mean) if column.kind == "integer" else mean, values.type), values)
 
     patch.setattr(rows, "fill_missing", fill)
