@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -33,7 +34,17 @@ def why_not() -> str | None:
         return "there is no mkfs.ext4"
     if subprocess.run(["losetup", "--find"], capture_output=True, check=False).returncode:
         return "there is no loop device"
-    return None
+    with tempfile.TemporaryDirectory() as folder:
+        image, place = Path(folder, "disk"), Path(folder, "mounted")
+        place.mkdir()
+        with image.open("wb") as file:
+            file.truncate(2**22)
+        try:
+            subprocess.run(["mkfs.ext4", "-q", image], check=True, capture_output=True)
+            with _mounted(image, place):
+                return None
+        except subprocess.CalledProcessError:
+            return "this machine mounts no image of a disk"
 
 
 def lose_power(folder: Path, count: int, *, seed: int = 1) -> Counter[str]:
