@@ -71,7 +71,9 @@ def test_wrong_options_and_help_have_clicks_codes(capsys: pytest.CaptureFixture[
     """An unknown option is a usage error, and asking for help is none."""
     assert leave_with(None, "--no-such-option") == 2
     said = capsys.readouterr().err
-    assert said.startswith("error: No such option '--no-such-option'; see ")
+    assert said.startswith("error: No such option")
+    assert "--no-such-option" in said
+    assert "; see " in said
     assert said.endswith(" --help\n")
     assert leave_with(None, "--help") == 0
     assert "Usage" in capsys.readouterr().out
