@@ -12,7 +12,6 @@ import os
 import resource
 import subprocess
 import sys
-import tarfile
 import time
 import warnings
 from collections.abc import Callable
@@ -23,9 +22,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.fuzz.bombs import BOMBS, spell
 from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS, honest
+from tests.tamper.archives import Members, members_of, write
 
 from dp_bundle import open_bundle
-from dp_bundle.archive import write_archive
 from dp_bundle.bundle import MANIFEST_NAME, UnsafeTrustAnyone
 from dp_bundle.columns import Noise
 from dp_bundle.errors import BundleError, BundleFormatError, UntrustedKeyError
@@ -35,21 +34,7 @@ from dp_bundle.signing import Envelope, public_key_of, sign_envelope
 from dp_publish import Receipt
 from dp_publish.accounting import epsilon_for_delta
 
-Members = dict[str, bytes]
 ROOT = Path(__file__).parents[2]
-
-
-def members_of(path: Path) -> Members:
-    """Return the members of a bundle."""
-    with tarfile.open(path) as archive:
-        return {entry.name: archive.extractfile(entry).read() for entry in archive}
-
-
-def write(path: Path, members: Members) -> Path:
-    """Write members as an archive in our form."""
-    with path.open("wb") as file:
-        write_archive(file, [(name, io.BytesIO(content)) for name, content in members.items()])
-    return path
 
 
 def sign_anew(members: Members, key: Ed25519PrivateKey) -> Members:

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.tamper.archives import Members, members_of, write
 
 from dp_bundle import BundleError, open_bundle
-from dp_bundle.archive import scan_archive, write_archive
+from dp_bundle.archive import scan_archive
 from dp_bundle.bundle import MANIFEST_NAME, write_bundle
 from dp_bundle.cli import cli as bundle_cli
 from dp_bundle.console import run
@@ -36,18 +37,6 @@ from dp_bundle.trust import TrustStore
 from dp_learn.cli import cli as learn_cli
 from dp_publish import Policy, Receipt, publish
 from dp_publish.policy import Privacy
-
-Members = dict[str, bytes]
-
-
-def _members(path: Path) -> Members:
-    with tarfile.open(path) as archive:
-        return {entry.name: archive.extractfile(entry).read() for entry in archive}
-
-
-def _write(path: Path, members: Members) -> None:
-    with path.open("wb") as file:
-        write_archive(file, [(name, io.BytesIO(content)) for name, content in members.items()])
 
 
 def _exit_code(command: object, *arguments: object) -> int:
@@ -163,7 +152,7 @@ def test_members_other_than_the_signed_ones_are_refused(
 ) -> None:
     """A member too many, too few, renamed or out of order is refused."""
     altered = tmp_path / "altered.tar"
-    _write(altered, change(_members(bundle.path)))
+    write(altered, change(members_of(bundle.path)))
 
     with pytest.raises(BundleFormatError):
         open_bundle(altered)
@@ -171,10 +160,10 @@ def test_members_other_than_the_signed_ones_are_refused(
 
 def test_swapped_content_is_named(bundle: Receipt, tmp_path: Path) -> None:
     """A member whose content is not the signed one is refused by name."""
-    members = _members(bundle.path)
+    members = members_of(bundle.path)
     members["README.md"] += b"Trust me.\n"
     altered = tmp_path / "altered.tar"
-    _write(altered, members)
+    write(altered, members)
 
     with pytest.raises(DigestMismatchError, match=r"README\.md"):
         open_bundle(altered)
@@ -204,7 +193,7 @@ def test_repacked_by_a_tar_tool_is_refused(bundle: Receipt, tmp_path: Path) -> N
     """The same members with other headers are not what was signed."""
     altered = tmp_path / "altered.tar"
     with tarfile.open(altered, "w") as archive:
-        for name, content in _members(bundle.path).items():
+        for name, content in members_of(bundle.path).items():
             entry = tarfile.TarInfo(name)
             entry.size, entry.mtime = len(content), 1
             archive.addfile(entry, io.BytesIO(content))
@@ -214,7 +203,7 @@ def test_repacked_by_a_tar_tool_is_refused(bundle: Receipt, tmp_path: Path) -> N
 
 
 def _resigned(bundle: Receipt, key: Ed25519PrivateKey, change: Callable[[dict[str, object]], None]) -> bytes:
-    statement = json.loads(Envelope.from_bytes(_members(bundle.path)[MANIFEST_NAME]).payload)
+    statement = json.loads(Envelope.from_bytes(members_of(bundle.path)[MANIFEST_NAME]).payload)
     change(statement)
     return sign_envelope(json.dumps(statement, sort_keys=True, separators=(",", ":")).encode(), key).to_bytes()
 
@@ -241,10 +230,10 @@ def test_manifests_that_contradict_themselves_are_refused(
     change: Callable[[dict[str, object]], None], bundle: Receipt, key: Ed25519PrivateKey, tmp_path: Path
 ) -> None:
     """Even a trusted signer's manifest is refused if it states more than its own numbers give."""
-    members = _members(bundle.path)
+    members = members_of(bundle.path)
     members[MANIFEST_NAME] = _resigned(bundle, key, change)
     altered = tmp_path / "altered.tar"
-    _write(altered, members)
+    write(altered, members)
 
     with pytest.raises(BundleFormatError, match="not sound"):
         open_bundle(altered)
@@ -255,10 +244,10 @@ _LATER = {"format_version": "99"}
 
 def test_unknown_format_version_is_named(bundle: Receipt, key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """A release of a later format is refused with its version, not as damage."""
-    members = _members(bundle.path)
+    members = members_of(bundle.path)
     members[MANIFEST_NAME] = _resigned(bundle, key, lambda statement: statement["predicate"].update(_LATER))
     altered = tmp_path / "altered.tar"
-    _write(altered, members)
+    write(altered, members)
 
     with pytest.raises(UnsupportedVersionError, match="99"):
         open_bundle(altered)
@@ -266,12 +255,12 @@ def test_unknown_format_version_is_named(bundle: Receipt, key: Ed25519PrivateKey
 
 def test_signature_by_another_key_under_a_trusted_name_is_refused(bundle: Receipt, tmp_path: Path) -> None:
     """Naming a trusted signer does not help whoever lacks her key."""
-    members = _members(bundle.path)
+    members = members_of(bundle.path)
     honest = Envelope.from_bytes(members[MANIFEST_NAME])
     forged = sign_envelope(honest.payload, Ed25519PrivateKey.generate())
     members[MANIFEST_NAME] = Envelope(honest.payload, honest.signer, forged.signature).to_bytes()
     altered = tmp_path / "altered.tar"
-    _write(altered, members)
+    write(altered, members)
 
     with pytest.raises(BadSignatureError):
         open_bundle(altered)
@@ -279,10 +268,10 @@ def test_signature_by_another_key_under_a_trusted_name_is_refused(bundle: Receip
 
 def test_another_spelling_of_the_same_envelope_is_refused(bundle: Receipt, tmp_path: Path) -> None:
     """The envelope's JSON with other white space is refused, though it says the same."""
-    members = _members(bundle.path)
+    members = members_of(bundle.path)
     members[MANIFEST_NAME] = json.dumps(json.loads(members[MANIFEST_NAME])).encode()
     altered = tmp_path / "altered.tar"
-    _write(altered, members)
+    write(altered, members)
 
     with pytest.raises(BundleFormatError):
         open_bundle(altered)
@@ -295,7 +284,7 @@ def test_older_release_is_refused_once_a_newer_one_was_seen(
     newer = bundle.release.model_copy(
         update={"lineage": bundle.release.lineage.model_copy(update={"number": 2, "previous": bundle.manifest_sha256})}
     )
-    data = io.BytesIO(_members(bundle.path)["data/part-00000.parquet"])
+    data = io.BytesIO(members_of(bundle.path)["data/part-00000.parquet"])
     with (tmp_path / "newer.tar").open("wb") as file:
         write_bundle(file, newer, [data], key)
     open_bundle(tmp_path / "newer.tar").close()
@@ -310,7 +299,7 @@ def test_data_that_are_not_what_the_manifest_says_are_refused(
 ) -> None:
     """A signed bundle whose rows are fewer than promised is refused when they are read."""
     claimed = bundle.release.model_copy(update={"n_rows": bundle.release.n_rows + 1})
-    data = io.BytesIO(_members(bundle.path)["data/part-00000.parquet"])
+    data = io.BytesIO(members_of(bundle.path)["data/part-00000.parquet"])
     with (tmp_path / "claimed.tar").open("wb") as file:
         write_bundle(file, claimed, [data], key)
 
@@ -321,11 +310,11 @@ def test_data_that_are_not_what_the_manifest_says_are_refused(
 def test_a_stranger_may_not_sign(bundle: Receipt, tmp_path: Path) -> None:
     """A bundle that is sound in every other way is refused if its signer is a stranger."""
     stranger = Ed25519PrivateKey.generate()
-    members = _members(bundle.path)
+    members = members_of(bundle.path)
     statement = Statement.from_bytes(Envelope.from_bytes(members[MANIFEST_NAME]).payload)
     members[MANIFEST_NAME] = sign_envelope(statement.to_bytes(), stranger).to_bytes()
     altered = tmp_path / "altered.tar"
-    _write(altered, members)
+    write(altered, members)
 
     with pytest.raises(UntrustedKeyError) as refusal:
         open_bundle(altered)
@@ -348,7 +337,7 @@ def _signed_anew(receipt: Receipt, key: Ed25519PrivateKey, path: Path, *matrices
 
 def _with_value(receipt: Receipt, index: int, change: Callable[[float], float]) -> bytes:
     """Return the data member with one value changed."""
-    table = pq.read_table(io.BytesIO(_members(receipt.path)["data/covariance.parquet"]))
+    table = pq.read_table(io.BytesIO(members_of(receipt.path)["data/covariance.parquet"]))
     values = table.column("value").to_pylist()
     values[index] = change(values[index])
     changed = table.set_column(2, table.field(2), pa.array(values, pa.float64()))
@@ -389,7 +378,7 @@ def test_rows_passed_off_as_a_matrix_are_refused(
     covariance: Receipt, bundle: Receipt, key: Ed25519PrivateKey, tmp_path: Path
 ) -> None:
     """The data of one kind under the manifest of the other are refused, whichever way they are asked for."""
-    rows = _members(bundle.path)["data/part-00000.parquet"]
+    rows = members_of(bundle.path)["data/part-00000.parquet"]
     _signed_anew(covariance, key, tmp_path / "a.tar", rows)
     with open_bundle(tmp_path / "a.tar") as opened:
         with pytest.raises(BundleFormatError, match="columns that its manifest describes"):
@@ -427,8 +416,8 @@ def test_covariance_manifests_that_contradict_themselves_are_refused(
     change: Callable[[dict[str, Any]], None], covariance: Receipt, key: Ed25519PrivateKey, tmp_path: Path
 ) -> None:
     """A signed covariance manifest that states more than its noise gives is refused before any data are read."""
-    members = _members(covariance.path)
+    members = members_of(covariance.path)
     members[MANIFEST_NAME] = _resigned(covariance, key, lambda statement: change(statement["predicate"]))
-    _write(tmp_path / "altered.tar", members)
+    write(tmp_path / "altered.tar", members)
     with pytest.raises(BundleFormatError, match="not sound"):
         open_bundle(tmp_path / "altered.tar")
