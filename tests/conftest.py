@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.cli import cli as dp_bundle
 from dp_bundle.console import run
-from dp_bundle.keys import new_key_pair, private_key_path
-from dp_bundle.signing import load_private_key
+from dp_bundle.trust.keys import new_key_pair, private_key_path
+from dp_bundle.trust.signing import load_private_key
 from dp_learn.cli import cli as dp_learn
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli import cli as dp_publish

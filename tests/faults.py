@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dp_bundle.arrays import to_numpy
-from dp_bundle.columns import Column
+from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.manifest.columns import Column
 from dp_publish import calibration, covariance_release, moments_calibration, private_bounds, rows, rows_release
 from dp_publish.covariance import eigenvectors, gaussian, wishart
 from dp_publish.entities import EntityCap

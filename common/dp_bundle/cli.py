@@ -12,8 +12,11 @@ import click
 
 from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
-from dp_bundle.keys import (
+from dp_bundle.quoting import quote_name, quote_path
+from dp_bundle.trust import (
     DEFAULT_KEY,
+    PublicKey,
+    TrustStore,
     key_names,
     load_public_key,
     new_key_pair,
@@ -21,9 +24,6 @@ from dp_bundle.keys import (
     private_key_path,
     public_key_path,
 )
-from dp_bundle.quoting import quote_name, quote_path
-from dp_bundle.signing import PublicKey
-from dp_bundle.trust import TrustStore
 
 BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -52,8 +52,7 @@ def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet
     Example:
       dp-bundle verify wine.bundle.tar
     """
-    from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
-    from dp_bundle.inspection import bundle_facts
+    from dp_bundle.bundle import UnsafeTrustAnyone, bundle_facts, open_bundle
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         release, fingerprint = bundle.release, bundle.signer.key.fingerprint
@@ -77,8 +76,7 @@ def inspect(file: Path, as_json: bool) -> None:
     Example:
       dp-bundle inspect wine.bundle.tar
     """
-    from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
-    from dp_bundle.inspection import bundle_facts, describe_bundle
+    from dp_bundle.bundle import UnsafeTrustAnyone, bundle_facts, describe_bundle, open_bundle
 
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
         entries = TrustStore().keys()
@@ -107,9 +105,8 @@ def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, qu
     Example:
       dp-bundle export wine.bundle.tar --out wine.csv
     """
-    from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
-    from dp_bundle.export import export_csv
-    from dp_bundle.statements import describe_size
+    from dp_bundle.bundle import UnsafeTrustAnyone, export_csv, open_bundle
+    from dp_bundle.describe import describe_size
 
     target = out or Path(f"{file.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
@@ -196,7 +193,7 @@ def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet:
 @cli.command()
 def schema() -> None:
     """Print the JSON Schema of the signed manifest, for portals."""
-    from dp_bundle.payload import Statement
+    from dp_bundle.manifest import Statement
 
     click.echo(json.dumps(Statement.model_json_schema(by_alias=True), indent=1))
 

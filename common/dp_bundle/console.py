@@ -12,9 +12,9 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from dp_bundle import launch
 from dp_bundle.errors import DpGraphError
 from dp_bundle.quoting import escape
+from dp_bundle.startup import launch
 
 __all__ = ["already", "answer", "json_option", "quiet_option", "run", "tell", "version_option"]
 

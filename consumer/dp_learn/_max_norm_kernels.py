@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 
 __all__ = ["excess_of_box"]
 

@@ -18,8 +18,8 @@ import click
 
 from dp_bundle.console import already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
-from dp_bundle.kernels import before_compiling
 from dp_bundle.quoting import quote_name, quote_path
+from dp_bundle.startup import before_compiling
 from dp_learn.choices import SOLVER_NAMES, RepairMethod, Rule
 
 if TYPE_CHECKING:

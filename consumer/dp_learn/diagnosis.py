@@ -21,9 +21,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.columns import Column
-from dp_bundle.manifest import SecondMoments
-from dp_bundle.normal import normal_quantile
+from dp_bundle.manifest import Column, SecondMoments
+from dp_bundle.privacy import normal_quantile
 from dp_bundle.quoting import quote_name
 from dp_learn.linalg import is_positive_definite, smallest_eigenvalue
 from dp_learn.moments import Moments

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_bundle.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
+from dp_bundle.manifest import Column
+from dp_bundle.privacy import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.debias import debias_covariance
 from dp_learn.linalg import FloatArray
 

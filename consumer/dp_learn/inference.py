@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.normal import normal_quantile
+from dp_bundle.privacy import normal_quantile
 from dp_learn.evidence import Evidence
 from dp_learn.forms import FormErrors
 from dp_learn.linalg import FloatArray, sandwich

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dp_bundle import Bundle
-from dp_bundle.arrays import to_numpy
+from dp_bundle.data import to_numpy
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError
 from dp_bundle.quoting import quote_path
 

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import settle
-from dp_bundle.launch import interrupts_held
+from dp_bundle.files import UNSUPPORTED, exchange, rename_new, settle, sync_folder
 from dp_bundle.quoting import guard_cell, quote_path
-from dp_bundle.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
+from dp_bundle.startup import interrupts_held
 from dp_learn.graph import GraphEstimate, write_estimate
 
 if TYPE_CHECKING:

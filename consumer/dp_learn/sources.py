@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.columns import Column
+from dp_bundle.data import mean_and_covariance
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
+from dp_bundle.manifest import Column
 from dp_bundle.quoting import quote_name, quote_path
-from dp_bundle.recovery import mean_and_covariance
 from dp_learn.debias import debias_covariance
 from dp_learn.evidence import MomentSource, noise_fourth_cumulants
 from dp_learn.linalg import FloatArray

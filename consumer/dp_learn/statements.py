@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.describe import describe_guarantee
 from dp_bundle.quoting import quote, quote_name, quote_path
-from dp_bundle.statements import describe_guarantee
 from dp_learn.edge_statements import NOISE, PENALTY, describe_edges
 from dp_learn.learn import Learned
 from dp_learn.repair import RepairMethod

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.statements import describe_gaps
+from dp_bundle.describe import describe_gaps
 from dp_learn.evidence import Evidence
 from dp_learn.learn import Learned
 from dp_learn.selection import Selection

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import DrownedColumnError
-from dp_bundle.normal import normal_quantile
+from dp_bundle.privacy import normal_quantile
 from dp_bundle.quoting import quote_name
 from dp_learn.entries import entry_variances, mechanism_entry_variances, unexplained_variances
 from dp_learn.evidence import Evidence, MomentSource, Source, combine_sources, keep_columns

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.csv import CSVWriter, WriteOptions
 
-from dp_bundle.arrays import text_to_arrow, to_arrow
+from dp_bundle.data import text_to_arrow, to_arrow
 from dp_bundle.quoting import guard_cell
 from dp_learn.linalg import FloatArray
 

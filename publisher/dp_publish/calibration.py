@@ -16,12 +16,18 @@ from dataclasses import dataclass
 
 from scipy import optimize
 
-from dp_bundle.claims import release_mu
-from dp_bundle.columns import Ball, Column
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Guarantee
-from dp_bundle.noise import MIN_SIGMA
-from dp_bundle.public_facts import GAPS_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
+from dp_bundle.manifest import (
+    GAPS_PUBLIC,
+    ORDER_PUBLIC,
+    PARTITION_PUBLIC,
+    TOGETHER_PUBLIC,
+    Ball,
+    Column,
+    Guarantee,
+    release_mu,
+)
+from dp_bundle.privacy import MIN_SIGMA
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.ladder import N_RUNGS, rung_above
 from dp_publish.policy import EntityUnit, Policy, listed

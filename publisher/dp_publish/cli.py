@@ -17,8 +17,15 @@ import click
 from dp_bundle.console import already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.files import write_whole
-from dp_bundle.keys import DEFAULT_KEY, passphrase_given, private_key_path, public_key_path, signing_key
-from dp_bundle.signing import load_private_key, public_key_of
+from dp_bundle.trust import (
+    DEFAULT_KEY,
+    load_private_key,
+    passphrase_given,
+    private_key_path,
+    public_key_of,
+    public_key_path,
+    signing_key,
+)
 from dp_publish.choices import DEFAULT_SPREAD
 from dp_publish.options import (
     PublishByDefault,

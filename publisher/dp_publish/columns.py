@@ -9,10 +9,9 @@ from typing import cast
 
 import numpy as np
 
-from dp_bundle.arrays import to_numpy
+from dp_bundle.data import batch_rows, to_numpy
 from dp_bundle.errors import DataError, PolicyError
 from dp_bundle.manifest import CONSTANT_LABEL, MAX_COLUMNS
-from dp_bundle.parts import batch_rows
 from dp_bundle.quoting import require_one_line
 from dp_publish.policy import EntityUnit, Policy, listed
 from dp_publish.table import ColumnType, Table

@@ -8,8 +8,7 @@ from typing import BinaryIO, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from dp_bundle.columns import Column
-from dp_bundle.manifest import Guarantee, SecondMoments
+from dp_bundle.manifest import Column, Guarantee, SecondMoments
 from dp_publish.keystream import Keystream
 from dp_publish.spending import Cost
 

@@ -9,12 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.arrays import to_numpy
-from dp_bundle.columns import Column
+from dp_bundle.data import stated_rows, to_numpy, write_triangle
 from dp_bundle.errors import DataError
-from dp_bundle.manifest import CONSTANT_LABEL
+from dp_bundle.manifest import CONSTANT_LABEL, Column
 from dp_bundle.manifest import SecondMoments as StatedMoments
-from dp_bundle.triangle import stated_rows, write_triangle
 from dp_publish.contents import Contents, NewFile, Progress, Read
 from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.covariance.noisy import NoisyMoments

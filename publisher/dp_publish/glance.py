@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.arrays import to_numpy
-from dp_bundle.parts import batch_rows
+from dp_bundle.data import batch_rows, to_numpy
 from dp_publish.table import Table
 
 __all__ = ["LEAST_ROWS", "Glance", "find_codes", "glance"]

@@ -18,8 +18,8 @@ from typing import Any
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.files import write_whole
-from dp_bundle.home import home_folder
 from dp_bundle.manifest import Cumulative, Lineage
+from dp_bundle.trust import home_folder
 from dp_publish.books import Books, line_that_restores
 from dp_publish.ledger_log import open_log, read_copy, rebuild_log
 from dp_publish.spending import Cost, Entry, require_budgets, total

@@ -6,10 +6,10 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+from dp_bundle.describe import round_up
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Cumulative
 from dp_bundle.quoting import quote_name, quote_path
-from dp_bundle.statements import round_up
 from dp_publish.ledger import Ledger
 from dp_publish.spending import Entry
 

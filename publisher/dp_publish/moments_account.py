@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from dp_bundle.claims import mu_implied_by_epsilon
-from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import EpsilonDelta, Guarantee
-from dp_bundle.public_facts import GAPS_PUBLIC, NUMBER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
+from dp_bundle.manifest import (
+    GAPS_PUBLIC,
+    NUMBER_PUBLIC,
+    PARTITION_PUBLIC,
+    TOGETHER_PUBLIC,
+    Column,
+    EpsilonDelta,
+    Guarantee,
+    mu_implied_by_epsilon,
+)
 from dp_publish.accounting import rho_for_mu
 from dp_publish.moments_calibration import MechanismSetting, mu_of_rows
 from dp_publish.policy import EntityUnit, Policy, Privacy, listed

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.errors import ParameterError, PolicyError
+from dp_bundle.manifest import mu_implied_by_epsilon
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho
 from dp_publish.covariance.choice import choose_mechanism, epsilon_for_implied_mu
 from dp_publish.covariance.eigenvectors import (

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from dp_bundle.manifest import Dataset
-from dp_bundle.model import Text
+from dp_bundle.manifest import Dataset, Text
 from dp_publish.choices import STRENGTHS, Mechanism, Neighbours, ReleaseKind
 from dp_publish.dialect import Dialect
 

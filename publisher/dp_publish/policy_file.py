@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.ownership import read_regular
+from dp_bundle.files import read_regular
 from dp_publish.dialect import unpacked_name
 from dp_publish.policy import STRENGTHS, Policy
 from dp_publish.policy_mistakes import describe_mistake

@@ -27,9 +27,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import special
 
-from dp_bundle.arrays import to_numpy
+from dp_bundle.data import to_numpy
 from dp_bundle.errors import PrivacyError
-from dp_bundle.noise import MAX_SIGMA, MIN_SIGMA
+from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
 from dp_publish.keystream import Keystream
 from dp_publish.sampling import sample_rounded_gaussian
 

@@ -23,12 +23,12 @@ from typing import BinaryIO, cast
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
+from dp_bundle.data import batch_rows
+from dp_bundle.describe import REPLACEMENT
 from dp_bundle.errors import BudgetExceededError, BundleError, DataError, DpGraphError, ParameterError
 from dp_bundle.files import require_names, settle, whole_file
-from dp_bundle.launch import interrupts_held
 from dp_bundle.manifest import Release
-from dp_bundle.parts import batch_rows
-from dp_bundle.statements import REPLACEMENT
+from dp_bundle.startup import interrupts_held
 from dp_publish.columns import choose_columns, require_rows
 from dp_publish.contents import Contents, Maker, Read
 from dp_publish.covariance_release import CovarianceMaker

@@ -14,11 +14,8 @@ from pathlib import Path
 
 from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
 from dp_bundle.errors import BundleError, KeyStoreError, UntrustedKeyError
-from dp_bundle.home import home_folder
-from dp_bundle.manifest import Release
-from dp_bundle.signing import PublicKey
-from dp_bundle.trust import TrustedKey
-from dp_bundle.unit_costs import unit_costs
+from dp_bundle.manifest import Release, unit_costs
+from dp_bundle.trust import PublicKey, TrustedKey, home_folder
 from dp_publish.books import Books
 from dp_publish.ledger import Ledger
 from dp_publish.spending import Cost, Entry, total

@@ -26,11 +26,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.arrays import to_arrow, to_numpy
-from dp_bundle.columns import Column, Noise
+from dp_bundle.data import part_schema, to_arrow, to_numpy
 from dp_bundle.errors import MissingValuesError, PrivacyError
-from dp_bundle.noise import MAX_SIGMA, MIN_SIGMA
-from dp_bundle.parts import part_schema
+from dp_bundle.manifest import Column, Noise
+from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
 from dp_publish.keystream import Keystream
 from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
 

@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from dp_bundle.columns import Column
+from dp_bundle.data import PartWriter
 from dp_bundle.errors import DataError
-from dp_bundle.parts import PartWriter
+from dp_bundle.manifest import Column
 from dp_publish.calibration import Shares, account, cost_of, set_noise, share_mu
 from dp_publish.columns import standard_deviations
 from dp_publish.contents import Contents, NewFile, Progress, Read

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.noise import check_sigma
+from dp_bundle.privacy import check_sigma
 from dp_publish.blocks import fill_large_discrete, fill_large_rounded
 from dp_publish.inversion import fill_symmetric
 from dp_publish.keystream import Keystream, SecureKeystream

@@ -6,10 +6,10 @@ import math
 from statistics import NormalDist
 from typing import Any
 
+from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Release, SecondMoments
 from dp_bundle.quoting import quote_name
-from dp_bundle.statements import describe_bounds, describe_guarantee, describe_size, describe_total
 from dp_publish.forecast import forecast
 from dp_publish.forecast.assumptions import describe_spread, median_spread
 from dp_publish.forecast.detection import covariance_variance, moments_error, scaled_variance, smallest_seen

@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle import open_bundle, parts
+from dp_bundle import open_bundle
+from dp_bundle.data import rows as parts
 from dp_publish import Policy, publish
 
 pytestmark = pytest.mark.slow

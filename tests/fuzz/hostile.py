@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from tests.fuzz.compact import BINARY, I32, I64, LIST, STRUCT, Fields, Values, fields, read, varint, write
 
-from dp_bundle.columns import Column, Noise
-from dp_bundle.parts import PartWriter, part_schema
+from dp_bundle.data.rows import PartWriter, part_schema
+from dp_bundle.manifest.columns import Column, Noise
 
 COLUMN = Column.model_validate(
     {

@@ -11,7 +11,7 @@ from typing import Any
 from tests.fuzz.compact import BINARY, FALSE, I32, I64, LIST, STRUCT, TRUE, Fields, Values, read, write
 from tests.fuzz.hostile import FOOTER_GROUPS, GROUP_CHUNKS, join, split
 
-from dp_bundle.archive import _header
+from dp_bundle.files.tar import _header
 
 _ODD_BYTES = (0, 1, 2, 0x10, 0x15, 0x16, 0x18, 0x19, 0x1C, 0x25, 0x2C, 0x4C, 0x5C, 0x7F, 0x80, 0xFE, 0xFF)
 _ODD_NUMBERS = (0, 1, -1, 2, 3, 127, 128, 2**15, 2**16, 2**31 - 1, -(2**31), 2**32, 2**53, 2**62, 2**63 - 1, -(2**63))

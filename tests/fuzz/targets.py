@@ -23,12 +23,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.fuzz.hostile import N_ROWS
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.bundle import MANIFEST_NAME, UnsafeTrustAnyone, verify_manifest, write_bundle
-from dp_bundle.descriptors import DESCRIPTORS, DataMember
+from dp_bundle.bundle.reading import MANIFEST_NAME, UnsafeTrustAnyone, verify_manifest, write_bundle
+from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
+from dp_bundle.describe.sentences import describe_guarantee, describe_total
 from dp_bundle.errors import BundleError
-from dp_bundle.manifest import Release
-from dp_bundle.signing import Envelope, sign_envelope
-from dp_bundle.statements import describe_guarantee, describe_total
+from dp_bundle.manifest.release import Release
+from dp_bundle.trust.signing import Envelope, sign_envelope
 from dp_publish import Policy, publish
 
 KEY = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a trusted signer who turned bad").digest())

@@ -10,8 +10,8 @@ import pytest
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.errors import UntrustedKeyError
-from dp_bundle.signing import PublicKey
-from dp_bundle.trust import TrustStore
+from dp_bundle.trust.signing import PublicKey
+from dp_bundle.trust.store import TrustStore
 from dp_learn import estimate_moments, learn_graph
 
 FOLDER = Path(__file__).parent

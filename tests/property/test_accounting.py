@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dp_bundle.errors import PrivacyError
-from dp_bundle.noise import MAX_SIGMA, MIN_SIGMA
+from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA
 from dp_publish.accounting import (
     compose_mu,
     delta_for_epsilon,

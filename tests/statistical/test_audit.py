@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_bundle.columns import Column, Noise
+from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.audit import AuditReport, audit
 from dp_publish.keystream import Keystream, insecure_keystream
 from dp_publish.rows import RowReport, add_noise, noise_for

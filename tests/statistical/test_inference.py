@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dp_bundle.noise import (
+from dp_bundle.privacy.noise import (
     discrete_gaussian_fourth_cumulant,
     discrete_gaussian_variance,
     rounded_gaussian_variance,

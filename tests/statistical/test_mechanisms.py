@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dp_bundle.recovery import mean_and_covariance
+from dp_bundle.data.recovery import mean_and_covariance
 from dp_publish.covariance.eigenvectors import release_eigenvectors, release_kapralov_talwar
 from dp_publish.covariance.gaussian import release_gaussian, release_sulq
 from dp_publish.covariance.laplace import release_laplace

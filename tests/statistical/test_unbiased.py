@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_bundle.columns import Column
+from dp_bundle.manifest.columns import Column
 from dp_learn import debias_covariance
 from dp_learn.moments import batch_moments
 from dp_publish.keystream import insecure_keystream

@@ -6,7 +6,7 @@ import io
 import tarfile
 from pathlib import Path
 
-from dp_bundle.archive import write_archive
+from dp_bundle.files.tar import write_archive
 
 __all__ = ["Members", "members_of", "write"]
 

@@ -25,12 +25,12 @@ from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS, honest
 from tests.tamper.archives import Members, members_of, write
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import MANIFEST_NAME, UnsafeTrustAnyone
-from dp_bundle.columns import Noise
+from dp_bundle.bundle.reading import MANIFEST_NAME, UnsafeTrustAnyone
+from dp_bundle.data.rows import read_parts
 from dp_bundle.errors import BundleError, BundleFormatError, UntrustedKeyError
-from dp_bundle.parts import read_parts
-from dp_bundle.payload import Statement
-from dp_bundle.signing import Envelope, public_key_of, sign_envelope
+from dp_bundle.manifest.columns import Noise
+from dp_bundle.manifest.statement import Statement
+from dp_bundle.trust.signing import Envelope, public_key_of, sign_envelope
 from dp_publish import Receipt
 from dp_publish.accounting import epsilon_for_delta
 
@@ -354,7 +354,7 @@ READ_ALL = """
 import io, json, re, sys, time
 from pathlib import Path
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.parts import read_parts
+from dp_bundle.data.rows import read_parts
 from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS
 status, found = Path("/proc/self/status"), {}
 contents = {name: make() for name, make in PARTS.items()}

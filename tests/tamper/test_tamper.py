@@ -19,8 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.tamper.archives import Members, members_of, write
 
 from dp_bundle import BundleError, open_bundle
-from dp_bundle.archive import scan_archive
-from dp_bundle.bundle import MANIFEST_NAME, write_bundle
+from dp_bundle.bundle.reading import MANIFEST_NAME, write_bundle
 from dp_bundle.cli import cli as bundle_cli
 from dp_bundle.console import run
 from dp_bundle.errors import (
@@ -31,9 +30,10 @@ from dp_bundle.errors import (
     UnsupportedVersionError,
     UntrustedKeyError,
 )
-from dp_bundle.payload import Statement
-from dp_bundle.signing import Envelope, public_key_of, sign_envelope
-from dp_bundle.trust import TrustStore
+from dp_bundle.files.tar import scan_archive
+from dp_bundle.manifest.statement import Statement
+from dp_bundle.trust.signing import Envelope, public_key_of, sign_envelope
+from dp_bundle.trust.store import TrustStore
 from dp_learn.cli import cli as learn_cli
 from dp_publish import Policy, Receipt, publish
 from dp_publish.policy import Privacy

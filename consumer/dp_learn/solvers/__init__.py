@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import NoSolutionError, ParameterError
-from dp_bundle.lazy import import_on_demand
+from dp_bundle.startup import import_on_demand
 from dp_learn.choices import AUTO, SOLVER_NAMES
 from dp_learn.feasibility import smallest_solvable_alpha
 from dp_learn.linalg import FEW
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SOLVERS", "graphical_lasso", "solve"]
 
-__getattr__ = import_on_demand(__name__, {"SOLVERS": "dp_learn.solvers.components"})
+__getattr__ = import_on_demand(__name__)
 
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 
 __all__ = ["connected_components", "fill_penalty", "gather_block", "list_edges", "scatter_block", "shrink_into_box"]
 

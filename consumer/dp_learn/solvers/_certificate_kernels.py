@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 from dp_learn.solvers._sparse_kernels import PENDING, SparseRows, add_multiple
 
 __all__ = ["linear_terms", "residual_square", "small_residual_square"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 from dp_learn.solvers._block_kernels import connected_components, gather_block, list_edges
 from dp_learn.solvers._certificate_kernels import linear_terms, small_residual_square
 from dp_learn.solvers._elimination_kernels import log_determinant_in

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 from dp_learn.solvers._sparse_kernels import TINY, SparseRows
 
 __all__ = ["log_determinant", "log_determinant_in"]

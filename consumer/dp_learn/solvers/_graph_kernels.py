@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 from dp_learn.solvers._sparse_kernels import SparseRows
 
 __all__ = [

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 from dp_learn.solvers._lasso_kernels import lasso_on_active
 from dp_learn.solvers._sparse_kernels import PENDING, TINY, SparseRows
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 
 __all__ = ["lasso_on_active"]
 

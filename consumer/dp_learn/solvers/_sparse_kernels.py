@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 
 __all__ = [
     "PENDING",

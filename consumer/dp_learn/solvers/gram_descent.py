@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.kernels import njit
+from dp_bundle.startup import njit
 from dp_learn.linalg import FloatArray
 from dp_learn.solvers._kernels import activate_violators
 from dp_learn.solvers._lasso_kernels import lasso_on_active

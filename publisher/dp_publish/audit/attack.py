@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
-from dp_bundle.columns import Column
+from dp_bundle.manifest import Column
 
 __all__ = ["Attack"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dp_bundle.claims import mu_implied_by_epsilon
-from dp_bundle.columns import Column
+from dp_bundle.manifest import Column, mu_implied_by_epsilon
 from dp_publish.accounting import delta_for_epsilon, mu_for_epsilon_delta, mu_for_rho, rho_for_mu
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.press import Published

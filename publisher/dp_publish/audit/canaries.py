@@ -19,10 +19,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.arrays import to_arrow
-from dp_bundle.columns import Column
+from dp_bundle.data import batch_rows, part_schema, to_arrow
 from dp_bundle.errors import PrivacyError
-from dp_bundle.parts import batch_rows, part_schema
+from dp_bundle.manifest import Column
 from dp_publish.accounting import unit_mu
 from dp_publish.keystream import Keystream
 from dp_publish.rows import RowReport

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import MissingValuesError, ParameterError
+from dp_bundle.manifest import Column
 from dp_publish.accounting import unit_mu
 from dp_publish.audit.attack import Attack
 from dp_publish.audit.canaries import OUTSIDE, Canaries, Rig, Unit, middle_of

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from dp_bundle.columns import Noise
+from dp_bundle.manifest import Noise
 
 __all__ = [
     "cdf_excess",

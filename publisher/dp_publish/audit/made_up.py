@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.columns import Column
+from dp_bundle.manifest import Column
 from dp_publish.audit.canaries import Canaries, Draft, Values, far_values, inside, middle_of
 from dp_publish.policy import EntityUnit, Policy
 

@@ -25,8 +25,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import ParameterError
+from dp_bundle.manifest import Column
 from dp_publish.accounting import unit_mu
 from dp_publish.audit.black_box import ATTACKED, attack_from_outside
 from dp_publish.audit.canaries import Mechanism, Rig, Unit, at_bounds, close, inside, outside

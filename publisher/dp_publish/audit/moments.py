@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.errors import PrivacyError
+from dp_bundle.manifest import mu_implied_by_epsilon
 from dp_publish.audit.checks import LEAST_RUNS, Check, check_signs, make_check, require_runs
 from dp_publish.audit.evidence import cdf_excess, moment_ratio
 from dp_publish.audit.moment_laws import EntryLaw

@@ -23,8 +23,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import DpGraphError, MissingValuesError
+from dp_bundle.manifest import Column
 from dp_publish.audit.canaries import far_values, limits_of, values_inside
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.made_up import chunked, crowd_rows

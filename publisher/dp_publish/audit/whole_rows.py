@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import DpGraphError
+from dp_bundle.manifest import Column
 from dp_publish.audit.books import check_books, claimed_mu
 from dp_publish.audit.canaries import Canaries, Unit, at_bounds, close, inside, outside
 from dp_publish.audit.checks import (

@@ -60,8 +60,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.errors import ParameterError
+from dp_bundle.manifest import mu_implied_by_epsilon
 from dp_publish.covariance.bingham import envelope_parameter, sample_bingham
 from dp_publish.covariance.directions import draw_direction
 from dp_publish.covariance.fixed_point import integers

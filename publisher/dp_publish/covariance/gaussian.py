@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.noise import rounded_gaussian_variance
+from dp_bundle.privacy import rounded_gaussian_variance
 from dp_publish.accounting import delta_for_epsilon
 from dp_publish.covariance.noisy import Cost, Grid, NoisyMoments, grid_for
 from dp_publish.covariance.scaling import Scaling

@@ -28,8 +28,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.manifest import Column
 from dp_publish.accounting import epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
 from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
 from dp_publish.forecast.assumptions import (

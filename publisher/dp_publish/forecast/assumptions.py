@@ -11,8 +11,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import ParameterError
+from dp_bundle.manifest import Column
 from dp_publish.calibration import cost_of, set_noise, share_mu
 from dp_publish.choices import DEFAULT_SPREAD
 from dp_publish.policy import Policy

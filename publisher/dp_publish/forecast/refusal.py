@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from scipy import special
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError
+from dp_bundle.manifest import Column
 from dp_publish.calibration import ENOUGH_SIGMA
 from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
 from dp_publish.forecast import ForecastRow, forecast

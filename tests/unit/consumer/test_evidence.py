@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_bundle.columns import Column, Noise
 from dp_bundle.errors import ParameterError
+from dp_bundle.manifest.columns import Column, Noise
 from dp_learn.evidence import Evidence, Source, combine_sources, keep_columns, noise_fourth_cumulants
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.errors import EstimationError
-from dp_bundle.recovery import mean_and_covariance
 from dp_learn.evidence import MomentSource, combine_sources
 from dp_learn.uncertainty import form_errors, mechanism_errors, sampling_errors
 from dp_learn.weighing import clear_columns, effective_rows, null_standard_errors, pool_sources

@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dp_bundle import renaming
 from dp_bundle.errors import DpGraphError
+from dp_bundle.files import renaming
 from dp_bundle.quoting import quote_path
 from dp_learn import estimate_moments, results
 from dp_learn.results import foreign_content, write_results

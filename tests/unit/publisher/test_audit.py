@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dp_bundle.columns import Column, Noise
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.manifest.columns import Column, Noise
 from dp_publish import rows_release
 from dp_publish.audit import audit
 from dp_publish.audit.attack import Attack

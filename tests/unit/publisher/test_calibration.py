@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Cumulative, Guarantee, Release
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.release import Cumulative, Guarantee, Release
 from dp_publish.calibration import account, cost_of, set_noise, share_mu
 from dp_publish.columns import choose_columns, standard_deviations
 from dp_publish.keystream import insecure_keystream

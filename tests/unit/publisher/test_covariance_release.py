@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle import open_bundle
-from dp_bundle.claims import mu_implied_by_epsilon
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.data.recovery import mean_and_covariance
+from dp_bundle.describe.sentences import describe_guarantee, describe_moments
 from dp_bundle.errors import (
     BudgetExceededError,
     DataError,
@@ -22,8 +23,7 @@ from dp_bundle.errors import (
     PolicyError,
     PrivacyError,
 )
-from dp_bundle.recovery import mean_and_covariance
-from dp_bundle.statements import describe_guarantee, describe_moments
+from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon
 from dp_publish import Policy, Receipt, covariance_release, publish, release
 from dp_publish.keystream import insecure_keystream
 from dp_publish.ledger import Ledger

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.noise import discrete_laplace_variance
+from dp_bundle.privacy.noise import discrete_laplace_variance
 from dp_publish.keystream import insecure_keystream
 from dp_publish.laplace_sampling import _digit_probabilities, sample_discrete_laplace
 

@@ -11,7 +11,7 @@ from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
 from dp_bundle.errors import DpGraphError, KeyStoreError, PolicyError, SchemaError
-from dp_bundle.signing import load_private_key
+from dp_bundle.trust.signing import load_private_key
 from dp_publish import dialect, publish
 from dp_publish.ledger import Ledger
 from dp_publish.policy_file import load_policy

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_bundle.columns import Column
 from dp_bundle.errors import ParameterError
+from dp_bundle.manifest.columns import Column
 from dp_publish.forecast.paper_figures import paper_figures
 from dp_publish.keystream import insecure_keystream
 from dp_publish.rows import RowReport, add_noise, noise_for

@@ -13,10 +13,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.errors import MissingValuesError, PolicyError, PrivacyError
-from dp_bundle.manifest import Guarantee, Release
-from dp_bundle.statements import describe_gaps
+from dp_bundle.manifest.release import Guarantee, Release
 from dp_publish import Policy, publish
 from dp_publish.audit import audit
 from dp_publish.calibration import calibrate, cost_of, share_mu

@@ -12,9 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
-from dp_bundle.columns import Noise
 from dp_bundle.errors import PolicyError
-from dp_bundle.keys import key_names
+from dp_bundle.manifest.columns import Noise
+from dp_bundle.trust.keys import key_names
 from dp_publish import publish
 from dp_publish.calibration import calibrate
 from dp_publish.forecast.refusal import refuse_pointless, share_unchanged

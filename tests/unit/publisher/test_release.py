@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle import parts, renaming
-from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
+from dp_bundle.bundle.reading import UnsafeTrustAnyone, open_bundle
+from dp_bundle.data import rows as parts
 from dp_bundle.errors import (
     BudgetExceededError,
     DataError,
@@ -31,6 +31,7 @@ from dp_bundle.errors import (
     PrivacyError,
     SchemaError,
 )
+from dp_bundle.files import renaming
 from dp_publish import Policy, Receipt, publish, release, rows_release, table
 from dp_publish.keystream import insecure_keystream
 from dp_publish.ledger import Ledger

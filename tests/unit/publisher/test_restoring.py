@@ -18,8 +18,8 @@ from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
 from dp_bundle.errors import MissingValuesError, PrivacyError, UntrustedKeyError
-from dp_bundle.keys import private_key_path
-from dp_bundle.signing import load_private_key, public_key_of
+from dp_bundle.trust.keys import private_key_path
+from dp_bundle.trust.signing import load_private_key, public_key_of
 from dp_publish import Policy, Receipt, publish
 from dp_publish.ledger import Ledger
 from dp_publish.ledger_statements import describe_surprises

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.columns import Column
+from dp_bundle.data.rows import part_schema
 from dp_bundle.errors import MissingValuesError, PrivacyError
-from dp_bundle.parts import part_schema
+from dp_bundle.manifest.columns import Column
 from dp_publish import rows
 from dp_publish.keystream import insecure_keystream
 from dp_publish.rows import RowReport, add_noise, granularity_for, noise_for

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.errors import ParameterError
+from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon
 from dp_publish.covariance.choice import choose_mechanism, epsilon_for_implied_mu, expected_errors
 from dp_publish.covariance.eigenvectors import insecure_eigenvectors
 from dp_publish.covariance.gaussian import release_gaussian

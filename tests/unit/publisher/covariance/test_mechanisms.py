@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_bundle.claims import mu_implied_by_epsilon
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon
 from dp_publish.accounting import delta_for_epsilon, mu_for_epsilon_delta
 from dp_publish.covariance import gaussian
 from dp_publish.covariance.eigenvectors import release_eigenvectors, release_kapralov_talwar

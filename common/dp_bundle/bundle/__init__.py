@@ -1,0 +1,11 @@
+"""A bundle as a whole: written in one go, verified in one go, and what a reader is told of it."""
+
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_bundle.bundle.export import export_csv
+    from dp_bundle.bundle.inspection import bundle_facts, describe_bundle
+    from dp_bundle.bundle.reading import Bundle, UnsafeTrustAnyone, open_bundle, open_bundles, write_bundle
+else:
+    __getattr__ = import_on_demand(__name__)

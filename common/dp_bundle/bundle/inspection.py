@@ -1,0 +1,87 @@
+"""What a reader is told of a bundle before anything is done with its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dp_bundle.bundle.reading import Bundle
+from dp_bundle.describe import (
+    describe_bounds,
+    describe_gaps,
+    describe_guarantee,
+    describe_moments,
+    describe_noise,
+    describe_size,
+    describe_total,
+)
+from dp_bundle.manifest import Release
+from dp_bundle.quoting import quote, quote_name, quote_path
+
+__all__ = ["bundle_facts", "describe_bundle"]
+
+_OLD_FORMAT = ["version 1, whose README and descriptions nobody compares with the manifest: believe these lines"]
+
+
+def bundle_facts(bundle: Bundle) -> dict[str, Any]:
+    """Return what a machine is told of every bundle."""
+    release = bundle.release
+    return {
+        "dataset": release.dataset.name,
+        "release_number": release.lineage.number,
+        "signer": bundle.signer.key.fingerprint,
+        "signer_name": bundle.signer.name,
+        "manifest_sha256": bundle.manifest_sha256,
+        "members": [member.name for member in bundle.members.values()],
+    }
+
+
+def describe_bundle(bundle: Bundle, name: str | None) -> str:
+    """Return what the bundle is, line by line: whose it is and what it promises before anything its signer wrote."""
+    release = bundle.release
+    known = f"trusted here as {quote_name(name)}" if name is not None else "NOT trusted here"
+    guarantee = describe_guarantee(release)
+    noise = describe_moments(release.second_moments) if release.second_moments is not None else []
+    facts = [
+        ("signer", f"{bundle.signer.key.fingerprint} ({known})"),
+        ("dataset", f"{quote_name(release.dataset.name)}, release {release.lineage.number}, {release.lineage.created}"),
+        ("size", describe_size(release)),
+        *_under("guarantee", guarantee),
+        ("so far", describe_total(release)),
+        *_under("noise", noise),
+        *_under("gaps", describe_gaps(release)),
+        *_under("format", _OLD_FORMAT if release.format_version == "1" else []),
+        *_signers_words(release),
+    ]
+    lines = [f"{quote_path(bundle.path)}: every byte is as it was signed; what follows is what its signer says"]
+    lines += [f"  {label:<11} {text}" for label, text in facts]
+    return "\n".join([*lines, "  columns", *_describe_columns(release)])
+
+
+def _under(label: str, sentences: list[str]) -> list[tuple[str, str]]:
+    """Return sentences as facts, of which only the first has the label."""
+    return [(label if index == 0 else "", sentence) for index, sentence in enumerate(sentences)]
+
+
+def _signers_words(release: Release) -> list[tuple[str, str]]:
+    """Return what the signer calls the dataset, each text as a quotation."""
+    texts = {
+        "title": release.dataset.title,
+        "description": release.dataset.description,
+        "creator": release.dataset.creator,
+        "licence": release.dataset.license,
+        "contact": release.dataset.contact,
+        "url": release.dataset.url,
+        "citation": release.dataset.citation,
+    }
+    return [(label, quote(text)) for label, text in texts.items() if text]
+
+
+def _describe_columns(release: Release) -> list[str]:
+    names = [quote_name(column.name) for column in release.columns]
+    width = max(len(name) for name in names)
+    lines = []
+    for name, column in zip(names, release.columns, strict=True):
+        unit = quote_name(column.unit) if column.unit else ""
+        noise = "" if column.noise is None else f": {describe_noise(column)}"
+        lines.append(f"    {name:<{width}}  {describe_bounds(column)} {unit}".rstrip() + noise)
+    return lines

@@ -1,0 +1,73 @@
+"""A bundle written in one go: data, what describes them, and the signed manifest over all."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import BinaryIO
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.describe import DESCRIPTORS, DataMember
+from dp_bundle.errors import ParameterError
+from dp_bundle.files import write_archive
+from dp_bundle.manifest import COVARIANCE_NAME, MAX_PAYLOAD, Release, Statement, Subject
+from dp_bundle.trust import sign_envelope
+
+__all__ = ["MANIFEST_NAME", "data_names", "write_bundle"]
+
+MANIFEST_NAME = "manifest.dsse.json"
+
+
+def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: Ed25519PrivateKey) -> str:
+    """Write a signed bundle: the inverse of `open_bundle`.
+
+    Parameters
+    ----------
+    file : binary file
+        Where the archive goes, from its current position on.
+    release : Release
+        The manifest's predicate.
+    parts : list of binary files
+        The data members' content, seekable; a single one for a covariance release.
+    key : Ed25519PrivateKey
+        The publisher's key.
+
+    Returns
+    -------
+    str
+        The SHA-256 of the manifest member.
+    """
+    data = dict(zip(data_names(release, len(parts)), parts, strict=True))
+    described = [DataMember(name, part.seek(0, os.SEEK_END), _digest(_chunks(part))) for name, part in data.items()]
+    documents = {name: io.BytesIO(make(release, described)) for name, make in DESCRIPTORS.items()}
+    subjects = [Subject(name=name, digest={"sha256": _digest(_chunks(file))}) for name, file in documents.items()]
+    subjects += [Subject(name=member.name, digest={"sha256": member.sha256}) for member in described]
+    payload = Statement(subject=tuple(subjects), predicate=release).to_bytes()
+    if len(payload) > MAX_PAYLOAD:
+        raise ParameterError("the manifest", f"of at most {MAX_PAYLOAD} bytes, by shorter descriptions", len(payload))
+    manifest = sign_envelope(payload, key).to_bytes()
+    write_archive(file, [(MANIFEST_NAME, io.BytesIO(manifest)), *documents.items(), *data.items()])
+    return hashlib.sha256(manifest).hexdigest()
+
+
+def data_names(release: Release, n_parts: int) -> list[str]:
+    """Return the names of a release's data members."""
+    if release.kind == "covariance":
+        return [COVARIANCE_NAME]
+    return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
+
+
+def _digest(chunks: Iterator[bytes]) -> str:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    file.seek(0)
+    return iter(partial(file.read, 2**20), b"")

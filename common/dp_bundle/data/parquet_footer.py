@@ -1,0 +1,242 @@
+"""The footer of a Parquet file, read by ourselves before a library sees it: what our writer writes, and nothing else.
+
+A library believes a footer: it makes what lists announce, and some of its checks end the process. So the footer is
+taken apart here. It has the columns that the manifest gives and full row groups but for the last, each with a chunk for
+every column; chunks lie end to end from the file's beginning to the footer. There is no index, filter, key or text.
+
+References
+----------
+Apache Parquet format 2.10, parquet.thrift (FileMetaData).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+
+from dp_bundle.data.thrift import BOOL, I16, I32, I64, Kind, Listing, Struct, Text, read_struct
+from dp_bundle.errors import BundleFormatError
+
+__all__ = ["MOST_CELLS_PER_BYTE", "Chunk", "Group", "Shape", "read_footer", "statistics_form"]
+
+MOST_CELLS_PER_BYTE = 64
+_MAGIC = b"PAR1"
+_VERSION = 2  # of the format
+_MAKER = re.compile(rb"parquet-cpp-arrow version [0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-SNAPSHOT)?")
+_INT64, _DOUBLE, _BYTE_ARRAY = 2, 5, 6
+_TYPES = {pa.int64(): _INT64, pa.float64(): _DOUBLE, pa.string(): _BYTE_ARRAY}
+_CODECS = (0, 1, 6)  # none, Snappy, Zstandard
+_NUMBER = 8  # bytes of a value
+_PER_FILE, _PER_COLUMN, _PER_GROUP, _PER_CHUNK = 256, 64, 64, 256  # bytes of a footer, besides names and labels
+_OTHER_COLUMNS = "does not have the columns that its manifest describes"
+_EMPTY = Struct({})
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a file of ours holds.
+
+    Attributes
+    ----------
+    n_rows : int
+        So many at most.
+    group_rows : int
+        Of every row group but the last, which has at most as many.
+    schema : pyarrow.Schema
+        Names and types of its columns: numbers of 8 bytes, and text.
+    labels : tuple of str
+        All that text may be.
+    statistics : bool
+        Whether there may be statistics, as there are in format version 1.
+    """
+
+    n_rows: int
+    group_rows: int
+    schema: pa.Schema
+    labels: tuple[str, ...] = ()
+    statistics: bool = False
+
+    @property
+    def longest_label(self) -> int:
+        """The length of the longest text in bytes."""
+        return max((len(label.encode()) for label in self.labels), default=0)
+
+    @property
+    def statistics_bytes(self) -> int:
+        """The most bytes that the text in the statistics of one column takes."""
+        return 2 * self.longest_label if self.statistics else 0
+
+
+class Chunk(NamedTuple):
+    """One column in one row group: where its pages lie, and what they add up to."""
+
+    column: int
+    start: int
+    data_start: int
+    n_values: int
+    size: int
+    stored: int
+    codec: int
+    encodings: frozenset[int]
+    pages: dict[tuple[int, int], int] | None  # their number for each type and encoding
+
+
+class Group(NamedTuple):
+    """A row group."""
+
+    n_rows: int
+    chunks: list[Chunk]
+
+
+def read_footer(file: BinaryIO, shape: Shape) -> list[Group]:
+    """Return the row groups of a Parquet file, if its footer is one that our writer gives a file of that shape.
+
+    Raises
+    ------
+    BundleFormatError
+        It is not; the sentence lacks its subject, the file.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    start = file.read(len(_MAGIC))
+    file.seek(max(0, size - 8))
+    end = file.read(8)
+    if size < len(start) + len(end) or start != _MAGIC or end[4:] != _MAGIC:
+        raise BundleFormatError("is not readable as Parquet: ask the publisher for a sound bundle")
+
+    length, most_groups = int.from_bytes(end[:4], "little"), _most_groups(shape, size)
+    if length > min(_largest_footer(shape, most_groups), size - len(start) - len(end)):
+        raise BundleFormatError("has a footer larger than that of any release")
+    file.seek(size - len(end) - length)
+    footer, position = read_struct(file.read(length), 0, _file_form(shape, most_groups))
+    if position != length:
+        raise BundleFormatError("has stray bytes in its footer")
+
+    if footer[1] != _VERSION or not _MAKER.fullmatch(footer[6]):
+        raise BundleFormatError("was not written by dp-publish")
+    _check_rows(footer[3], [group[3] for group in footer[4]], shape, size)
+    _check_layout(footer[4], size - len(end) - length)
+    return [Group(group[3], group[1]) for group in footer[4]]
+
+
+def statistics_form(shape: Shape) -> Struct:
+    """Return the form of a column's statistics: format version 1 has smallest and largest values, version 2 nothing."""
+    if not shape.statistics:
+        return _EMPTY
+    value = Text(max(_NUMBER, shape.longest_label))
+    return Struct({1: value, 2: value, 3: I64, 4: I64, 5: value, 6: value, 7: BOOL, 8: BOOL})
+
+
+def _most_groups(shape: Shape, size: int) -> int:
+    rows = min(shape.n_rows, MOST_CELLS_PER_BYTE * size // max(1, len(shape.schema)))
+    return max(1, -(-rows // shape.group_rows))
+
+
+def _largest_footer(shape: Shape, n_groups: int) -> int:
+    n_columns, names = len(shape.schema), sum(len(name.encode()) for name in shape.schema.names)
+    group = _PER_GROUP + n_columns * (_PER_CHUNK + shape.statistics_bytes) + names
+    return _PER_FILE + n_columns * _PER_COLUMN + names + n_groups * group
+
+
+def _file_form(shape: Shape, most_groups: int) -> Struct:
+    """Return the form of a footer."""
+    n_columns = len(shape.schema)
+    name = Text(max(len(name.encode()) for name in shape.schema.names))
+    element = Struct({1: I32, 3: I32, 4: Text(_PER_FILE + name.most), 5: I32, 6: I32, 10: Struct({1: _EMPTY})})
+
+    count = Struct({1: I32, 2: I32, 3: I32}, frozenset({1, 2, 3}))
+    no_levels = Listing(I64, 0, 0)
+    sizes = Struct({1: I64, 2: no_levels, 3: no_levels}, frozenset({1}))
+    described: dict[int, Kind] = {
+        1: I32,
+        2: Listing(I32, 1, 5),
+        3: Listing(name, 1, 1),
+        4: I32,
+        5: I64,
+        6: I64,
+        7: I64,
+        9: I64,
+        11: I64,
+        12: statistics_form(shape),
+        13: Listing(count, 1, 5),
+        16: sizes,
+    }
+    columns = {column.encode(): index for index, column in enumerate(shape.schema.names)}
+    types = [_TYPES[kind] for kind in shape.schema.types]
+
+    def chunk(found: dict[int, Any]) -> Chunk:
+        return _chunk(found[3], columns, types)
+
+    chunk_form = Struct({2: I64, 3: Struct(described, frozenset({1, 2, 3, 4, 5, 6, 7, 9}))}, frozenset({3}), chunk)
+    group = Struct(
+        {1: Listing(chunk_form, n_columns, n_columns), 2: I64, 3: I64, 5: I64, 6: I64, 7: I16},
+        frozenset({1, 2, 3, 5, 6}),
+    )
+    order = Struct({1: _EMPTY}, frozenset({1}))
+
+    def check_schema(found: list[dict[int, Any]]) -> None:
+        if found != _elements(shape.schema):
+            raise BundleFormatError(_OTHER_COLUMNS)
+
+    return Struct(
+        {
+            1: I32,
+            2: Listing(element, 1, 2 * n_columns + _PER_COLUMN, check_schema),
+            3: I64,
+            4: Listing(group, 1, most_groups),
+            6: Text(_PER_FILE),
+            7: Listing(order, n_columns, n_columns),
+        },
+        frozenset({1, 2, 3, 4, 6, 7}),
+    )
+
+
+def _chunk(found: dict[int, Any], columns: dict[bytes, int], types: list[int]) -> Chunk:
+    column = columns.get(found[3][0], -1)
+    if column < 0 or found[1] != types[column]:
+        raise BundleFormatError(_OTHER_COLUMNS)
+    if found[4] not in _CODECS or (16 in found and found[1] != _BYTE_ARRAY):
+        raise BundleFormatError("has a column that is not stored as dp-publish stores it")
+    pages = {(each[1], each[2]): each[3] for each in found[13]} if 13 in found else None
+    start = found.get(11, found[9])
+    return Chunk(column, start, found[9], found[5], found[6], found[7], found[4], frozenset(found[2]), pages)
+
+
+def _elements(schema: pa.Schema) -> list[dict[int, Any]]:
+    """Return the schema as it stands in a footer: no cell may be empty, and text is UTF-8."""
+    root = {3: 0, 4: b"schema", 5: len(schema)}
+    columns = [{1: _TYPES[each.type], 3: 0, 4: each.name.encode()} for each in schema]
+    text = {6: 0, 10: {1: {}}}
+    return [root, *(each | text if each[1] == _BYTE_ARRAY else each for each in columns)]
+
+
+def _check_rows(n_rows: int, groups: list[int], shape: Shape, size: int) -> None:
+    if n_rows > shape.n_rows:
+        raise BundleFormatError("has more rows than its manifest promises")
+    if n_rows * len(shape.schema) > MOST_CELLS_PER_BYTE * size:
+        raise BundleFormatError("has more values than noise leaves room for in so few bytes")
+    for index, rows in enumerate(groups):
+        if not 0 < rows <= shape.group_rows or (rows < shape.group_rows and index < len(groups) - 1):
+            raise BundleFormatError(f"has a row group of {rows} rows, where {shape.group_rows} are a full one")
+    if sum(groups) != n_rows:
+        raise BundleFormatError("has another number of rows than its row groups")
+
+
+def _check_layout(groups: list[dict[int, Any]], end: int) -> None:
+    """Check that chunks of all columns lie end to end in the file, and that what is said of groups is their sum."""
+    position = len(_MAGIC)
+    for index, group in enumerate(groups):
+        chunks: list[Chunk] = group[1]
+        said = [group[5], group[6], group[2], group.get(7, index)]
+        if said != [position, sum(each.stored for each in chunks), sum(each.size for each in chunks), index]:
+            raise BundleFormatError("has a row group that is not the sum of its columns")
+        for column, chunk in enumerate(chunks):
+            if chunk.column != column or chunk.start != position or chunk.n_values != group[3]:
+                raise BundleFormatError("has columns that do not lie end to end, in their order")
+            position += chunk.stored
+    if position != end:
+        raise BundleFormatError("has bytes that belong to no column")

@@ -1,0 +1,173 @@
+"""The page headers of a Parquet file, read before anything is decoded: what a file could make a decoder do is bounded.
+
+A page states how many values it holds and how large it is uncompressed, and a decoder believes it; neither stands in
+the footer. So every header is looked at: the pages of a chunk lie end to end in it and have the values of its row
+group, and none is larger than so many values are. No reader in a library shows these headers.
+
+References
+----------
+Apache Parquet format 2.10, parquet.thrift (PageHeader).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_bundle.data.parquet_footer import Chunk, Shape, read_footer, statistics_form
+from dp_bundle.data.thrift import BOOL, I32, Struct, read_struct
+from dp_bundle.errors import BundleFormatError, DataError
+
+__all__ = ["check_headers", "check_written", "open_parquet"]
+
+_DATA, _DICTIONARY = 0, 2  # types of pages
+_PLAIN, _LEVELS, _INDICES, _SPLIT = 0, 3, 8, 9  # encodings
+_LONGEST_HEADER = 128  # bytes, besides labels
+_NUMBER = 8  # bytes of a value
+_SLACK = 64  # bytes of a page that hold no value
+_LEAST_VALUES = 8192  # of a page, but for a few
+
+
+class _Page(NamedTuple):
+    kind: int
+    encoding: int
+    n_values: int
+    size: int
+    stored: int
+
+
+class _Column(NamedTuple):
+    """What the pages of a column may be: the form of their headers, and the limits of a dictionary of text."""
+
+    form: Struct
+    longest_header: int
+    most_labels: int
+    label_bytes: int
+    is_text: bool
+
+
+def open_parquet(name: str, file: BinaryIO, shape: Shape, **options: Any) -> pq.ParquetFile:
+    """Return a Parquet file whose footer and page headers keep to a shape.
+
+    Parameters
+    ----------
+    name : str
+        The member, for messages.
+    file : binary file
+        Seekable.
+    shape : Shape
+        What it holds.
+    **options
+        Of `pyarrow.parquet.ParquetFile`.
+
+    Raises
+    ------
+    BundleFormatError
+        It is no Parquet, not of that shape, or could make a decoder do more than the shape allows.
+    ArrowException, OSError, ValueError
+        It is no Parquet for pyarrow.
+    """
+    try:
+        check_headers(file, shape)
+    except BundleFormatError as error:
+        raise BundleFormatError(f"{name} {error}") from error
+    file.seek(0)
+    return pq.ParquetFile(file, **options)
+
+
+def check_written(file: BinaryIO, shape: Shape) -> None:
+    """Check that a file which was just written is one that readers accept.
+
+    Raises
+    ------
+    DataError
+        It is not: the installed pyarrow writes something that bundles do not have.
+    """
+    try:
+        check_headers(file, shape)
+    except BundleFormatError as error:
+        raise DataError(
+            f"pyarrow {pa.__version__} wrote a file that no reader accepts (it {error}): install another version"
+        ) from error
+
+
+def check_headers(file: BinaryIO, shape: Shape) -> None:
+    """Check a file's footer and all page headers.
+
+    Raises
+    ------
+    BundleFormatError
+        They do not keep to the shape; the sentence lacks its subject, the file.
+    """
+    groups = read_footer(file, shape)
+    kinds = {kind: _column(shape, kind == pa.string()) for kind in set(shape.schema.types)}
+    columns = [kinds[kind] for kind in shape.schema.types]
+    for group in groups:
+        for column, chunk in zip(columns, group.chunks, strict=True):
+            _check_chunk(file, chunk, column)
+
+
+def _column(shape: Shape, is_text: bool) -> _Column:
+    data = Struct({1: I32, 2: I32, 3: I32, 4: I32, 5: statistics_form(shape)}, frozenset({1, 2, 3, 4}))
+    dictionary = Struct({1: I32, 2: I32, 3: BOOL}, frozenset({1, 2}))
+    form = Struct({1: I32, 2: I32, 3: I32, 5: data, 7: dictionary}, frozenset({1, 2, 3}), _page)
+    label_bytes = sum(4 + len(label.encode()) for label in shape.labels)
+    return _Column(form, _LONGEST_HEADER + shape.statistics_bytes, len(shape.labels), label_bytes, is_text)
+
+
+def _page(found: dict[int, Any]) -> _Page:
+    """Return what a header says, if it says it of a page of data or of a dictionary, and of one only."""
+    place = {_DATA: 5, _DICTIONARY: 7}.get(found[1])
+    if place is None or len(found) != 4 or place not in found:
+        raise BundleFormatError("has a page of a kind that no release has")
+    own = found[place]
+    if place == 5 and not own[3] == own[4] == _LEVELS:
+        raise BundleFormatError("has a page of a kind that no release has")
+    return _Page(found[1], own[2], own[1], found[2], found[3])
+
+
+def _check_chunk(file: BinaryIO, chunk: Chunk, column: _Column) -> None:
+    """Check the pages of one column in one row group."""
+    position, end = chunk.start, chunk.start + chunk.stored
+    most_pages = chunk.n_values // _LEAST_VALUES + 3
+    found: Counter[tuple[int, int]] = Counter()
+    n_values = size = 0
+    while position < end and found.total() < most_pages:
+        file.seek(position)
+        page, length = read_struct(file.read(column.longest_header), 0, column.form)
+        following = position + length + page.stored
+        if page.kind == _DICTIONARY:
+            sound = position == chunk.start and following == chunk.data_start and _is_dictionary(page, chunk, column)
+        else:
+            sound = position >= chunk.data_start and _is_data(page, chunk, column)
+            n_values += page.n_values
+        largest = page.size + page.size // 6 + _SLACK if chunk.codec else page.size
+        if not sound or not 0 < page.stored <= largest or n_values > chunk.n_values:
+            raise BundleFormatError("has a page larger than its values need")
+        found[page.kind, page.encoding] += 1
+        size += length + page.size
+        position = following
+
+    used = frozenset({_LEVELS, *(encoding for _, encoding in found)})
+    if (position, n_values, size, used) != (end, chunk.n_values, chunk.size, chunk.encodings):
+        raise BundleFormatError("has a column whose pages do not hold the values of its rows")
+    if chunk.pages is not None and chunk.pages != found:
+        raise BundleFormatError("has a column with other pages than its footer says")
+
+
+def _is_dictionary(page: _Page, chunk: Chunk, column: _Column) -> bool:
+    """Tell whether a dictionary is as large as its entries, no more of them than there can be."""
+    if column.is_text:
+        return page.encoding == _PLAIN and page.n_values <= column.most_labels and page.size <= column.label_bytes
+    return page.encoding == _PLAIN and page.n_values <= chunk.n_values and page.size == page.n_values * _NUMBER
+
+
+def _is_data(page: _Page, chunk: Chunk, column: _Column) -> bool:
+    """Tell whether values, or indices of a dictionary, take the room that they need."""
+    if page.encoding == _INDICES:
+        return chunk.start != chunk.data_start and 0 < page.size <= page.n_values * _NUMBER + _SLACK
+    known = page.encoding in (_PLAIN, _SPLIT) and not column.is_text
+    return known and 0 < page.size == page.n_values * _NUMBER

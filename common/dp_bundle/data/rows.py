@@ -1,0 +1,216 @@
+"""The data members: noisy values as Parquet that any tool reads.
+
+Values are written as values: float64 multiples of each column's granularity, or int64. A column whose noise spreads
+over few grid steps for a row group's rows is dictionary-encoded, which comes near its entropy; one that spreads over
+many is split into byte streams and compressed, which is faster, and smaller than a dictionary of nearly every value.
+Where there is hardly any noise, and few values, numbers are written out: a reader refuses more than 64 cells to a byte.
+Row groups have the same number of rows whatever the source's batches were: those follow the raw file's layout, in a CSV
+even the lengths of raw values. Writing needs memory for one row group, reading for one batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.parquet_footer import MOST_CELLS_PER_BYTE, Shape
+from dp_bundle.data.parquet_pages import check_written, open_parquet
+from dp_bundle.errors import BundleFormatError, DataError
+from dp_bundle.manifest import Column
+from dp_bundle.quoting import quote_name
+
+__all__ = ["PartWriter", "batch_rows", "group_rows", "part_schema", "read_parts"]
+
+_CELLS_PER_BATCH = 2**20
+_LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
+_MOST_CELLS, _FEWEST_ROWS = 2**22, 2**9  # of a row group of very many columns
+_MAX_PART_BYTES = 2**32
+_PAGE_BUFFER = 2**18  # bytes read ahead per column
+_ROWS_PER_ENTRY = 16  # of a dictionary; with fewer, it takes more than it saves
+_TAIL_SIGMAS = 6.0
+_WEAK, _FEW = 0.5, 16.0  # steps of the grid
+
+
+def part_schema(columns: Iterable[Column]) -> pa.Schema:
+    """Return the Arrow schema of the data members."""
+    types = {"continuous": pa.float64(), "integer": pa.int64()}
+    return pa.schema([pa.field(column.name, types[column.kind], nullable=False) for column in columns])
+
+
+def batch_rows(n_columns: int) -> int:
+    """Return how many rows make a batch: about a million cells, but enough rows to pay for what each batch takes."""
+    return min(_MOST_ROWS, max(_LEAST_ROWS, _CELLS_PER_BATCH // n_columns))
+
+
+def group_rows(n_columns: int) -> int:
+    """Return how many rows make a row group: a batch, or as many of its rows as a reader has memory for."""
+    return min(batch_rows(n_columns), max(_FEWEST_ROWS, _MOST_CELLS // n_columns))
+
+
+class PartWriter:
+    """Writes record batches into Parquet parts, each in a file of its own; a context manager.
+
+    Leaving the block finishes the last part, or, on an error, lets go of it without another word.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        What is written; decides the schema and each column's encoding.
+    new_file : callable
+        Returns a new, empty binary file for the next part.
+    """
+
+    def __init__(self, columns: tuple[Column, ...], new_file: Callable[[], BinaryIO]) -> None:
+        self.parts: list[BinaryIO] = []
+        self.n_rows = 0
+        self._waiting: list[pa.RecordBatch] = []
+        self._n_waiting = self._rows_in_part = 0
+        self._group_rows = group_rows(len(columns))
+        self._schema = part_schema(columns)
+        self._new_file = new_file
+        self._settings = _parquet_settings(columns)
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append one batch."""
+        self._waiting.append(batch)
+        self._n_waiting += batch.num_rows
+        self.n_rows += batch.num_rows
+        while self._n_waiting >= self._group_rows:
+            self._write_group(self._group_rows)
+
+    def close(self) -> None:
+        """Write what is left and finish the last part."""
+        if self._n_waiting:
+            self._write_group(self._n_waiting)
+        self._close_part()
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            if self._writer is not None:
+                self._writer.is_open = False  # or it would try again, and complain, when it is collected
+                self._writer = None
+
+    def _write_group(self, rows: int) -> None:
+        waiting = pa.Table.from_batches(self._waiting, self._schema)
+        if self._writer is None:
+            self.parts.append(self._new_file())
+            self._writer = pq.ParquetWriter(self.parts[-1], self._schema, **self._settings)
+        self._writer.write_table(waiting.slice(0, rows).combine_chunks(), row_group_size=rows)
+        self._waiting = waiting.slice(rows).to_batches()
+        self._n_waiting -= rows
+        self._rows_in_part += rows
+        if self.parts[-1].tell() > _MAX_PART_BYTES:
+            self._close_part()
+
+    def _close_part(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._require_entropy()
+            check_written(self.parts[-1], Shape(self._rows_in_part, self._group_rows, self._schema))
+            self._rows_in_part = 0
+
+    def _require_entropy(self) -> None:
+        """Refuse what a reader would take for a bomb: values that hardly any noise is on, and nearly all the same."""
+        n_cells = self._rows_in_part * len(self._schema)
+        if n_cells > MOST_CELLS_PER_BYTE * self.parts[-1].seek(0, os.SEEK_END):
+            raise DataError(
+                "the noise is so weak that the published values are nearly all the same, which no reader accepts: "
+                "choose a smaller mu, or drop columns that are nearly constant"
+            )
+
+
+def read_parts(
+    parts: Iterable[tuple[str, BinaryIO]], columns: tuple[Column, ...], n_rows: int, *, version_1: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of all parts in order, after checking them against the manifest.
+
+    Parameters
+    ----------
+    parts : iterable of (name, file)
+        Verified data members, seekable.
+    columns : tuple of Column
+        What the manifest says of them.
+    n_rows : int
+        How many rows it promises in all.
+    version_1 : bool
+        Whether they are of format version 1, whose parts may have statistics, and larger row groups of many columns.
+
+    Raises
+    ------
+    BundleFormatError
+        A part is not Parquet as our writer writes it, its schema or row count is not the promised one, or a value is no
+        number.
+    """
+    schema = part_schema(columns)
+    seen, rows = 0, (batch_rows if version_1 else group_rows)(len(columns))
+    for name, file in parts:
+        try:
+            shape = Shape(n_rows - seen, rows, schema, statistics=version_1)
+            parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+            for batch in parquet.iter_batches(rows, use_threads=False):
+                _check_cells(name, batch, columns)
+                seen += batch.num_rows
+                yield batch
+        except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8 is a ValueError
+            raise BundleFormatError(
+                f"{name} is not readable as Parquet: ask the publisher for a sound bundle"
+            ) from error
+    if seen != n_rows:
+        raise BundleFormatError(f"the bundle holds {seen} rows where its manifest promises {n_rows}")
+
+
+def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) -> None:
+    """Check that no cell is empty, and that every value is a number; readers check those against the grid."""
+    if any(column.null_count for column in batch.columns):
+        raise BundleFormatError(f"{name} has empty cells, which no release has")
+    for column, found in zip(columns, batch.columns, strict=True):
+        if column.kind == "continuous" and not np.isfinite(to_numpy(found)).all():
+            raise BundleFormatError(f"{name} has a value in {quote_name(column.name)} that is not a number")
+
+
+def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
+    most = group_rows(len(columns)) / _ROWS_PER_ENTRY
+    dictionary = [column.name for column in columns if _spread_in_steps(column) <= most]
+    plain = {column.name for column in columns if _is_nearly_exact(column)}
+    dictionary = [name for name in dictionary if name not in plain]
+    others = [column.name for column in columns if column.name not in plain | set(dictionary)]
+    codecs = dict.fromkeys(dictionary, "SNAPPY") | dict.fromkeys(others, "ZSTD") | dict.fromkeys(plain, "NONE")
+    encodings = dict.fromkeys(others, "BYTE_STREAM_SPLIT") | dict.fromkeys(plain, "PLAIN")
+    return {
+        "use_dictionary": dictionary or False,
+        "column_encoding": encodings or None,
+        "compression": codecs,
+        "dictionary_pagesize_limit": 2**20,
+        "write_statistics": False,
+        "store_schema": False,
+        "version": "2.6",
+    }
+
+
+def _is_nearly_exact(column: Column) -> bool:
+    """Tell whether noise is so weak, and bounds so narrow, that nothing but plain numbers takes a bit for each."""
+    return column.cell_noise.sigma < _WEAK * column.cell_noise.granularity and _spread_in_steps(column) < _FEW
+
+
+def _spread_in_steps(column: Column) -> float:
+    noise = column.cell_noise
+    if column.bounds is None:
+        return float("inf")
+    return (column.bounds[1] - column.bounds[0] + 2 * _TAIL_SIGMAS * noise.sigma) / noise.granularity

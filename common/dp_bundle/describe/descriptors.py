@@ -1,0 +1,230 @@
+"""The manifest in other people's words: a README, a Frictionless Data Package, a Croissant description.
+
+Each is derived from the release and the data members alone, so none can say anything that the manifest does not.
+
+References
+----------
+Data Package v2 (frictionlessdata.io). Croissant 1.0 (mlcommons.org/croissant/1.0).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dp_bundle.describe.readme import make_readme
+from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
+from dp_bundle.manifest import Release, SecondMoments
+
+__all__ = ["DESCRIPTORS", "DataMember"]
+
+_PARQUET = "application/x-parquet"
+_NO_IDENTIFIER = re.compile(r"[^\w.-]+")
+_PACKAGE_TYPES = {"continuous": "number", "integer": "integer", "text": "string"}
+_CROISSANT_TYPES = {"continuous": "sc:Float", "integer": "sc:Integer", "text": "sc:Text"}
+
+
+@dataclass(frozen=True)
+class DataMember:
+    """A data member's name in the archive, its size in bytes and its SHA-256."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A column of the Parquet files; its kind is continuous, integer or text."""
+
+    name: str
+    kind: str
+    description: str
+    unit: str = ""
+
+
+def _readme(release: Release, members: Sequence[DataMember]) -> bytes:
+    return make_readme(release, len(members)).encode()
+
+
+def _datapackage(release: Release, members: Sequence[DataMember]) -> bytes:
+    dataset = release.dataset
+    people = {
+        "author": {"title": dataset.creator, "roles": ["creator"]} if dataset.creator else None,
+        "contact": {"title": dataset.contact, "roles": ["contact"]} if dataset.contact else None,
+    }
+    package: dict[str, Any] = {
+        "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
+        "name": dataset.name,
+        "version": str(release.lineage.number),
+        "created": release.lineage.created,
+        "title": dataset.title,
+        "description": dataset.description,
+        "homepage": dataset.url,
+        "contributors": [person for person in people.values() if person],
+        "licenses": [{"name": dataset.license}] if dataset.license else None,
+        "citation": dataset.citation,
+        "resources": [_resource(index, member, release) for index, member in enumerate(members)],
+    }
+    return _json(package)
+
+
+def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any]:
+    """Return one data file, without its size: Frictionless counts no bytes of a Parquet file, and would object."""
+    fields = [
+        {
+            "name": field.name,
+            "type": _PACKAGE_TYPES[field.kind],
+            "description": field.description,
+            **({"unit": field.unit} if field.unit else {}),
+        }
+        for field in _fields(release)
+    ]
+    return {
+        "name": "covariance" if release.second_moments is not None else f"part-{index:05d}",
+        "path": member.name,
+        "format": "parquet",
+        "mediatype": _PARQUET,
+        "hash": f"sha256:{member.sha256}",
+        "schema": {"fields": fields},
+    }
+
+
+def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
+    dataset = release.dataset
+    records = "covariance" if release.second_moments is not None else "rows"
+    fields = [
+        {
+            "@type": "cr:Field",
+            "@id": f"{records}/{_identifier(field.name, index)}",
+            "name": field.name,
+            "description": field.description,
+            "dataType": _CROISSANT_TYPES[field.kind],
+            "source": {"fileSet": {"@id": "parts"}, "extract": {"column": field.name}},
+        }
+        for index, field in enumerate(_fields(release))
+    ]
+    document: dict[str, Any] = {
+        "@context": _CROISSANT_CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": dataset.name,
+        "alternateName": dataset.title,
+        "description": " ".join([dataset.description, *describe_guarantee(release), describe_total(release)]).strip(),
+        "creator": {"@type": "sc:Organization", "name": dataset.creator} if dataset.creator else None,
+        "publisher": {"@type": "sc:Organization", "name": dataset.contact} if dataset.contact else None,
+        "license": dataset.license,
+        "url": dataset.url,
+        "citeAs": dataset.citation,
+        "version": f"{release.lineage.number}.0.0",
+        "datePublished": release.lineage.created,
+        "distribution": [*map(_file_object, members), _PARTS],
+        "recordSet": [{"@type": "cr:RecordSet", "@id": records, "name": records, "field": fields}],
+    }
+    return _json(document)
+
+
+def _identifier(name: str, index: int) -> str:
+    """Return the name where an identifier may be one, which holds no spaces; otherwise the like of it, and unique."""
+    like = _NO_IDENTIFIER.sub("_", name)
+    return name if like == name else f"{like}~{index}"
+
+
+def _file_object(member: DataMember) -> dict[str, Any]:
+    return {
+        "@type": "cr:FileObject",
+        "@id": member.name,
+        "name": member.name,
+        "contentUrl": member.name,
+        "contentSize": f"{member.size} B",
+        "encodingFormat": _PARQUET,
+        "sha256": member.sha256,
+    }
+
+
+_PARTS = {
+    "@type": "cr:FileSet",
+    "@id": "parts",
+    "name": "parts",
+    "encodingFormat": _PARQUET,
+    "includes": "data/*.parquet",
+}
+
+
+def _fields(release: Release) -> list[_Field]:
+    """Return the columns of the data files: those of the rows, or the three of a covariance release's one table."""
+    if release.second_moments is not None:
+        texts = _entry_fields(release.second_moments)
+        return [_Field(name, "continuous" if name == "value" else "text", text) for name, text in texts.items()]
+    return [
+        _Field(
+            column.name,
+            column.kind,
+            f"{column.description} Noise: {describe_noise(column)}.".strip(),
+            column.unit,
+        )
+        for column in release.columns
+    ]
+
+
+def _entry_fields(moments: SecondMoments) -> dict[str, str]:
+    return {
+        "row": "The label of the entry's row: a column of the data, or (constant).",
+        "column": "The label of the entry's column, not before the row's.",
+        "value": " ".join(["The noisy sum of products over rows.", *describe_moments(moments)]),
+    }
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    """Return the document without the entries that nothing was said of."""
+    said = {name: value for name, value in document.items() if value}
+    return json.dumps(said, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+_CROISSANT_CONTEXT: dict[str, Any] = {  # the one that the specification gives, whole, as readers compare it
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+
+DESCRIPTORS: dict[str, Callable[[Release, Sequence[DataMember]], bytes]] = {
+    "README.md": _readme,
+    "datapackage.json": _datapackage,
+    "croissant.json": _croissant,
+}

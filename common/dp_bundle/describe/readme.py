@@ -1,0 +1,104 @@
+"""The README of a bundle: the manifest's facts for a person, with the two lines that learn from the file.
+
+The sentences are ours. Whatever the signer wrote stands in quotation marks, with nothing in it that Markdown or HTML
+would act on.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dp_bundle.describe.sentences import (
+    describe_bounds,
+    describe_gaps,
+    describe_guarantee,
+    describe_moments,
+    describe_noise,
+    describe_size,
+    describe_total,
+)
+from dp_bundle.manifest import Column, Release
+from dp_bundle.quoting import quote, quote_name
+
+__all__ = ["make_readme"]
+
+_ACTIVE = re.compile(r"([\\`*\[\]<>&|$~])")
+
+
+def make_readme(release: Release, n_files: int) -> str:
+    """Return the README of a release whose data are in so many Parquet files, as Markdown."""
+    lines = [f"# Release {release.lineage.number} of {_name(release.dataset.name)}", ""]
+    lines += _publishers_words(release)
+    lines += [f"- Made: {release.lineage.created}, with {_text(release.software)}"]
+    lines += [f"- Size: {describe_size(release)}, {n_files} Parquet file(s)", ""]
+    lines += [*_noise(release), *map(_inactive, describe_gaps(release)), "", *_how_to_learn(), ""]
+
+    lines += ["## What is guaranteed", ""]
+    for sentence in (*describe_guarantee(release), describe_total(release)):
+        lines += [_inactive(sentence), ""]
+
+    lines += ["## Columns", "", *_table(release)]
+    return "\n".join(lines) + "\n"
+
+
+def _publishers_words(release: Release) -> list[str]:
+    """Return what the publisher says of her data, one line for each text."""
+    dataset = release.dataset
+    texts = {
+        "Title": dataset.title,
+        "Description": dataset.description,
+        "Creator": dataset.creator,
+        "License": dataset.license,
+        "Contact": dataset.contact,
+        "URL": dataset.url,
+        "To be cited as": dataset.citation,
+    }
+    said = [f"- {label}: {_text(text)}" for label, text in texts.items() if text]
+    return ["In the publisher's words:", "", *said, ""] if said else []
+
+
+def _noise(release: Release) -> list[str]:
+    if release.second_moments is None:
+        return ["Every value carries random noise; the table below says how much."]
+    return [
+        "There are no rows here: the file holds the sum of products of all pairs of columns over the rows, with random",
+        "noise, one line for each pair.",
+        *map(_inactive, describe_moments(release.second_moments)),
+    ]
+
+
+def _how_to_learn() -> list[str]:
+    return [
+        "dpgraph, a Python package under the Apache-2.0 licence, subtracts the noise and estimates the graph of the",
+        "columns. Trust the publisher once, by the fingerprint that she announces, and learn:",
+        "",
+        "    pip install dpgraph",
+        "    dp-bundle trust FINGERPRINT",
+        "    dp-learn THIS-FILE.tar",
+    ]
+
+
+def _table(release: Release) -> list[str]:
+    heads = ["column", "unit", "bounds", "noise", "description"]
+    heads = [head for head in heads if head != "noise" or release.second_moments is None]
+    return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *map(_row, release.columns)]
+
+
+def _row(column: Column) -> str:
+    noise = [] if column.noise is None else [describe_noise(column)]
+    unit, description = (_text(text) if text else "" for text in (column.unit, column.description))
+    return f"| {' | '.join([_name(column.name), unit, describe_bounds(column), *noise, description])} |"
+
+
+def _name(text: str) -> str:
+    """Return a name as code if it is one short word, otherwise as a quotation."""
+    return f"`{text}`" if quote_name(text) == text else _text(text)
+
+
+def _text(text: str) -> str:
+    return _inactive(quote(text, longest=None))
+
+
+def _inactive(text: str) -> str:
+    """Return the text with a backslash before every character that Markdown or HTML acts on."""
+    return _ACTIVE.sub(r"\\\1", text)

@@ -1,0 +1,165 @@
+"""What a release says of itself to a person: its size, its noise, what it guarantees, and what all releases cost.
+
+The sentences are ours, and whatever in them is the signer's text is shown as a quotation.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Context, Decimal
+
+from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC, Column, Guarantee, Release, SecondMoments
+from dp_bundle.quoting import quote, quote_name
+
+__all__ = [
+    "REPLACEMENT",
+    "describe_bounds",
+    "describe_gaps",
+    "describe_guarantee",
+    "describe_moments",
+    "describe_noise",
+    "describe_size",
+    "describe_total",
+    "round_up",
+]
+
+REPLACEMENT = (
+    "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu, and twice "
+    "the epsilon, of either alone."
+)
+_KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, TOGETHER_PUBLIC}
+_NAMED = 8  # so many columns are named in a sentence
+_MARGIN = 1 - 4e-12  # what a stated number is above the exact one for safety (twice that for rho), and may not show
+
+
+def round_up(value: float, digits: int = 6) -> str:
+    """Return a privacy parameter for a person to read, with so many significant digits and never a smaller one."""
+    shown = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * _MARGIN))
+    return f"{float(shown):.{digits}g}"
+
+
+def describe_noise(column: Column) -> str:
+    """Return one phrase that says which noise a column carries."""
+    noise = column.cell_noise
+    if noise.distribution == "discrete-gaussian":
+        return f"discrete Gaussian, sigma {noise.sigma:.6g}, variance {noise.variance:.6g}"
+    return f"Gaussian, sigma {noise.sigma:.6g}, on a grid of {noise.granularity:.6g}, variance {noise.variance:.6g}"
+
+
+def describe_bounds(column: Column) -> str:
+    """Return one phrase that says what a column's values were clipped to, and how that was obtained."""
+    if column.ball is not None:
+        ball = column.ball
+        return f"rows within {ball.radius:g} scales of their centre; here centre {ball.center:g}, scale {ball.scale:g}"
+    if column.bounds is None:
+        return "not clipped"
+    found = " (found privately)" if column.bounds_obtained == "private-histogram" else ""
+    return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}"
+
+
+def describe_gaps(release: Release) -> list[str]:
+    """Return sentences that say what became of cells without a value, and what that does to estimates."""
+    names: dict[str, list[str]] = {}
+    for column in release.columns:
+        names.setdefault(column.missing, []).append(column.name)
+    sentences = {
+        "midpoint": "Cells without a value in {} took the middle of the bounds: where there are many, that links "
+        "columns with gaps in the same rows, and dilutes true links, and no p-value or interval knows of it.",
+        "center": "Rows without a value in {} stand, whole, at the columns' means: variances and covariances are too "
+        "small by the share of such rows, and partial correlations are not, if gaps do not depend on the values.",
+        "drop": "Rows without a value in {} were left out, which changes nothing if gaps do not depend on the values.",
+    }
+    return [text.format(_named(names[how])) for how, text in sentences.items() if how in names]
+
+
+def _named(names: list[str]) -> str:
+    shown = ", ".join(quote_name(name) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def describe_moments(moments: SecondMoments) -> list[str]:
+    """Return sentences that say what the matrix of a covariance release is, and which noise is on it."""
+    held = (
+        "A row is (z, c) with z_j = (x_j - center_j) / half_width_j from its column's bounds, shortened to a length "
+        f"of {moments.radius:.6g} where it is longer, and the constant c = {moments.constant:g}."
+    )
+    if moments.distribution is None:
+        said = f"The noise of the {moments.mechanism} mechanism does not act entry by entry"
+        if moments.granularity is None:
+            said = f"An older version drew it in floating point, so that its epsilon may not hold. {said}"
+        on, beside = moments.estimated_diagonal_error, moments.estimated_off_diagonal_error
+        if on is None or beside is None:
+            return [held, f"{said}."]
+        errors = f"{on:.3g} on the diagonal and {beside:.3g} beside it"
+        return [held, f"{said}; errors are about {errors}, as the publisher estimates them."]
+    kind = {"rounded-gaussian": "Gaussian", "discrete-laplace": "Laplace", "wishart": "Wishart"}[moments.distribution]
+    noise = (
+        f"{kind} noise ({moments.mechanism}): variance {moments.diagonal_variance:.6g} on the diagonal and "
+        f"{moments.off_diagonal_variance:.6g} beside it, on a grid of {moments.granularity:.6g}"
+    )
+    return [held, f"{noise}, with a mean of {moments.bias:.6g} on the diagonal." if moments.bias else f"{noise}."]
+
+
+def describe_size(release: Release) -> str:
+    """Return one phrase that says how large the release is."""
+    if release.second_moments is None:
+        return f"{release.n_rows} rows, {len(release.columns)} columns"
+    protected = release.guarantee is not None and release.guarantee.neighbours == "add-remove"
+    about = "about (a noisy estimate) " if protected else ""
+    return f"second moments of {len(release.columns)} columns, over {about}{release.n_rows} rows; no rows"
+
+
+def describe_guarantee(release: Release) -> list[str]:
+    """Return sentences that say what the release guarantees, and what it does not."""
+    guarantee = release.guarantee
+    if guarantee is None:
+        lines = ["No privacy guarantee: the noise was scaled to the private data's own standard deviation."]
+        if release.conditional_mu is not None:
+            mu = round_up(release.conditional_mu)
+            lines.append(f"Had the same noise been fixed beforehand, one cell would be protected at mu = {mu}.")
+        return lines
+    strengths = [f"rho = {round_up(guarantee.rho)} (zero-concentrated differential privacy)"]
+    if guarantee.mu is not None:
+        strengths.insert(0, f"mu = {round_up(guarantee.mu)} (Gaussian differential privacy)")
+    if guarantee.epsilon is not None:
+        pure = "" if guarantee.excepted_delta else "pure "
+        strengths.insert(0, f"epsilon = {round_up(guarantee.epsilon)} ({pure}differential privacy)")
+    lines = [f"{_change(guarantee)} within the bounds changes the release by at most {', '.join(strengths)}."]
+    if guarantee.excepted_delta:
+        lines.append(f"All of that holds except with a probability of {round_up(guarantee.excepted_delta)}.")
+    if guarantee.epsilon_delta:
+        points = "; ".join(
+            f"epsilon = {round_up(point.epsilon, 4)} at delta = {round_up(point.delta)}"
+            for point in guarantee.epsilon_delta
+        )
+        lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
+    if guarantee.neighbours == "add-remove":
+        lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
+    if guarantee.public:
+        named = [fact if fact in _KNOWN_PUBLIC else quote(fact) for fact in guarantee.public]
+        lines.append(f"Not protected: {', '.join(named)}.")
+    return lines
+
+
+def _change(guarantee: Guarantee) -> str:
+    """Return what the guarantee says makes little difference."""
+    one = f"all rows of one {quote(guarantee.entity or '')}, at most {guarantee.max_rows} of them,"
+    if guarantee.neighbours == "add-remove":
+        return f"Adding or removing {one if guarantee.unit == 'entity' else 'one row'}"
+    if guarantee.unit == "entity":
+        return f"Replacing the content of {one}"
+    return f"Replacing one {guarantee.unit} by any other"
+
+
+def describe_total(release: Release) -> str:
+    """Return one sentence about the cost of all releases of the dataset so far."""
+    total = release.cumulative
+    part = f" (this one is partition {quote(release.lineage.partition)})" if release.lineage.partition else ""
+    if total.rho is None:
+        return f"{total.releases} release(s) of this dataset{part}, without a guarantee in all."
+    costs = {total.unit: total.rho, **total.other_units_rho}
+    spent = [f"rho = {round_up(rho)} per {quote_name(unit)}" for unit, rho in costs.items()]
+    mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "
+    but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
+    said = f"{total.releases} release(s) of this dataset{part} cost {mu}{'; '.join(spent)} in all{but}."
+    add_remove = release.guarantee is not None and release.guarantee.neighbours == "add-remove"
+    return f"{said} {REPLACEMENT}" if add_remove else said

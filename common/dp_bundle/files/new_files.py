@@ -1,0 +1,214 @@
+"""Files that appear whole or not at all, are on the disk when they do, and never replace one another by accident."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import math
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from dp_bundle.files.renaming import UNSUPPORTED, rename_new, sync_folder
+
+__all__ = ["locked", "make_private_folder", "require_names", "settle", "whole_file", "write_whole"]
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder and whatever it lacks above it, all for the user alone; what exists stays as it is."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+
+
+def write_whole(path: Path, content: bytes, *, replace: bool, mode: int = 0o644) -> None:
+    """Write a small file so that a reader sees all of it or none; its folder is made, for the user alone, if missing.
+
+    Parameters
+    ----------
+    path : Path
+        Where it goes.
+    content : bytes
+        All of it.
+    replace : bool
+        Whether a file that is there may go: only where it is known to be ours.
+    mode : int
+        The permissions of a new file, before the umask.
+
+    Raises
+    ------
+    FileExistsError
+        There is something at `path` and `replace` is false, or something that is no regular file.
+    """
+    make_private_folder(path.parent)
+    if not replace:
+        with whole_file(path, mode=mode) as file:
+            file.write(content)
+        return
+    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        raise FileExistsError(errno.EEXIST, "it is no regular file", str(path))
+    partial = _partial(path)
+    with whole_file(partial, mode=mode) as file:
+        file.write(content)
+    try:
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def locked(path: Path, patience: float = math.inf) -> Iterator[None]:
+    """Hold a lock file, which is made if missing, so that no other process holds it at the same time.
+
+    Raises
+    ------
+    OSError
+        It cannot be made, or others held it for longer than so many seconds (TimeoutError).
+    """
+    make_private_folder(path.parent)
+    deadline = time.monotonic() + patience
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(errno.ETIMEDOUT, "another process holds it", str(path)) from error
+                time.sleep(0.005)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """Open a new file for writing and reading that gets its name only when the block ends without an error.
+
+    Until then it has no name at all where the system can do that (Linux), so that it vanishes with the process however
+    that ends; elsewhere it has a hidden one beside `path`, which nobody else may read, and which is removed on every
+    error but a killed process. That a name can be given in one step, and to no other file's loss, is found out before
+    the block begins. After it, content and name are on the disk.
+
+    Raises
+    ------
+    FileExistsError
+        There is another file at `path` when the block ends; it is left as it is.
+    OSError
+        It cannot be written, or the file system cannot give a name in that way.
+    """
+    with contextlib.ExitStack() as cleanup:
+        descriptor, give = _open_new(path, mode, cleanup)
+        asked = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if not _is_unnamed(descriptor):
+            os.fchmod(descriptor, 0o600)
+        with cast(BinaryIO, os.fdopen(descriptor, "w+b")) as file:
+            yield file
+            settle(file)
+            os.fchmod(descriptor, asked)
+            try:
+                give(path)
+            except OSError:
+                if not _is_named(descriptor, path):  # on a network, a name may be given and the answer lost
+                    raise
+            sync_folder(path.parent)
+
+
+def require_names(folder: Path) -> None:
+    """Find out whether `whole_file` can be used in a folder; nothing is left there.
+
+    Raises
+    ------
+    OSError
+        No file can be made there, or be given its name in one step.
+    """
+    with contextlib.ExitStack() as cleanup:
+        descriptor, _ = _open_new(folder / "trial", 0o600, cleanup)
+        os.close(descriptor)
+
+
+def settle(file: BinaryIO) -> None:
+    """Bring all that was written to a file to the disk, and learn now whether there is room for it."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+_Give = Callable[[Path], None]
+
+
+def _open_new(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int, _Give]:
+    """Open a new file, and return it with what gives it a name that must be free."""
+    return _open_unnamed(path, mode, cleanup) or _open_hidden(path, mode, cleanup)
+
+
+def _open_unnamed(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int, _Give] | None:
+    """Open a file without a name, which it gets by way of this process's open files (open(2), O_TMPFILE)."""
+    try:
+        folder = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        cleanup.callback(os.close, folder)
+        descriptor = os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode)
+    except (AttributeError, OSError):
+        return None
+    return descriptor, lambda target: os.link(str(descriptor), target, src_dir_fd=folder)
+
+
+def _open_hidden(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int, _Give]:
+    """Open a file under a hidden name beside `path`, and try whether it can be given another: by a link, or else so."""
+    partial, trial = _partial(path), _partial(path)
+    for name in (partial, trial):
+        cleanup.callback(name.unlink, missing_ok=True)
+    descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode)
+    try:
+        give = _link_or_rename(partial, trial)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, give
+
+
+def _link_or_rename(partial: Path, trial: Path) -> _Give:
+    """Return how the file system gives a file a name that must be free, after trying it: FAT has no links."""
+    try:
+        os.link(partial, trial)
+        trial.unlink()
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        _try_renaming(partial, trial)
+        return lambda target: rename_new(partial, target)
+    return lambda target: os.link(partial, target)
+
+
+def _try_renaming(partial: Path, trial: Path) -> None:
+    try:
+        rename_new(partial, trial)
+        rename_new(trial, partial)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        said = "its file system can neither link files nor rename them without replacing others, so use another folder"
+        raise OSError(error.errno, said, str(trial.parent)) from error
+
+
+def _is_unnamed(descriptor: int) -> bool:
+    return os.fstat(descriptor).st_nlink == 0
+
+
+def _is_named(descriptor: int, path: Path) -> bool:
+    """Tell whether an open file has this name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except OSError:
+        return False
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")

@@ -1,0 +1,148 @@
+"""The tar around a bundle: one way to write it, and no other that is read.
+
+Every header is the one that `write_archive` makes for a member's name and size (`_header` says which bytes), padding is
+zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The reader checks all of that byte by
+byte, so nothing hides between members, and never extracts: members are windows into the open file (`windows`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import BinaryIO
+
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.files.windows import CHUNK, Member
+
+__all__ = ["MAX_MEMBERS", "MAX_MEMBER_SIZE", "first_member", "scan_archive", "write_archive"]
+
+MAX_MEMBERS = 65_536
+MAX_MEMBER_SIZE = 8 * 2**30 - 1  # what the header's eleven octal digits hold
+_BLOCK = 512
+_RECORD = 20 * _BLOCK
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
+_LONGEST_NAME = 100
+
+
+def write_archive(file: BinaryIO, members: Iterable[tuple[str, BinaryIO]]) -> None:
+    """Write members in order; each source is read from its start to its end.
+
+    Parameters
+    ----------
+    file : binary file
+        Where the archive goes.
+    members : iterable of (name, source)
+        Names, and seekable binary files.
+    """
+    written = 0
+    for name, source in members:
+        size = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        file.write(_header(name, size))
+        copied = 0
+        while chunk := source.read(CHUNK):
+            file.write(chunk)
+            copied += len(chunk)
+        if copied != size:
+            raise OSError(f"{name} changed its size while it was being archived")
+        file.write(bytes(-size % _BLOCK))
+        written += _BLOCK + size + -size % _BLOCK
+    file.write(bytes(_trailer_size(written)))
+
+
+def first_member(descriptor: int) -> Member:
+    """Return the first member of an archive; nothing behind its header is looked at.
+
+    Raises
+    ------
+    BundleFormatError
+        There is no such header, or the file ends before the member does.
+    """
+    return _member_at(descriptor, 0, os.fstat(descriptor).st_size)
+
+
+def scan_archive(descriptor: int, most: int = MAX_MEMBERS) -> list[Member]:
+    """Read every header and all padding, and return the members in order; their content is not looked at.
+
+    Parameters
+    ----------
+    descriptor : int
+        An open file, which stays the caller's to close.
+    most : int
+        How many members there may be; the scan ends at the first that is too many.
+
+    Raises
+    ------
+    BundleFormatError
+        The file is not an archive that `write_archive` made, byte for byte outside the members' content.
+    """
+    file_size = os.fstat(descriptor).st_size
+    members: dict[str, Member] = {}
+    position = 0
+    while os.pread(descriptor, _BLOCK, position) != bytes(_BLOCK):
+        member = _member_at(descriptor, position, file_size)
+        if len(members) == most or member.name in members:
+            raise BundleFormatError(
+                f"the bundle has too many members, or {member.name} twice: it was not made by dp-publish"
+            )
+        position = member.offset + member.size + -member.size % _BLOCK
+        if any(os.pread(descriptor, -member.size % _BLOCK, member.offset + member.size)):
+            raise BundleFormatError(f"there are stray bytes behind {member.name}: the bundle was altered")
+        members[member.name] = member
+    trailer = os.pread(descriptor, 2 * _RECORD, position)
+    if len(trailer) != _trailer_size(position) or any(trailer):
+        raise BundleFormatError("the bundle does not end where it should: it is truncated or was appended to")
+    return list(members.values())
+
+
+def _member_at(descriptor: int, position: int, file_size: int) -> Member:
+    name, size = _parse_header(os.pread(descriptor, _BLOCK, position))
+    member = Member(name, position + _BLOCK, size)
+    if member.offset + size + -size % _BLOCK > file_size:
+        raise BundleFormatError(f"the bundle ends inside {name}: it is truncated, fetch it again")
+    return member
+
+
+def _header(name: str, size: int) -> bytes:
+    """Return the header of a regular file, mode 0644, owner 0, time 0, in the ustar format (POSIX.1-1988).
+
+    | offset | length | content |
+    |---|---|---|
+    | 0 | 100 | the name, in ASCII, filled up with zero bytes, as are all fields that follow |
+    | 100 | 8 | the mode, `0000644` |
+    | 108 | 8 | the owner, `0000000` |
+    | 116 | 8 | the group, `0000000` |
+    | 124 | 12 | the size in eleven octal digits |
+    | 136 | 12 | the time, `00000000000` |
+    | 148 | 8 | the sum of all bytes of the header, with spaces in this place, in six octal digits; zero byte, space |
+    | 156 | 1 | the type, `0` |
+    | 157 | 100 | nothing |
+    | 257 | 8 | `ustar`, zero byte, `00` |
+    | 265 | 247 | nothing |
+    """
+    numbers = b"0000644\0" + 2 * b"0000000\0" + b"%011o\0" % size + b"00000000000\0"
+    start = name.encode().ljust(_LONGEST_NAME, b"\0") + numbers
+    end = (b"0".ljust(101, b"\0") + b"ustar\00000").ljust(_BLOCK - len(start) - 8, b"\0")
+    return start + b"%06o\0 " % (sum(start) + 8 * ord(" ") + sum(end)) + end
+
+
+def _trailer_size(written: int) -> int:
+    return 2 * _BLOCK + -(written + 2 * _BLOCK) % _RECORD
+
+
+def _parse_header(header: bytes) -> tuple[str, int]:
+    try:
+        name = header[:100].rstrip(b"\0").decode("ascii")
+        size = int(header[124:135].decode("ascii"), 8)
+    except ValueError as error:
+        raise BundleFormatError("this is not a bundle, or its headers were damaged: fetch it again") from error
+    if (
+        not _NAME.fullmatch(name)
+        or len(name) > _LONGEST_NAME
+        or len(header) != _BLOCK
+        or not 0 <= size <= MAX_MEMBER_SIZE
+        or header != _header(name, size)
+    ):
+        raise BundleFormatError("this is not a bundle made by dp-publish, or its headers were altered: fetch it again")
+    return name, size

@@ -1,0 +1,32 @@
+"""The manifest: what a release says of itself, refused unless its guarantee follows from its noise."""
+
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_bundle.manifest.base import Text
+    from dp_bundle.manifest.columns import Ball, Column, Noise
+    from dp_bundle.manifest.costs import unit_costs
+    from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon, release_mu
+    from dp_bundle.manifest.public_facts import (
+        GAPS_PUBLIC,
+        NUMBER_PUBLIC,
+        ORDER_PUBLIC,
+        PARTITION_PUBLIC,
+        TOGETHER_PUBLIC,
+    )
+    from dp_bundle.manifest.release import (
+        CONSTANT_LABEL,
+        COVARIANCE_NAME,
+        MAX_COLUMNS,
+        Cumulative,
+        Dataset,
+        EpsilonDelta,
+        Guarantee,
+        Lineage,
+        Release,
+        SecondMoments,
+    )
+    from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject
+else:
+    __getattr__ = import_on_demand(__name__)

@@ -1,0 +1,129 @@
+"""What the manifest says of one column: its bounds, and the noise on every cell."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import model_validator
+
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
+from dp_bundle.privacy import DiscreteLoss, discrete_gaussian_variance, rounded_gaussian_variance
+
+__all__ = ["Ball", "Column", "Noise"]
+
+_SLACK = 1e-9  # relative: what separately rounded floats may differ by
+
+
+class Noise(Model):
+    """The noise on every cell of one column: independent, centred, of exactly known variance.
+
+    `rounded-gaussian`: the value plus N(0, sigma^2), rounded to a multiple of `granularity` (a power of two).
+    `discrete-gaussian`: an integer k with probability proportional to exp(-k^2 / (2 sigma^2)); granularity 1.
+    `sigma` and `granularity` are in the column's unit, `variance` in its square.
+    """
+
+    distribution: Literal["rounded-gaussian", "discrete-gaussian"]
+    sigma: Positive
+    granularity: Positive
+    variance: Positive
+
+    @classmethod
+    def rounded_gaussian(cls, sigma: float, granularity: float) -> Noise:
+        """Return Gaussian noise rounded to a grid, with its variance computed."""
+        variance = granularity * granularity * rounded_gaussian_variance(sigma / granularity)
+        return cls(distribution="rounded-gaussian", sigma=sigma, granularity=granularity, variance=variance)
+
+    @classmethod
+    def discrete_gaussian(cls, sigma: float) -> Noise:
+        """Return discrete Gaussian noise, with its variance computed."""
+        variance = discrete_gaussian_variance(sigma)
+        return cls(distribution="discrete-gaussian", sigma=sigma, granularity=1.0, variance=variance)
+
+    @model_validator(mode="after")
+    def _check(self) -> Noise:
+        if math.frexp(self.granularity)[0] != 0.5:
+            raise ValueError("the granularity is not a power of two")
+        if self.distribution == "discrete-gaussian":
+            if self.granularity != 1:
+                raise ValueError("discrete Gaussian noise has granularity 1")
+            exact = discrete_gaussian_variance(self.sigma)
+        else:
+            exact = self.granularity * self.granularity * rounded_gaussian_variance(self.sigma / self.granularity)
+        if not math.isclose(self.variance, exact, rel_tol=_SLACK):
+            raise ValueError("the stated variance is not that of the stated noise")
+        return self
+
+
+class Ball(Model):
+    """A column's share of the ball that rows were clipped to: sum_j ((x_j - center_j) / scale_j)^2 <= radius^2."""
+
+    center: Finite
+    scale: Positive
+    radius: Positive
+
+
+class Column(Model):
+    """One column: bounds that its values were clipped to before the noise, and the noise on every cell.
+
+    A column of a covariance release has no noise of its own, as it has no cells.
+
+    `bounds` were declared or found by a private histogram whose cost is part of the guarantee. They are None when rows
+    were clipped to a `ball` instead, or not at all, which only a release without a guarantee may do.
+    `missing` says what became of cells without a value: there were none (`refuse`), they took the middle of the bounds
+    (`midpoint`), their rows were left out (`drop`), or their rows were put, whole, at every column's `fill` (`center`),
+    its mean over the other rows, found privately at a cost that is part of the guarantee.
+    """
+
+    name: Name
+    kind: Literal["continuous", "integer"]
+    description: Text = ""
+    unit: Text = ""
+    bounds: tuple[Finite, Finite] | None
+    bounds_obtained: Literal["declared", "private-histogram", "ball", "none"]
+    ball: Ball | None = None
+    missing: Literal["refuse", "midpoint", "drop", "center"] = "refuse"
+    fill: Finite | None = None
+    noise: Noise | None
+
+    @model_validator(mode="after")
+    def _check(self) -> Column:
+        limit = "ball" if self.ball is not None else "none"
+        obtained = ("declared", "private-histogram") if self.bounds is not None else (limit,)
+        if self.bounds_obtained not in obtained or (self.bounds is not None and self.ball is not None):
+            raise ValueError(f"column {self.name!r} says its bounds were obtained as {self.bounds_obtained}")
+        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
+            raise ValueError(f"column {self.name!r} has bounds that are not an interval")
+        if self.fill is not None and (self.bounds is None or not self.bounds[0] <= self.fill <= self.bounds[1]):
+            raise ValueError(f"column {self.name!r} is filled with a value outside its bounds")
+        discrete = self.noise is not None and self.noise.distribution == "discrete-gaussian"
+        if (self.kind == "integer") != discrete:
+            raise ValueError(f"column {self.name!r} has noise of the other kind")
+        return self
+
+    @property
+    def cell_mu(self) -> float:
+        """The distinguishability of one cell: width over sigma; infinite without bounds."""
+        return self.width / self.cell_noise.sigma
+
+    @property
+    def discrete_loss(self) -> DiscreteLoss:
+        """What a cell of an integer column may lose: how far apart two integers within the bounds are, and sigma."""
+        if self.bounds is None:
+            return DiscreteLoss(math.floor(self.width), self.cell_noise.sigma)
+        return DiscreteLoss(math.floor(self.bounds[1]) - math.ceil(self.bounds[0]), self.cell_noise.sigma)
+
+    @property
+    def cell_noise(self) -> Noise:
+        """The noise on every cell, where cells were released."""
+        if self.noise is None:
+            raise BundleFormatError(f"column {self.name!r} has no noise of its own: this is a covariance release")
+        return self.noise
+
+    @property
+    def width(self) -> float:
+        """How far apart two values can be after clipping, in the column's unit; infinite without bounds."""
+        if self.ball is not None:
+            return 2 * self.ball.radius * self.ball.scale
+        return math.inf if self.bounds is None else self.bounds[1] - self.bounds[0]

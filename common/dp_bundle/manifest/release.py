@@ -1,0 +1,240 @@
+"""The typed manifest: what a bundle holds, which noise is on it, and what that guarantees.
+
+The manifest is a `Release`, the predicate of the statement that the bundle's signature is about (`payload`). Nothing in
+it is computed from private values. Reading is strict: unknown fields, wrong types, or a guarantee that does not follow
+from the stated bounds and noise are refused.
+
+References
+----------
+Dong, Roth & Su (2022) for mu; Bun & Steinke (2016) for rho.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from dp_bundle.manifest.base import Digest, Model, Name, Positive, Text
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee_checks import (
+    check_moments_guarantee,
+    check_rows_guarantee,
+    check_rows_without_guarantee,
+)
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.public_facts import NUMBER_PUBLIC, ORDER_PUBLIC, check_public
+from dp_bundle.manifest.totals import check_total, check_total_in_every_unit
+
+__all__ = [
+    "CONSTANT_LABEL",
+    "COVARIANCE_NAME",
+    "FORMAT_VERSION",
+    "MAX_COLUMNS",
+    "NUMBER_PUBLIC",
+    "ORDER_PUBLIC",
+    "Cumulative",
+    "Dataset",
+    "EpsilonDelta",
+    "Guarantee",
+    "Lineage",
+    "Release",
+    "SecondMoments",
+]
+
+FORMAT_VERSION: Literal["2"] = "2"
+MAX_COLUMNS = 20_000
+_MAX_RELEASES = 10**9  # of a dataset
+_MAX_UNITS = 64  # of privacy, of which a total speaks
+_MAX_POINTS = 16  # of a curve
+_MAX_FACTS = 100  # in a list
+_SLACK = 1e-9  # relative: what separately rounded floats may differ by
+_MOST_ROWS = 2**53  # float64 counts them exactly
+COVARIANCE_NAME = "data/covariance.parquet"  # the one data member of a covariance release
+CONSTANT_LABEL = "(constant)"  # of the constant coordinate, among the columns' names
+
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
+
+
+def _require_time(text: str) -> str:
+    """Return a time that there was or will be, or raise ValueError."""
+    if datetime.datetime.fromisoformat(text).isoformat() != text.replace("Z", "+00:00"):
+        raise ValueError("there is no such time")
+    return text
+
+
+class EpsilonDelta(Model):
+    """One point of the privacy curve: the release is (epsilon, delta)-differentially private."""
+
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+class Guarantee(Model):
+    """What holds against whoever has the bundle, knows the method, and all data but the protected unit.
+
+    `mu` (Gaussian differential privacy) is given where all noise is continuous; `rho` (zero-concentrated) always.
+    Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
+    not published; an entity has at most `max_rows` rows, others were left out); what `public` names is not protected.
+    `bounds_mu` is the part of the guarantee that went into finding bounds by private histograms, and `centers_mu` the
+    part that went into the columns' means, at which rows with gaps stand.
+
+    `epsilon` is a pure guarantee, and mu and rho are then those that it implies. All of it holds except with the
+    probability `excepted_delta`. With add-remove `neighbours` tables differ by one row more or less (or by all rows of
+    one entity), and the number of rows is protected as well.
+    """
+
+    unit: Literal["cell", "row", "entity"]
+    entity: Name | None = None
+    max_rows: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    neighbours: Literal["replace-one", "add-remove"] = "replace-one"
+    bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    centers_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    mu: Positive | None
+    rho: Positive
+    epsilon: Positive | None = None
+    excepted_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    epsilon_delta: Annotated[tuple[EpsilonDelta, ...], Field(max_length=_MAX_POINTS)]
+    accountant: Literal["gaussian-dp", "privacy-loss-distribution", "pure-epsilon"]
+    public: Annotated[tuple[Text, ...], Field(max_length=_MAX_FACTS)]
+
+    @model_validator(mode="after")
+    def _check(self) -> Guarantee:
+        if len(set(self.public)) != len(self.public):
+            raise ValueError("something is named as public twice")
+        return self
+
+
+class Cumulative(Model):
+    """The cost of all releases of the dataset so far, this one included; None where one of them states no guarantee.
+
+    `unit` is this release's unit of privacy ("cell", "row", or "entity:" and its column); `other_units_rho` gives rho
+    for every other unit that all releases protect. All of it holds except with the probability `excepted_delta`.
+    """
+
+    unit: Name
+    releases: Annotated[int, Field(ge=1, le=_MAX_RELEASES)]
+    mu: Positive | None
+    rho: Positive | None
+    other_units_rho: Annotated[dict[Name, Positive], Field(max_length=_MAX_UNITS)] = Field(default_factory=dict)
+    excepted_delta: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
+
+
+class Dataset(Model):
+    """What the publisher says of her data."""
+
+    name: Name
+    title: Text = ""
+    description: Text = ""
+    creator: Text = ""
+    license: Text = ""
+    contact: Text = ""
+    url: Text = ""
+    citation: Text = ""
+
+
+class Lineage(Model):
+    """Where this release stands among those of its dataset; `previous` is the SHA-256 of the last one's manifest.
+
+    `partition` names the part of the rows that it is about, if the publisher splits them into disjoint parts.
+    `ledger_head` is the hash of the last line of the publisher's ledger, by which a ledger can be told to hold what it
+    held then; it tells nothing else.
+    """
+
+    number: Annotated[int, Field(ge=1, le=_MAX_RELEASES)]
+    created: Annotated[str, Field(pattern=_TIME), AfterValidator(_require_time)]
+    previous: Digest | None
+    partition: Name | None = None
+    ledger_head: Digest | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Lineage:
+        if self.number == 1 and self.previous is not None:
+            raise ValueError("the first release of a dataset has none before it")
+        return self
+
+
+class Release(Model):
+    """The predicate: everything a reader needs to know about the release.
+
+    `second_moments` is there exactly if it is a covariance release. Its `n_rows` is the number of rows or, where that
+    is protected, an estimate read from the noisy matrix itself.
+    """
+
+    format_version: Literal["1", "2"] = FORMAT_VERSION
+    dataset: Dataset
+    lineage: Lineage
+    kind: Literal["rows", "covariance"] = "rows"
+    n_rows: Annotated[int, Field(ge=1, le=_MOST_ROWS)]
+    columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=MAX_COLUMNS, fail_fast=True)]
+    second_moments: SecondMoments | None = None
+    guarantee: Guarantee | None
+    sigma_derived_from_data: bool = False
+    conditional_mu: Positive | None = None
+    cumulative: Cumulative
+    software: Name
+
+    @model_validator(mode="after")
+    def _check(self) -> Release:
+        names = [column.name for column in self.columns]
+        if len(set(names)) != len(names):
+            raise ValueError("two columns have the same name")
+        if self.sigma_derived_from_data and self.guarantee is not None:
+            raise ValueError("noise was set from the data itself, which no guarantee covers")
+        if not self.sigma_derived_from_data and (self.guarantee is None or self.conditional_mu is not None):
+            raise ValueError("the guarantee is missing or conditional without a reason")
+        if (self.second_moments is not None) != (self.kind == "covariance"):
+            raise ValueError("second moments are described exactly in a covariance release")
+        if any((column.noise is None) != (self.kind == "covariance") for column in self.columns):
+            raise ValueError("columns have noise of their own exactly in a release of rows")
+        if self.second_moments is not None:
+            self._check_moments(self.second_moments)
+        elif len({None if column.ball is None else column.ball.radius for column in self.columns}) > 1:
+            raise ValueError("rows were clipped to a ball that is not the same for all columns")
+        elif self.guarantee is not None:
+            check_rows_guarantee(self.guarantee, self.columns)
+        else:
+            check_rows_without_guarantee(self.columns, self.conditional_mu)
+        check_total(self.cumulative, self.guarantee)
+        if self.lineage.number == 1 and self.cumulative.releases != 1:
+            raise ValueError("the first release of a dataset is one of several")
+        if self.guarantee is not None and self.format_version != "1":  # which did not count, and name, all of it
+            check_total_in_every_unit(self.cumulative, self.guarantee, self.columns)
+            check_public(self.guarantee, self.columns, self.lineage.partition)
+        return self
+
+    def _check_moments(self, moments: SecondMoments) -> None:
+        if self.guarantee is None:
+            raise ValueError("a covariance release states a guarantee")
+        if any(column.bounds_obtained != "declared" for column in self.columns):
+            raise ValueError("every column of a covariance release has declared bounds")
+        if any(column.missing == "center" or column.fill is not None for column in self.columns):
+            raise ValueError("a covariance release has no rows that could stand at a center")
+        if any(column.name == CONSTANT_LABEL for column in self.columns):
+            raise ValueError(f"a column is called {CONSTANT_LABEL}, which stands for the constant")
+        if moments.radius > math.sqrt(len(self.columns)) * (1 + _SLACK):
+            raise ValueError("the radius is larger than any row")
+        check_moments_guarantee(self.guarantee, len(self.columns), moments)
+        if (self.guarantee.neighbours == "replace-one") != (NUMBER_PUBLIC in self.guarantee.public):
+            raise ValueError("the number of rows is public exactly where rows are replaced and do not come or go")
+        if self.guarantee.neighbours == "add-remove" and ORDER_PUBLIC in self.guarantee.public:
+            raise ValueError("the number of rows is protected, and named as public")
+
+    @property
+    def series(self) -> str:
+        """What releases of it are numbered in order of: the dataset, or its partition."""
+        partition = self.lineage.partition
+        return self.dataset.name if partition is None else f"{self.dataset.name} / {partition}"
+
+    @property
+    def noise_variance(self) -> list[float]:
+        """The exact noise variance of every column of a release of rows, in the column's unit squared."""
+        return [column.cell_noise.variance for column in self.columns]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of a covariance release's matrix: the columns, and last the constant if there is one."""
+        names = [column.name for column in self.columns]
+        return [*names, CONSTANT_LABEL] if self.second_moments and self.second_moments.constant else names

@@ -1,0 +1,149 @@
+"""The signed payload: an in-toto Statement over all other members, whose predicate is the release.
+
+It has one spelling: JSON with sorted keys and no spaces, every number and text as Python's json writes it, and, since
+format version 2, every field that there is (before, a field that came later could be absent). So two readers cannot
+understand it differently, and the manifest's digest stands for what it says. Before it is checked field by field its
+size, depth and number of entries are.
+
+References
+----------
+in-toto Attestation Framework, Statement v1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NoReturn
+
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+
+from dp_bundle.errors import BundleFormatError, UnsupportedVersionError
+from dp_bundle.manifest.base import Digest, Model, Name
+from dp_bundle.manifest.release import FORMAT_VERSION, Release
+from dp_bundle.quoting import escape, quote_name
+
+__all__ = ["MAX_PAYLOAD", "Statement", "Subject"]
+
+MAX_PAYLOAD = 12 * 2**20  # bytes: 20,000 columns take 10 million
+_MAX_SUBJECTS = 65_535
+_MAX_MARKS = 700_000  # commas and opening brackets: more than the largest release has
+_MAX_ENTRIES = 64  # of an object
+_MAX_DEPTH = 8
+_VERSIONS = ("1", FORMAT_VERSION)
+
+
+class Subject(Model):
+    """A member and its digest."""
+
+    name: Name
+    digest: Annotated[dict[Literal["sha256"], Digest], Field(min_length=1)]
+
+
+class Statement(Model):
+    """The signed payload: an in-toto Statement over all other members, with the release as its predicate."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+
+    type_: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")] = (
+        "https://in-toto.io/Statement/v1"
+    )
+    subject: Annotated[tuple[Subject, ...], Field(max_length=_MAX_SUBJECTS, fail_fast=True)]
+    predicateType: Literal["dpgraph:release/v1", "dpgraph:release/v2"] = (  # noqa: N815  in-toto's own spelling
+        "dpgraph:release/v2"
+    )
+    predicate: Release
+
+    @model_validator(mode="after")
+    def _check(self) -> Statement:
+        if self.predicateType != f"dpgraph:release/v{self.predicate.format_version}":
+            raise ValueError("the type of the predicate is not that of its format version")
+        return self
+
+    def to_bytes(self) -> bytes:
+        """Return the statement as JSON: keys sorted, no spaces, every field."""
+        return _spell(self.model_dump(mode="json", by_alias=True))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Statement:
+        """Read a statement; the inverse of `to_bytes`. Call it on verified bytes only.
+
+        Raises
+        ------
+        UnsupportedVersionError
+            It is a release in a format version that this software does not know.
+        BundleFormatError
+            It is not a release in its one spelling, or contradicts itself.
+        """
+        with _uncollected():
+            return cls._read(content)
+
+    @classmethod
+    def _read(cls, content: bytes) -> Statement:
+        document = _parse(content)
+        try:
+            version = str(document["predicate"]["format_version"])
+        except (KeyError, TypeError) as error:
+            raise BundleFormatError("the signed manifest does not describe a release") from error
+        if version not in _VERSIONS:
+            raise UnsupportedVersionError(quote_name(version), " and ".join(_VERSIONS))
+        try:
+            statement = cls.model_validate_json(content)
+        except ArithmeticError as error:
+            raise BundleFormatError("the signed manifest is not sound: a number is too large to be meant") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(quote_name(str(part)) for part in first["loc"]) or "release"
+            raise BundleFormatError(f"the signed manifest is not sound: {place}: {escape(first['msg'])}") from error
+        stated = statement.model_dump(mode="json", by_alias=True, exclude_unset=version == "1")
+        if _spell(stated) != content:
+            raise BundleFormatError("the signed manifest lacks fields, or spells a number in another way")
+        return statement
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Make many objects, none of them garbage, without the collector looking through them, which takes a third more."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _parse(content: bytes) -> Any:
+    """Return the JSON document, of bounded size."""
+    marks = content.count(b",") + content.count(b"[") + content.count(b"{")
+    if len(content) > MAX_PAYLOAD or marks > _MAX_MARKS:
+        raise BundleFormatError("the signed manifest is larger than that of any release")
+    try:
+        document = json.loads(content, parse_constant=_refuse)
+        _require_small(document)
+    except (ValueError, RecursionError) as error:
+        raise BundleFormatError("the signed manifest is not sound: it is not the JSON of a release") from error
+    return document
+
+
+def _spell(document: Any) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _require_small(document: Any) -> None:
+    """Refuse, by ValueError, objects with more entries, or deeper ones, than any release has."""
+    level: list[Any] = [document] if isinstance(document, dict) else []
+    for _ in range(_MAX_DEPTH):
+        if any(len(each) > (_MAX_ENTRIES if isinstance(each, dict) else _MAX_SUBJECTS) for each in level):
+            raise ValueError("an object or a list has too many entries")
+        inside = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [one for each in inside for one in each if isinstance(one, (dict, list))]
+        if not level:
+            return
+    raise ValueError("it is too deep")
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")

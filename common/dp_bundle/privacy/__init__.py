@@ -1,0 +1,21 @@
+"""mu, epsilon and delta and their inverses, and the noise that a number carries, with its exact variance."""
+
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
+    from dp_bundle.privacy.noise import (
+        MAX_SIGMA,
+        MIN_SIGMA,
+        check_laplace_scale,
+        check_sigma,
+        discrete_gaussian_fourth_cumulant,
+        discrete_gaussian_variance,
+        discrete_laplace_variance,
+        rounded_gaussian_fourth_cumulant,
+        rounded_gaussian_variance,
+    )
+    from dp_bundle.privacy.normal import gaussian_delta, normal_quantile
+else:
+    __getattr__ = import_on_demand(__name__)

@@ -1,0 +1,11 @@
+"""A command's first milliseconds: interrupts, imports on demand, and kernels that were compiled before."""
+
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_bundle.startup.kernels import before_compiling, njit
+    from dp_bundle.startup.launch import interrupts_held
+    from dp_bundle.startup.lazy import import_on_demand
+else:
+    __getattr__ = import_on_demand(__name__)

@@ -1,0 +1,49 @@
+"""A package's names, imported when they are asked for: most of what they need, a command has no use for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+TYPE_CHECKING = False  # typing's own takes longer to import than all the rest here
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["import_on_demand"]
+
+_ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without importing ast
+
+
+def import_on_demand(package: str) -> Callable[[str], Any]:
+    """Return a package's module-level `__getattr__` (PEP 562).
+
+    What the package offers, and from which of its modules, is read from the imports that its `__init__.py` has under
+    `if TYPE_CHECKING`, so that people, type checkers and programs go by one list.
+
+    Parameters
+    ----------
+    package : str
+        The package's own name.
+    """
+    modules: dict[str, str] = {}
+
+    def find(name: str) -> Any:
+        if not modules:
+            modules.update(_offered(package))
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(modules[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return find
+
+
+def _offered(package: str) -> dict[str, str]:
+    """Return the module of every name that a package imports for type checkers."""
+    loader: Any = sys.modules[package].__loader__
+    tree: Any = compile(loader.get_source(package), package, "exec", _ONLY_AST)
+    blocks = [block for block in tree.body if getattr(getattr(block, "test", None), "id", "") == "TYPE_CHECKING"]
+    imports = [statement for block in blocks for statement in block.body]
+    return {alias.name: statement.module for statement in imports for alias in statement.names}

@@ -1,0 +1,31 @@
+"""Whom a reader believes: signatures, keys, trusted signers, and the releases seen before."""
+
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_bundle.trust.home import home_folder
+    from dp_bundle.trust.keys import (
+        DEFAULT_KEY,
+        key_names,
+        load_public_key,
+        new_key_pair,
+        passphrase_given,
+        private_key_path,
+        public_key_path,
+        signing_key,
+    )
+    from dp_bundle.trust.policy import TrustPolicy, UnsafeTrustAnyone
+    from dp_bundle.trust.signing import (
+        ENVELOPE_END,
+        Envelope,
+        PublicKey,
+        load_private_key,
+        public_key_of,
+        sign_envelope,
+        signer_of,
+        verify_envelope,
+    )
+    from dp_bundle.trust.store import Sighting, TrustedKey, TrustStore
+else:
+    __getattr__ = import_on_demand(__name__)

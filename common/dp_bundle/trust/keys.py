@@ -1,0 +1,144 @@
+"""The publisher's key pairs, by name, in the state folder.
+
+The public half is written last, when the key is trusted on its own machine: where it is missing, a process was killed
+on the way, and the rest is made up for from the private half. One process at a time makes keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.errors import KeyStoreError, ParameterError
+from dp_bundle.files import locked, require_own, write_whole
+from dp_bundle.trust.home import home_folder
+from dp_bundle.trust.signing import PublicKey, load_private_key, public_key_of, save_private_key
+from dp_bundle.trust.store import TrustStore
+
+__all__ = [
+    "DEFAULT_KEY",
+    "key_names",
+    "load_public_key",
+    "new_key_pair",
+    "passphrase_given",
+    "private_key_path",
+    "public_key_path",
+    "signing_key",
+]
+
+DEFAULT_KEY = "publisher"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def private_key_path(name: str = DEFAULT_KEY) -> Path:
+    """Return where the private key of that name is kept."""
+    if not _NAME.fullmatch(name):
+        raise ParameterError("key name", "letters, digits, '.', '_' and '-', at most 64", name)
+    return home_folder() / "keys" / f"{name}.key"
+
+
+def public_key_path(name: str = DEFAULT_KEY) -> Path:
+    """Return where the public key of that name is kept: the file to hand to researchers."""
+    return private_key_path(name).with_suffix(".pub")
+
+
+def key_names() -> list[str]:
+    """Return the names of this user's key pairs."""
+    return sorted(path.stem for path in (home_folder() / "keys").glob("*.key"))
+
+
+def passphrase_given() -> str | None:
+    """Return the passphrase of the environment, by which keys are made and opened; None if there is none."""
+    return os.environ.get("DPGRAPH_PASSPHRASE") or None
+
+
+def load_public_key(name: str = DEFAULT_KEY) -> PublicKey:
+    """Return the public key of that name; where only the private one is there, its public half is written first.
+
+    Raises
+    ------
+    KeyStoreError
+        Its file is unreadable, or missing and the private key is, too, or is locked.
+    """
+    path = public_key_path(name)
+    if not path.exists() and private_key_path(name).exists():
+        with _alone():
+            _complete(name, load_private_key(private_key_path(name), passphrase_given()))
+    try:
+        require_own(path)
+        return PublicKey.from_pem(path.read_bytes())
+    except OSError as error:
+        raise KeyStoreError(f"the public key {path} cannot be read ({error.strerror}): restore it") from error
+
+
+def new_key_pair(name: str = DEFAULT_KEY, passphrase: str | None = None) -> PublicKey:
+    """Make a key pair, keep it, and trust it on this machine.
+
+    Raises
+    ------
+    KeyStoreError
+        There is a key of that name already.
+    """
+    with _alone():
+        return _make(name, passphrase)
+
+
+def signing_key(name: str = DEFAULT_KEY) -> tuple[Ed25519PrivateKey, bool]:
+    """Return the private key of that name, and whether it was made just now; what a killed process left is completed.
+
+    A new key, and one that is locked, has the passphrase of the environment.
+
+    Raises
+    ------
+    KeyStoreError
+        The key cannot be read, opened or written.
+    """
+    path = private_key_path(name)
+    with _alone():
+        is_new = not path.exists()
+        if is_new:
+            _make(name, passphrase_given())
+        key = load_private_key(path, passphrase_given())
+        if not public_key_path(name).exists():
+            _complete(name, key)
+    return key, is_new
+
+
+def _make(name: str, passphrase: str | None) -> PublicKey:
+    key = Ed25519PrivateKey.generate()
+    save_private_key(key, private_key_path(name), passphrase)
+    return _complete(name, key)
+
+
+def _complete(name: str, key: Ed25519PrivateKey) -> PublicKey:
+    """Trust a key on this machine, and write its public half."""
+    public = public_key_of(key)
+    TrustStore().add(public, f"{name} (own key)")
+    try:
+        write_whole(public_key_path(name), public.to_pem(), replace=True)
+    except OSError as error:
+        raise _unwritable(error) from error
+    return public
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Keep other processes from making keys at the same time."""
+    with contextlib.ExitStack() as lock:
+        try:
+            lock.enter_context(locked(home_folder() / "keys" / "keys.lock"))
+        except OSError as error:
+            raise _unwritable(error) from error
+        yield
+
+
+def _unwritable(error: OSError) -> KeyStoreError:
+    folder = home_folder() / "keys"
+    return KeyStoreError(
+        f"the folder of keys {folder} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
+    )

@@ -1,0 +1,42 @@
+"""Who decides about signers: what `open_bundle` asks, and the answer of one who trusts anybody."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dp_bundle.trust.seen import Sighting
+from dp_bundle.trust.signing import PublicKey
+from dp_bundle.trust.store import TrustedKey
+
+__all__ = ["TrustPolicy", "UnsafeTrustAnyone"]
+
+
+class TrustPolicy(Protocol):
+    """Decides about signers; `TrustStore` is the one that people use."""
+
+    def require(self, key: PublicKey) -> TrustedKey:
+        """Return the trusted key, or raise UntrustedKeyError."""
+
+    def admit(
+        self, key: PublicKey, sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
+    ) -> tuple[str, ...]:
+        """Note a verified release as seen and return what to say of it; or raise an error of `TrustStore.admit`."""
+
+
+class UnsafeTrustAnyone:
+    """Accepts every signer: for showing what a file claims, never for using what it holds."""
+
+    def require(self, key: PublicKey) -> TrustedKey:
+        """Return the key as if it were trusted, without a name."""
+        return TrustedKey(key, "")
+
+    def admit(
+        self,
+        key: PublicKey,  # noqa: ARG002
+        sighting: Sighting,  # noqa: ARG002
+        *,
+        allow_older: bool = False,  # noqa: ARG002
+        beside_newer: bool = False,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        """Accept any release, and note nothing."""
+        return ()

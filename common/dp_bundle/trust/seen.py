@@ -1,0 +1,165 @@
+"""The releases that a reader has met, so that nobody can show an old one as new, or two under one number.
+
+`seen.json` beside the trusted keys holds, by signer and dataset, the newest number of each kind of release, the digest
+of every manifest met, and which of them were read. One process at a time reads and writes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.errors import BundleError, EquivocationError, OlderReleaseError
+from dp_bundle.files import locked, read_own, write_whole
+from dp_bundle.quoting import quote_name, quote_path
+
+__all__ = ["SEEN", "Sighting", "admit"]
+
+SEEN = "seen.json"
+_ANY_KIND = ""  # of releases remembered before kinds were
+_LEAP = 1000  # releases that one may have missed
+_MOST = 2**26  # bytes: some hundred thousand releases
+_PATIENCE = 60.0  # seconds that a process waits for others
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A verified release, as far as a reader remembers it.
+
+    Attributes
+    ----------
+    dataset : str
+        Within which each number is given once.
+    series : str
+        Within which a release replaces the ones before: the dataset, or its partition.
+    number : int
+    kind : str
+        "rows" or "covariance"; neither replaces the other.
+    manifest_sha256 : str
+    previous : str or None
+        The manifest of the release before it, as it says.
+    """
+
+    dataset: str
+    series: str
+    number: int
+    kind: str
+    manifest_sha256: str
+    previous: str | None = None
+
+
+@dataclass
+class _Remembered:
+    """Of one signer's dataset or series: the newest number of each kind, the manifests by number, and what was read."""
+
+    newest: dict[str, int] = field(default_factory=dict)
+    manifests: dict[str, str] = field(default_factory=dict)
+    read: list[int] = field(default_factory=list)
+
+    @classmethod
+    def from_document(cls, document: Any) -> _Remembered:
+        """Read an entry of the file; one number alone is what earlier versions wrote, of any kind."""
+        if isinstance(document, int | str):
+            return cls({_ANY_KIND: int(document)})
+        newest = {str(kind): int(number) for kind, number in document["newest"].items()}
+        manifests = {str(int(number)): str(digest) for number, digest in document["manifests"].items()}
+        return cls(newest, manifests, [int(number) for number in document["read"]])
+
+
+def admit(
+    folder: Path, signer: str, sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
+) -> tuple[str, ...]:
+    """Note a verified release as seen, or refuse it; arguments, result and errors are those of `TrustStore.admit`."""
+    with contextlib.ExitStack() as lock:
+        unwritten = ""
+        try:
+            lock.enter_context(locked(folder / "seen.lock", _PATIENCE))
+        except OSError as error:
+            unwritten = str(error.strerror or error)
+        memory = _recall(folder)
+        notes = _judge(memory, signer, sighting, allow_older=allow_older, beside_newer=beside_newer)
+        if not unwritten:
+            try:
+                document = {name: asdict(entry) for name, entry in memory.items()}
+                content = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+                write_whole(Path(os.path.realpath(folder / SEEN)), content, replace=True)  # a link stays one
+            except OSError as error:
+                unwritten = str(error.strerror or error)
+    if unwritten:
+        place = quote_path(folder / SEEN)
+        notes = (*notes, f"that this release was seen is not remembered, as {place} cannot be written: {unwritten}")
+    return notes
+
+
+def _judge(
+    memory: dict[str, _Remembered], signer: str, sighting: Sighting, *, allow_older: bool, beside_newer: bool
+) -> tuple[str, ...]:
+    """Put the release into the memory and return what to say of it, or refuse it."""
+    numbered = memory.setdefault(f"{signer} {sighting.dataset}", _Remembered())
+    before = numbered.manifests.get(str(sighting.number))
+    known = sighting.number in numbered.read
+    if before not in (None, sighting.manifest_sha256):
+        raise EquivocationError(sighting.dataset, sighting.number, str(before), sighting.manifest_sha256)
+
+    series = memory.setdefault(f"{signer} {sighting.series}", _Remembered())
+    newest = max(series.newest.get(kind, 0) for kind in (sighting.kind, _ANY_KIND))
+    notes: tuple[str, ...] = ()
+    if not (allow_older or beside_newer):
+        if sighting.number < newest and not known:
+            raise OlderReleaseError(sighting.series, sighting.number, newest)
+        notes = _describe_newer(sighting, series.newest, known=known)
+    if before is None:
+        notes = (*notes, *_describe_chain(sighting, numbered.manifests))
+
+    if not (beside_newer or known):
+        numbered.read.append(sighting.number)
+    numbered.manifests[str(sighting.number)] = sighting.manifest_sha256
+    series.newest[sighting.kind] = max(sighting.number, newest)
+    return notes
+
+
+def _recall(folder: Path) -> dict[str, _Remembered]:
+    path = folder / SEEN
+    try:
+        document = json.loads(read_own(path, _MOST))
+        return {str(name): _Remembered.from_document(entry) for name, entry in document.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, AttributeError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
+        raise BundleError(f"{quote_path(path)} is unreadable: remove it to forget which releases were seen") from error
+
+
+def _describe_newer(sighting: Sighting, newest: dict[str, int], *, known: bool) -> tuple[str, ...]:
+    """Say which newer releases there are, to whom an older one is given all the same."""
+    kind, number = max(newest.items(), key=lambda item: item[1], default=("", 0))
+    if number <= sighting.number:
+        return ()
+    why = "which was read here before" if known else f"whose kind is {sighting.kind}"
+    name = f"release {sighting.number} of {quote_name(sighting.series)}"
+    return (f"this is {name}, {why}; release {number}{f' ({kind})' if kind else ''} has been seen since",)
+
+
+def _describe_chain(sighting: Sighting, manifests: dict[str, str]) -> Iterator[str]:
+    """Say where the releases met so far do not make the chain that an honest publisher's do."""
+    numbers = {digest: int(number) for number, digest in manifests.items()}
+    earlier = max((number for number in numbers.values() if number < sighting.number), default=None)
+    name = f"release {sighting.number} of {quote_name(sighting.dataset)}"
+    if earlier is not None and sighting.number > earlier + _LEAP:
+        yield (
+            f"{name} comes right after release {earlier} here: ask the publisher whether there were so many between, "
+            "as whoever has her key could make all her later releases look old with one such number"
+        )
+    followed = None if sighting.previous is None else numbers.get(sighting.previous)
+    if followed is not None and followed >= sighting.number:
+        yield f"{name} says that it follows release {followed}, which cannot be: ask the publisher which one counts"
+    skipped = followed is not None and earlier is not None and followed < earlier
+    if skipped or (followed is None and earlier == sighting.number - 1):
+        yield (
+            f"{name} does not follow release {earlier} that was seen here: they were made at the same time, or there "
+            "are two accounts of this dataset; ask the publisher which"
+        )

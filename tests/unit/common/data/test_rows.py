@@ -1,0 +1,312 @@
+"""The data members: any tool reads what was written, and their layout tells nothing of the source."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_bundle.data import rows as parts
+from dp_bundle.data.rows import PartWriter, batch_rows, group_rows, part_schema, read_parts
+from dp_bundle.errors import BundleFormatError, DataError
+from dp_bundle.manifest.columns import Column, Noise
+
+FINE = Noise.rounded_gaussian(1.0, 2**-8)
+
+
+def column(name: str, kind: str = "continuous", high: float = 10.0, noise: Noise | None = None) -> Column:
+    """Return a column from 0 to `high`."""
+    noise = noise or (Noise.discrete_gaussian(2.0) if kind == "integer" else FINE)
+    return Column.model_validate(
+        {"name": name, "kind": kind, "bounds": (0.0, high), "bounds_obtained": "declared", "noise": noise}
+    )
+
+
+# the first is dictionary-encoded, the second too wide for that, the third has no bounds at all
+COLUMNS = (
+    column("narrow"),
+    column("wide", high=1e6),
+    Column(name="free.form", kind="continuous", bounds=None, bounds_obtained="none", noise=FINE),
+    column("counts", "integer"),
+    column("large", "integer", high=2.0**50),
+)
+
+
+def values(rows: int, seed: int = 1) -> pa.RecordBatch:
+    """Return noisy values for those columns."""
+    rng = np.random.default_rng(seed)
+    arrays = [
+        rng.integers(-500, 3000, rows) * 2.0**-8,
+        rng.integers(0, 2**30, rows) * 2.0**-8,
+        rng.normal(0, 1e12, rows),
+        rng.integers(-9, 20, rows),
+        rng.integers(-(2**50), 2**50, rows),
+    ]
+    return pa.RecordBatch.from_arrays([pa.array(array) for array in arrays], schema=part_schema(COLUMNS))
+
+
+def write(batches: Iterable[pa.RecordBatch], columns: tuple[Column, ...] = COLUMNS) -> list[io.BytesIO]:
+    """Write batches into parts in memory."""
+    writer = PartWriter(columns, io.BytesIO)
+    for batch in batches:
+        writer.write(batch)
+    writer.close()
+    return writer.parts  # type: ignore[return-value]
+
+
+def load(files: list[io.BytesIO], n_rows: int, columns: tuple[Column, ...] = COLUMNS) -> list[pa.RecordBatch]:
+    """Read parts back."""
+    return list(read_parts([(f"part {index}", file) for index, file in enumerate(files)], columns, n_rows))
+
+
+@pytest.fixture
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make row groups of 100 rows."""
+    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
+
+
+def test_plain_tools_read_what_was_written() -> None:
+    """Pandas, pyarrow and our reader see the very values, bit by bit, with their types."""
+    batch = values(5000)
+    (file,) = write([batch])
+
+    assert pa.Table.from_batches(load([file], 5000)).equals(pa.Table.from_batches([batch]))
+    assert pq.read_table(file).equals(pa.Table.from_batches([batch]))
+    pd.testing.assert_frame_equal(pd.read_parquet(file), batch.to_pandas())
+
+
+@pytest.mark.usefixtures("_small")
+def test_layout_does_not_depend_on_the_batches() -> None:
+    """However the rows arrive, the same values make the same bytes."""
+    whole = values(730)
+    expected = write([whole])[0].getvalue()
+    for cuts in ([1, 2, 3], [99, 100, 101], [250], [0, 0, 700], list(range(0, 730, 7))):
+        edges = [0, *cuts, 730]
+        pieces = [whole.slice(start, end - start) for start, end in pairwise(edges)]
+        assert write(pieces)[0].getvalue() == expected
+    metadata = pq.read_metadata(io.BytesIO(expected))
+    assert [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)] == [100] * 7 + [30]
+
+
+@pytest.mark.usefixtures("_small")
+def test_nothing_rides_along_with_the_values() -> None:
+    """Metadata of a batch's schema or fields does not get into the file."""
+    batch = values(10)
+    noisy = [field.with_metadata({"secret": "s3cr3t"}) for field in batch.schema]
+    marked = pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(noisy, metadata={"pandas": "s3cr3t"}))
+    (file,) = write([pa.RecordBatch.from_arrays(marked.columns, schema=part_schema(COLUMNS))])
+
+    assert pq.read_metadata(file).metadata is None
+    assert b"s3cr3t" not in file.getvalue()
+    assert pq.read_schema(file).equals(part_schema(COLUMNS), check_metadata=True)
+
+
+def test_encoding_follows_the_declared_spread() -> None:
+    """A column whose bounds and noise span few steps has a dictionary, others do not, whatever the values are."""
+    for seed in (1, 2):
+        metadata = pq.read_metadata(write([values(500, seed)])[0]).row_group(0)
+        encodings = [set(metadata.column(index).encodings) for index in range(5)]
+        assert ["RLE_DICTIONARY" in found for found in encodings] == [True, False, False, True, False]
+        assert ["BYTE_STREAM_SPLIT" in found for found in encodings] == [False, True, True, False, True]
+
+
+def test_noisy_values_are_small() -> None:
+    """At 20 dB a noisy cell takes about two bytes, as the format promises, and not eight."""
+    rng = np.random.default_rng(3)
+    steps = np.rint(rng.normal(0, 2560, 200_000) + rng.normal(0, 256, 200_000))
+    batch = pa.RecordBatch.from_arrays([pa.array(steps * 2.0**-8)], schema=part_schema(COLUMNS[:1]))
+    (file,) = write([batch], (column("narrow", high=40.0),))
+    assert len(file.getvalue()) < 2.5 * 200_000
+
+
+@pytest.mark.usefixtures("_small")
+def test_reading_and_writing_stay_within_one_group() -> None:
+    """Batches come back no larger than a row group, and no more than one group waits to be written."""
+    file = io.BytesIO()
+    writer = PartWriter(COLUMNS, lambda: file)
+    sizes = []
+    for seed in range(40):
+        writer.write(values(50, seed))
+        sizes.append(file.tell())
+    writer.close()
+
+    assert sizes[-1] > 10 * sizes[1] > 0
+    assert {batch.num_rows for batch in load([file], 2000)} == {100}
+
+
+def test_batches_are_bounded_for_any_width() -> None:
+    """No batch has more than 2^18 rows, or much more than a million cells unless it needs them to encode well."""
+    for n_columns in (1, 3, 16, 17, 1000, 2048, 5000, 20_000, 2**22, 2**23):
+        rows = batch_rows(n_columns)
+        assert 1 <= rows <= 2**18
+        assert rows <= 2**13 or rows * n_columns <= 2**22
+        assert group_rows(n_columns) <= min(rows, max(2**9, 2**22 // n_columns))
+
+
+def test_parts_of_version_1_may_have_larger_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first version wrote of very many columns is read; of the second, such a group is refused."""
+    (file,) = write([values(3000)])
+    monkeypatch.setattr(parts, "_MOST_CELLS", 2**9)
+    read = partial(read_parts, [("part", file)], COLUMNS, 3000)
+
+    assert sum(batch.num_rows for batch in read(version_1=True)) == 3000
+    with pytest.raises(BundleFormatError, match="row group of 3000 rows"):
+        list(read())
+
+
+@pytest.mark.usefixtures("_small")
+def test_large_data_goes_into_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that has reached its size is finished, and the next one continues where it ended."""
+    monkeypatch.setattr(parts, "_MAX_PART_BYTES", 10_000)
+    batch = values(1000)
+    files = write([batch])
+
+    assert len(files) > 2
+    assert all(pq.read_metadata(file).num_rows >= 100 for file in files)
+    assert pa.Table.from_batches(load(files, 1000)).equals(pa.Table.from_batches([batch]))
+
+
+def test_empty_batches_write_nothing() -> None:
+    """Batches without rows, such as those of which all were dropped, make no part."""
+    assert write([values(0), values(0)]) == []
+    with pytest.raises(BundleFormatError, match="0 rows"):
+        load([], 1)
+
+
+def test_unpromised_contents_are_refused() -> None:
+    """Wrong names, order, types, counts, empty cells, and what is not Parquet are format errors."""
+    good = write([values(20)])
+    table = pq.read_table(good[0])
+
+    holes = table.set_column(0, "narrow", pa.array([None] + [1.0] * 19))
+    floats = table.set_column(3, "counts", pa.array([1.0] * 20))
+    more = table.append_column("more", pa.array([1.0] * 20))
+    renamed = table.rename_columns(["x", *table.column_names[1:]])
+    swapped = table.select(table.column_names[::-1])
+    wrong = [bomb(t) for t in (holes, floats, more, renamed, swapped)]
+    wrong += [io.BytesIO(b""), io.BytesIO(b"PAR1" * 10), io.BytesIO(good[0].getvalue()[:-9])]
+    for file in wrong:
+        with pytest.raises(BundleFormatError):
+            load([file], 20)
+    for n_rows in (19, 21):
+        with pytest.raises(BundleFormatError, match="promises"):
+            load(good, n_rows)
+
+
+def bomb(table: pa.Table, **settings: object) -> io.BytesIO:
+    """Write a table as nobody should."""
+    file = io.BytesIO()
+    pq.write_table(table, file, store_schema=False, version="2.6", write_statistics=False, **settings)
+    return file
+
+
+def _large_group() -> io.BytesIO:
+    return bomb(pa.Table.from_batches([values(2**19)]), row_group_size=2**19)
+
+
+def _many_groups() -> io.BytesIO:
+    return bomb(_zeros(2000), row_group_size=1)
+
+
+def _many_rows() -> io.BytesIO:
+    return bomb(_zeros(2**24), row_group_size=2**18)
+
+
+def _few_bytes() -> io.BytesIO:
+    return bomb(_zeros(2**17), row_group_size=2**17)
+
+
+def _zeros(n_rows: int) -> pa.Table:
+    zeros = [pa.array(np.zeros(n_rows, float if column.kind == "continuous" else int)) for column in COLUMNS]
+    return pa.Table.from_arrays(zeros, schema=parts.part_schema(COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("make", "n_rows", "message"),
+    [
+        (_large_group, 2**19, "row group of 524288 rows"),
+        (_many_groups, 2000, "footer larger"),
+        (_many_rows, 2**24, "footer larger"),
+        (_few_bytes, 2**24, "more values than noise leaves room for"),
+        (_few_bytes, 2**16, "more rows than its manifest promises"),
+    ],
+)
+def test_bombs_are_refused_unread(make: Callable[[], io.BytesIO], n_rows: int, message: str) -> None:
+    """What would make a decoder work for nothing is refused by its headers."""
+    file = make()
+    with pytest.raises(BundleFormatError, match=message):
+        load([file], n_rows)
+
+
+def _sizes_in_headers(content: bytes) -> list[int]:
+    """Return the places of the sizes before compression that take three bytes in the first page header of a chunk."""
+    group = pq.read_metadata(io.BytesIO(content)).row_group(0)
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    places = [3 + (chunk.dictionary_page_offset or chunk.data_page_offset) for chunk in chunks]
+    return [place for place in places if content[place] >= 128 and content[place + 1] >= 128]
+
+
+def test_pages_that_lie_about_their_size_are_refused() -> None:
+    """A page that says that it grows beyond what its values need is refused before it does."""
+    content = write([values(20_000)])[0].getvalue()
+    places = _sizes_in_headers(content)
+    assert len(places) >= 3
+    for place in places:
+        lying = bytearray(content)
+        lying[place + 2] = 0x7F
+        with pytest.raises(BundleFormatError, match="page larger than its values need"):
+            load([io.BytesIO(bytes(lying))], 20_000)
+
+
+def test_every_byte_of_page_headers_may_be_wrong() -> None:
+    """Whatever a header says, the file is refused or read as it was promised, and no other error comes up."""
+    content = write([values(3000)])[0].getvalue()
+    rng = np.random.default_rng(11)
+    refused = 0
+    for _ in range(300):
+        changed = bytearray(content)
+        for place in rng.integers(len(content), size=2):
+            changed[place] = rng.integers(256)
+        try:
+            assert sum(batch.num_rows for batch in load([io.BytesIO(bytes(changed))], 3000)) == 3000
+        except BundleFormatError:
+            refused += 1
+    assert refused > 30
+
+
+def test_noise_too_weak_to_tell_values_apart_is_refused_where_it_would_make_a_bomb() -> None:
+    """Narrow columns with hardly any noise are written out, and what is all the same in spite of that is refused."""
+    weak = Noise.discrete_gaussian(0.1)
+    narrow, wide = (column("x", "integer", high, weak) for high in (1.0, 1000.0))
+    zeros = pa.RecordBatch.from_arrays([pa.array(np.zeros(2**18, int))], schema=parts.part_schema([narrow]))
+    files = write([zeros], (narrow,))
+    assert sum(batch.num_rows for batch in load(files, 2**18, (narrow,))) == 2**18
+    with pytest.raises(DataError, match="nearly all the same"):
+        write([zeros], (wide,))
+
+
+def test_what_readers_would_refuse_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pyarrow writes more into its headers than bundles have, the publisher is told, and not the reader."""
+    settings = parts._parquet_settings(COLUMNS)
+    monkeypatch.setattr(parts, "_parquet_settings", lambda _: {**settings, "write_page_index": True})
+    with pytest.raises(DataError, match="install another version"):
+        write([values(20)])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_no_numbers_are_refused(value: float) -> None:
+    """No noise produces a value that is not finite, and no sum is spoilt by one."""
+    table = pa.Table.from_batches([values(20)])
+    for index in (0, 2):
+        changed = table.column(index).to_numpy().copy()
+        changed[7] = value
+        file = bomb(table.set_column(index, table.field(index), pa.array(changed)))
+        with pytest.raises(BundleFormatError, match="not a number"):
+            load([file], 20)

@@ -1,0 +1,225 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from dp_bundle.files import renaming
+from dp_bundle.files.new_files import require_names, whole_file, write_whole
+from dp_bundle.files.renaming import exchange, rename_new, sync_folder
+
+
+@pytest.fixture(params=["unnamed", "hidden", "without links"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run on a system that knows files without names, on one that does not, and on one without links, as FAT is."""
+    if request.param != "unnamed":
+        monkeypatch.delattr(os, "O_TMPFILE")
+    if request.param == "without links":
+        monkeypatch.setattr(os, "link", _refuse)
+    return str(request.param)
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_file_appears_at_the_end_and_not_before(tmp_path: Path, system: str) -> None:
+    """The name is there only once the block has ended, and then with all of the content."""
+    with whole_file(tmp_path / "a") as file:
+        file.write(b"content")
+        file.flush()
+        assert not (tmp_path / "a").exists()
+        assert len(list(tmp_path.iterdir())) == (0 if system == "unnamed" else 1)
+        file.seek(0)
+        assert file.read() == b"content"
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"content")]
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_nothing_is_left_after_an_error(error: type[BaseException], tmp_path: Path, system: str) -> None:
+    """Whatever ends the block early, the folder is as it was."""
+
+    def write_half() -> None:
+        with whole_file(tmp_path / "a") as file:
+            file.write(b"content")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_existing_file_is_never_replaced(tmp_path: Path, system: str) -> None:
+    """A file that came to be in the meantime stays, and ours leaves no trace."""
+
+    def write_too_late() -> None:
+        with whole_file(tmp_path / "a") as file:
+            file.write(b"ours")
+            (tmp_path / "a").write_bytes(b"theirs")
+
+    with pytest.raises(FileExistsError):
+        write_too_late()
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"theirs")]
+
+
+def test_link_to_nowhere_is_not_followed(tmp_path: Path, system: str) -> None:
+    """A dangling link at the path counts as a file and keeps its target uncreated."""
+    (tmp_path / "a").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError), whole_file(tmp_path / "a") as file:
+        file.write(b"ours")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_modes_are_as_asked(tmp_path: Path, system: str) -> None:
+    """A private file is private from its first byte, and the umask still counts."""
+    before = os.umask(0o027)
+    try:
+        with whole_file(tmp_path / "secret", mode=0o600) as file:
+            assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+        write_whole(tmp_path / "shared", b"", replace=False)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o640
+
+
+def test_unfinished_file_is_nobody_elses_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under its hidden name a file is for its owner alone, whatever it will be."""
+    monkeypatch.delattr(os, "O_TMPFILE")
+    with whole_file(tmp_path / "a") as file:
+        file.write(b"content")
+        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) & 0o700 == 0o600
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~_umask() & 0o644
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
+def test_missing_folder_is_an_os_error(tmp_path: Path, system: str) -> None:
+    """A large file's folder is not made up; a small one's is, for the user alone."""
+    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "no" / "a"):
+        pass
+    write_whole(tmp_path / "yes" / "deep" / "a", b"1", replace=False)
+    assert stat.S_IMODE((tmp_path / "yes").stat().st_mode) == 0o700
+
+
+def test_small_files_are_replaced_whole_or_kept(tmp_path: Path, system: str) -> None:
+    """Whether a file may be replaced has to be said, and what is no regular file never is."""
+    write_whole(tmp_path / "a", b"1", replace=True)
+    write_whole(tmp_path / "a", b"2", replace=True)
+    with pytest.raises(FileExistsError):
+        write_whole(tmp_path / "a", b"3", replace=False)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"2")]
+
+
+def test_failed_replacement_leaves_nothing(tmp_path: Path, system: str) -> None:
+    """Where the name is taken by a folder, no half of the file stays behind."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    with pytest.raises(OSError, match="a"):
+        write_whole(tmp_path / "a", b"content", replace=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_where_no_name_can_be_given_nothing_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without links, and a way to rename onto nothing, the error comes before the block, and nothing is left."""
+    monkeypatch.delattr(os, "O_TMPFILE")
+    monkeypatch.setattr(os, "link", _refuse)
+    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    began = False
+    with pytest.raises(OSError, match="use another folder"), whole_file(tmp_path / "a"):
+        began = True
+    with pytest.raises(OSError, match="use another folder"):
+        require_names(tmp_path)
+    assert not began
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_trial_leaves_nothing(tmp_path: Path, system: str) -> None:
+    """Whether names can be given is found out without a trace."""
+    require_names(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        require_names(tmp_path / "no")
+
+
+def test_content_and_name_are_on_the_disk_when_the_block_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    """First the content is synced, then there is the name, then the folder is synced; replacing is no different."""
+    path = tmp_path / "a"
+    synced: list[tuple[str, bool]] = []
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        synced.append((kind, path.exists() and path.read_bytes() == b"content"))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    with whole_file(path) as file:
+        file.write(b"content")
+    assert synced == [("file", False), ("folder", True)]
+    path.write_bytes(b"earlier")
+    write_whole(path, b"content", replace=True)
+    assert synced[-1] == ("folder", True)
+    assert ("file", False) in synced[2:]
+
+
+def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:
+    """Sockets, links and folders stay, whatever may be replaced."""
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+    before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
+    for name in before:
+        with pytest.raises(FileExistsError):
+            write_whole(tmp_path / name, b"content", replace=True)
+    assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before
+
+
+def test_names_change_places_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two folders change names, a new name replaces nothing, and a system that cannot says so and changes nothing."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.mkdir()
+    (one / "file").write_text("")
+    assert exchange(one, other)
+    assert (other / "file").exists()
+    with pytest.raises(FileNotFoundError):
+        exchange(one, tmp_path / "no")
+    with pytest.raises(FileExistsError):
+        rename_new(one, other)
+    rename_new(one, tmp_path / "new")
+    assert not one.exists()
+
+    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    assert not exchange(other, tmp_path / "new")
+    assert (other / "file").exists()
+
+
+def test_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some file systems have no way to sync a folder; an error of the disk is one all the same."""
+
+    def fail(number: int) -> None:
+        def sync(_: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(renaming.os, "fsync", sync)
+
+    fail(errno.EINVAL)
+    sync_folder(tmp_path)
+    fail(errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        sync_folder(tmp_path)

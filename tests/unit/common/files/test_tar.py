@@ -1,0 +1,185 @@
+"""The tar: what is written is read, by us and by others, and nothing else is."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.files.tar import scan_archive, write_archive
+from dp_bundle.files.windows import Member, MemberReader
+
+Contents = list[tuple[str, bytes]]
+CONTENTS: Contents = [("a.json", b"one"), ("data/empty", b""), ("data/block", b"x" * 512), ("data/more", b"y" * 1300)]
+
+
+@pytest.fixture
+def memory() -> Iterator[int]:
+    """Make an unnamed file to scan archives from."""
+    descriptor = os.memfd_create("archive")
+    yield descriptor
+    os.close(descriptor)
+
+
+def archive(contents: Contents) -> bytes:
+    """Write an archive into memory."""
+    file = io.BytesIO()
+    write_archive(file, [(name, io.BytesIO(content)) for name, content in contents])
+    return file.getvalue()
+
+
+def load(descriptor: int, content: bytes) -> list[Member]:
+    """Scan these bytes as an archive."""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, content, 0)
+    return scan_archive(descriptor)
+
+
+def test_members_come_back_in_order(memory: int) -> None:
+    """Scanning gives the names and, through windows, the bytes that were written."""
+    members = load(memory, archive(CONTENTS))
+
+    assert [(member.name, MemberReader(memory, member).readall()) for member in members] == CONTENTS
+    assert [b"".join(MemberReader(memory, member).chunks()) for member in members] == [part for _, part in CONTENTS]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.binary(max_size=1100), max_size=25))
+def test_any_contents_round_trip_and_are_a_tar(contents: list[bytes]) -> None:
+    """Whatever the members hold, our reader and Python's tarfile both give it back."""
+    pairs = [(f"data/part-{index:05d}", content) for index, content in enumerate(contents)]
+    written = archive(pairs)
+    descriptor = os.memfd_create("archive")
+    try:
+        assert [(m.name, MemberReader(descriptor, m).readall()) for m in load(descriptor, written)] == pairs
+    finally:
+        os.close(descriptor)
+    with tarfile.open(fileobj=io.BytesIO(written)) as tar:
+        assert [(entry.name, tar.extractfile(entry).read()) for entry in tar] == pairs  # type: ignore[union-attr]
+
+
+def test_headers_say_nothing_of_the_writer() -> None:
+    """Owner, time and mode are the same for everybody."""
+    with tarfile.open(fileobj=io.BytesIO(archive(CONTENTS))) as tar:
+        facts = {(entry.uid, entry.gid, entry.uname, entry.gname, entry.mtime, entry.mode) for entry in tar}
+
+    assert facts == {(0, 0, "", "", 0, 0o644)}
+    assert archive(CONTENTS) == archive(CONTENTS)
+    assert len(archive(CONTENTS)) % 10_240 == 0
+
+
+def test_bytes_outside_members_are_fixed(memory: int) -> None:
+    """A change to any single header, padding or trailer byte is refused."""
+    sound = archive([("a.json", b"one"), ("data/b", b"two")])
+    members = load(memory, sound)
+    inside = {member.offset + index for member in members for index in range(member.size)}
+    passed = []
+    for position in (index for index in range(4096) if index not in inside):
+        changed = bytearray(sound)
+        changed[position] ^= 1
+        try:
+            load(memory, bytes(changed))
+            passed.append(position)
+        except BundleFormatError:
+            continue
+    assert passed == []
+
+
+@pytest.mark.parametrize("cut", [0, 1, 511, 512, 513, 1024, 5000, 10_239])
+def test_truncated_archives_are_refused(cut: int, memory: int) -> None:
+    """An archive that ends early is no archive, wherever it ends."""
+    with pytest.raises(BundleFormatError):
+        load(memory, archive(CONTENTS)[:cut])
+
+
+def test_appended_bytes_are_refused(memory: int) -> None:
+    """Nothing may follow the end, not even zeros."""
+    for extra in (b"\0", b"\0" * 10_240, archive(CONTENTS)):
+        with pytest.raises(BundleFormatError, match="end where it should"):
+            load(memory, archive(CONTENTS) + extra)
+
+
+@pytest.mark.parametrize("name", ["../a", "/a", "a/b/c", ".hidden", "a//b", "ä", "a b", "x" * 120, "data/", ""])
+def test_unsafe_names_are_refused(name: str, memory: int) -> None:
+    """A name that could leave a folder, hide in it, or need an extended header is not read."""
+    with pytest.raises(BundleFormatError):
+        load(memory, archive([(name, b"content")]))
+
+
+def test_links_folders_and_other_tars_are_refused(memory: int) -> None:
+    """Only plain files with our own header are read."""
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE):
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            entry = tarfile.TarInfo("a")
+            entry.type, entry.linkname = kind, "b"
+            tar.addfile(entry)
+        with pytest.raises(BundleFormatError):
+            load(memory, file.getvalue())
+
+
+def test_same_name_twice_is_refused(memory: int) -> None:
+    """Two members of one name would mean different things to different readers."""
+    with pytest.raises(BundleFormatError, match="twice"):
+        load(memory, archive([("a", b"1"), ("a", b"2")]))
+
+
+def test_source_that_shrinks_is_noticed() -> None:
+    """A source whose size changes while it is copied makes no archive."""
+
+    class Shrinking(io.BytesIO):
+        def read(self, _size: int | None = -1) -> bytes:
+            return super().read(3) if self.tell() == 0 else b""
+
+    with pytest.raises(OSError, match="changed its size"):
+        write_archive(io.BytesIO(), [("a", Shrinking(b"12345"))])
+
+
+def test_member_window_never_leaves_the_member(memory: int) -> None:
+    """Seeking and reading behave as on a file that holds the member alone."""
+    members = load(memory, archive(CONTENTS))
+    window, file = MemberReader(memory, members[3]), io.BytesIO(CONTENTS[3][1])
+    for offset, whence, size in [(0, 0, 10), (-5, 2, 100), (3, 1, 2), (5000, 0, 7), (0, 2, 1), (100, 0, -1)]:
+        assert window.seek(offset, whence) == file.seek(offset, whence)
+        assert window.read(size) == file.read(size)
+        assert window.tell() == file.tell()
+
+
+def test_member_cut_off_after_the_scan_is_noticed(memory: int) -> None:
+    """A file that shrinks while it is read ends in an error and not in an endless loop."""
+    member = load(memory, archive(CONTENTS))[3]
+    os.ftruncate(memory, member.offset + 10)
+    with pytest.raises(BundleFormatError, match="truncated"):
+        list(MemberReader(memory, member).chunks())
+
+
+def test_scan_does_not_read_content(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scan reads headers, padding and the end, and no member's content, however large."""
+    contents = archive([("data/large", b"z" * 5_000_000)])
+    os.pwrite(memory, contents, 0)
+    read, pread = [], os.pread
+
+    def counted(descriptor: int, size: int, offset: int) -> bytes:
+        read.append(size)
+        return pread(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", counted)
+    scan_archive(memory)
+    assert sum(read) < 50_000
+
+
+def test_folder_is_no_archive(tmp_path: Path) -> None:
+    """What is not a file ends in an error that the caller can translate."""
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(OSError, match="directory"):
+            scan_archive(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,139 @@
+"""The bound from below on delta under discrete noise, against exact sums in 40 digits and the publisher's own curve."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
+from dp_bundle.privacy.normal import gaussian_delta
+from dp_publish.privacy_curve import Loss, epsilon_of_unit
+
+
+def exact_delta(width: int, sigma: float, epsilon: float) -> float:
+    """Return the hockey-stick divergence of N_Z(0, sigma^2) from its shift by `width`, summed over all integers."""
+    with mpmath.workdps(40):
+        reach = math.ceil(30 * sigma) + width
+        weight = {k: mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * mpmath.mpf(sigma) ** 2)) for k in range(-reach, reach + 1)}
+        gains = (weight[k] - mpmath.exp(epsilon) * weight.get(k + width, 0) for k in weight)
+        return float(sum(gain for gain in gains if gain > 0) / sum(weight.values()))
+
+
+@pytest.mark.parametrize(("width", "sigma"), [(1, 0.5), (1, 1.0), (5, 2.0), (30, 20.0), (7, 11.3)])
+def test_single_column_is_exact(width: int, sigma: float) -> None:
+    """With one cell nothing is rounded, and the bound is the delta itself."""
+    epsilons = [0.0, 0.5, 1.0, 3.0, 6.0]
+    exact = [exact_delta(width, sigma, epsilon) for epsilon in epsilons]
+    np.testing.assert_allclose(least_deltas(epsilons, {DiscreteLoss(width, sigma): 1}), exact, rtol=1e-9, atol=1e-18)
+
+
+@pytest.mark.parametrize(
+    ("losses", "mu", "rows"),
+    [
+        ([(3, 2.0)] * 10, 0.0, 1),
+        ([(3, 2.0)] * 10, 1.0, 1),
+        ([(width, 3.3 * width**0.5) for width in range(1, 9)], 0.5, 1),
+        ([(100, 200.0)] * 4, 0.0, 5),
+        ([(100_000, 300_000.0)] * 4, 0.0, 3),
+        ([(1_000_000, 2_000_000.0)], 0.0, 1),
+        ([(2, 8.0)] * 300, 0.0, 1),
+        ([(1, 1.0)], 0.0, 50),
+    ],
+)
+def test_bound_is_below_the_stated_curve_and_near_it(losses: list[tuple[int, float]], mu: float, rows: int) -> None:
+    """What the publisher states, which is on the safe side, is never refused; an epsilon that is 5 % better always."""
+    cells = [Loss(width, sigma, discrete=True) for width, sigma in losses]
+    cells += [Loss(mu, 1.0, discrete=False)] if mu else []
+    numbers = {loss: rows * losses.count((loss.width, loss.sigma)) for loss in (DiscreteLoss(*loss) for loss in losses)}
+    for delta in (1e-4, 1e-6, 1e-10):
+        epsilon = epsilon_of_unit("row", cells, delta, rows)
+        honest, boasted = least_deltas([epsilon, 0.95 * epsilon], numbers, mu * math.sqrt(rows))
+        assert 0.7 * delta < honest <= delta
+        assert boasted > 1.2 * delta
+
+
+def delta_by_enumeration(losses: dict[DiscreteLoss, int], epsilon: float) -> float:
+    """Return the delta of all cells together, by adding up over all draws of all of them."""
+    chances, total = np.ones(1), np.zeros(1)
+    for loss, number in losses.items():
+        draws = np.arange(-math.ceil(12 * loss.sigma), math.ceil(12 * loss.sigma) + 1)
+        weights = np.exp(-0.5 * (draws / loss.sigma) ** 2)
+        for _ in range(number):
+            chances = np.multiply.outer(chances, weights / weights.sum()).ravel()
+            total = np.add.outer(total, (loss.width * draws + loss.width**2 / 2) / loss.sigma**2).ravel()
+    return float(chances @ -np.expm1(np.minimum(epsilon - total, 0.0)))
+
+
+cells = st.builds(DiscreteLoss, st.integers(1, 6), st.floats(0.2, 3.5))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(cells, min_size=1, max_size=3), st.floats(0.0, 12.0))
+def test_bound_is_below_what_adding_up_gives(kinds: list[DiscreteLoss], epsilon: float) -> None:
+    """Whatever the columns, the bound is below their delta, and above it a tenth further on the curve."""
+    losses = dict(Counter(kinds))
+    (least,) = least_deltas([epsilon], losses)
+    assert least <= delta_by_enumeration(losses, epsilon) * (1 + 1e-9) + 1e-15
+    assert least >= delta_by_enumeration(losses, 1.05 * epsilon + 0.05) * (1 - 1e-9) - 1e-10
+
+
+@pytest.mark.parametrize("sigma", [1.3, 2.0, 3.0, 10.0, 30.0])
+def test_noise_added_afterwards_leaves_less(sigma: float) -> None:
+    """A column that counts as continuous loses less than it does, and nearly as much where sigma is many steps."""
+    loss = DiscreteLoss(math.ceil(2 * sigma), sigma)
+    for epsilon in (0.0, 1.0, 3.0, 6.0):
+        exact = exact_delta(loss.width, sigma, epsilon)
+        assert gaussian_delta(loss.smooth_mu, epsilon) <= exact
+        assert gaussian_delta(loss.smooth_mu, epsilon) > exact * (1 - 30 / sigma**2)
+
+
+@pytest.mark.parametrize(("sigma", "least"), [(3.0, 0.9), (30.0, 0.995), (1e6, 0.999)])
+def test_all_of_many_columns_count(sigma: float, least: float) -> None:
+    """Of 3000 columns that all differ the bound knows nearly the whole mu, at once."""
+    used = time.process_time()
+    losses = {DiscreteLoss(1 + index % 3, sigma * (1 + index / 3000)): 1 for index in range(3000)}
+    mu = math.hypot(*(loss.mu for loss in losses))
+    epsilons = [mu**2 / 2 + place * mu for place in range(7)]
+    bounds = least_deltas(epsilons, losses)
+    assert time.process_time() - used < 0.5
+    for epsilon, bound in zip(epsilons, bounds, strict=True):
+        assert gaussian_delta(least * mu, epsilon) <= bound <= gaussian_delta(mu, epsilon)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 2.9, 3.0, 1e3, 1e9])
+@pytest.mark.parametrize("rows", [1, 10**9])
+@pytest.mark.parametrize("n_kinds", [1, 8, 100])
+def test_no_columns_take_long(sigma: float, rows: int, n_kinds: int) -> None:
+    """Sixteen points of a curve are bounded in half a second, whatever the columns and the rows."""
+    losses = {DiscreteLoss(math.ceil(sigma), sigma * (1 + index / 100)): rows for index in range(n_kinds)}
+    used = time.process_time()
+    bounds = least_deltas([100.0 * index for index in range(16)], losses, 1.0)
+    assert time.process_time() - used < 0.5
+    assert all(0.0 <= bound <= 1.0 + 1e-9 for bound in bounds)
+
+
+def test_the_worst_cell_is_among_the_likely_ones() -> None:
+    """Of many columns the few are looked at that lose most: by their mu, or because their steps are wide."""
+    common = [DiscreteLoss(100, 100.0 + index) for index in range(1000)]
+    wide, fine = DiscreteLoss(1, 0.99), DiscreteLoss(102, 101.5)
+    chosen = likely_worst([*common, wide, fine])
+    assert {wide, fine} <= chosen
+    assert len(chosen) < 20
+
+
+def test_bounds_reach_as_far_as_numbers_do() -> None:
+    """Without width there is no loss; where e^epsilon is no float64 any more the bound still holds."""
+    assert least_deltas([1.0], {DiscreteLoss(0, 1.0): 3}) == [0.0]
+    assert least_deltas([1.0], {DiscreteLoss(0, 1.0): 3}, 0.0) == [0.0]
+    low, high = least_deltas([1000.0, 500_500.0], {DiscreteLoss(1000, 1.0): 1})
+    assert low == pytest.approx(1.0)
+    assert high == pytest.approx(0.3005, abs=1e-4)  # that a draw is not below 1
+    (alone,) = least_deltas([1.0], {}, 1.0)
+    assert alone == pytest.approx(0.126937, abs=1e-6)  # Balle & Wang (2018) at mu = 1

@@ -1,0 +1,322 @@
+"""Signatures against the published standards, and the envelope's one form."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed448
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_bundle.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
+from dp_bundle.trust import signing
+from dp_bundle.trust.signing import (
+    Envelope,
+    PublicKey,
+    encode_pre_authentication,
+    load_private_key,
+    public_key_of,
+    save_private_key,
+    sign_envelope,
+    verify_envelope,
+)
+
+# RFC 8032, section 7.1: TEST 1, TEST 2, TEST 3 as secret key, public key, message, signature
+RFC_8032 = [
+    (
+        "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+        "",
+        "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe"
+        "24655141438e7a100b",
+    ),
+    (
+        "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+        "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+        "72",
+        "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302a"
+        "eeb00d291612bb0c00",
+    ),
+    (
+        "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
+        "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
+        "af82",
+        "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed2"
+        "8dc027beceea1ec40a",
+    ),
+]
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, P - 2, P) % P
+
+
+def _add(left: tuple[int, int, int, int], right: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+    a = (left[1] - left[0]) * (right[1] - right[0]) % P
+    b = (left[1] + left[0]) * (right[1] + right[0]) % P
+    c, d = 2 * left[3] * right[3] * D % P, 2 * left[2] * right[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def _times_base(number: int) -> bytes:
+    y = 4 * pow(5, P - 2, P) % P
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    x = x if (x * x - square) % P == 0 else x * pow(2, (P - 1) // 4, P) % P
+    x = x if x % 2 == 0 else P - x
+    point, result = (x, y, 1, x * y % P), (0, 1, 1, 0)
+    while number:
+        if number & 1:
+            result = _add(result, point)
+        point, number = _add(point, point), number >> 1
+    inverse = pow(result[2], P - 2, P)
+    return (result[1] * inverse % P | (result[0] * inverse % P & 1) << 255).to_bytes(32, "little")
+
+
+def ed25519_sign(secret: bytes, message: bytes) -> bytes:
+    """Sign as RFC 8032, section 6 does, in plain integers: the independent judge."""
+    digest = hashlib.sha512(secret).digest()
+    scalar = int.from_bytes(digest[:32], "little") & ((1 << 254) - 8) | 1 << 254
+    public = _times_base(scalar)
+    r = int.from_bytes(hashlib.sha512(digest[32:] + message).digest(), "little") % ORDER
+    head = _times_base(r)
+    challenge = int.from_bytes(hashlib.sha512(head + public + message).digest(), "little") % ORDER
+    return head + ((r + challenge * scalar) % ORDER).to_bytes(32, "little")
+
+
+@pytest.mark.parametrize(("secret", "public", "message", "signature"), RFC_8032)
+def test_keys_and_signatures_are_those_of_rfc_8032(secret: str, public: str, message: str, signature: str) -> None:
+    """The judge reproduces the published vectors, and an envelope's key and signature are the judge's."""
+    assert ed25519_sign(bytes.fromhex(secret), bytes.fromhex(message)).hex() == signature
+    envelope = sign_envelope(bytes.fromhex(message), Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret)))
+
+    assert envelope.signer == PublicKey(bytes.fromhex(public))
+    assert envelope.signature == ed25519_sign(
+        bytes.fromhex(secret),
+        b"DSSEv1 28 application/vnd.in-toto+json %d " % (len(message) // 2) + bytes.fromhex(message),
+    )
+
+
+def test_pre_authentication_is_the_published_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoding is that of DSSE's protocol.md, for its own vector and for our payload type."""
+    assert encode_pre_authentication(b"hello world") == b"DSSEv1 28 application/vnd.in-toto+json 11 hello world"
+    assert encode_pre_authentication("é".encode()) == b"DSSEv1 28 application/vnd.in-toto+json 2 \xc3\xa9"
+    monkeypatch.setattr(signing, "PAYLOAD_TYPE", "http://example.com/HelloWorld")
+    assert encode_pre_authentication(b"hello world") == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+
+
+@given(st.binary(max_size=200), st.binary(min_size=32, max_size=32))
+def test_envelopes_round_trip(payload: bytes, secret: bytes) -> None:
+    """An envelope read back is the one written, and verifies to its payload."""
+    envelope = sign_envelope(payload, Ed25519PrivateKey.from_private_bytes(secret))
+
+    assert Envelope.from_bytes(envelope.to_bytes()) == envelope
+    assert verify_envelope(envelope) == payload
+
+
+def test_changed_payload_signer_or_signature_is_refused() -> None:
+    """A signature holds for one payload and one key, and every bit of it counts."""
+    key, other = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+    envelope = sign_envelope(b"payload", key)
+    flipped = bytes([envelope.signature[0] ^ 1]) + envelope.signature[1:]
+    changed = [
+        Envelope(b"payloae", envelope.signer, envelope.signature),
+        Envelope(b"payload", public_key_of(other), envelope.signature),
+        Envelope(b"payload", envelope.signer, flipped),
+        Envelope(b"payload", envelope.signer, envelope.signature[:-1]),
+        Envelope(b"payload", envelope.signer, b""),
+        Envelope(b"payload", PublicKey(b"short"), envelope.signature),
+        Envelope(b"payload", envelope.signer, key.sign(b"payload")),
+    ]
+    for forged in changed:
+        with pytest.raises(BadSignatureError):
+            verify_envelope(forged)
+
+
+def test_signature_plus_the_group_order_is_refused() -> None:
+    """The second form of the same signature, S + L, does not pass."""
+    envelope = sign_envelope(b"payload", Ed25519PrivateKey.generate())
+    larger = int.from_bytes(envelope.signature[32:], "little") + ORDER
+    forged = Envelope(b"payload", envelope.signer, envelope.signature[:32] + larger.to_bytes(32, "little"))
+    with pytest.raises(BadSignatureError):
+        verify_envelope(forged)
+
+
+def test_envelope_has_one_form() -> None:
+    """The same content in any other spelling is refused."""
+    sound = sign_envelope(b"payload", Ed25519PrivateKey.generate()).to_bytes()
+    document = json.loads(sound)
+    two = {**document, "signatures": document["signatures"] * 2}
+    others = [
+        sound[:-1],
+        sound + b"\n",
+        b" " + sound,
+        b"\xef\xbb\xbf" + sound,
+        json.dumps(document).encode() + b"\n",
+        sound.replace(b'"payload":"', b'"payload":"====', 1),
+        sound.replace(b'{"payload":', b'{"extra":0,"payload":', 1),
+        sound.replace(b'{"payload":', b'{"payload":"","payload":', 1),
+        sound.replace(b"ed25519:", b"ED25519:"),
+        sound.replace(b"in-toto", b"in-tot0"),
+        json.dumps(two, sort_keys=True, separators=(",", ":")).encode() + b"\n",
+        b"[]",
+        b"null",
+        b"",
+        b"[" * 100_000,
+        b"\xff\xfe",
+        b'{"signatures":[3]}',
+        b'{"payload":3,"signatures":[{"keyid":3,"sig":""}]}',
+    ]
+    for content in others:
+        with pytest.raises(BundleFormatError):
+            Envelope.from_bytes(content)
+
+
+def test_envelope_base64_has_no_free_bits() -> None:
+    """Base64 whose unused bits are set decodes to the same bytes, and is refused."""
+    envelope = sign_envelope(b"p", Ed25519PrivateKey.generate())
+    text = base64.b64encode(b"p")
+    assert text == b"cA=="
+    changed = envelope.to_bytes().replace(b'"cA=="', b'"cB=="')
+    assert base64.b64decode("cB==") == b"p"
+    with pytest.raises(BundleFormatError):
+        Envelope.from_bytes(changed)
+
+
+def test_public_keys_round_trip() -> None:
+    """Fingerprint and PEM give the key back, and the PEM is one that cryptography writes."""
+    private = Ed25519PrivateKey.generate()
+    key = public_key_of(private)
+    pem = private.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+    assert PublicKey.from_fingerprint(key.fingerprint) == key
+    assert PublicKey.from_pem(key.to_pem()) == key
+    assert key.to_pem() == pem
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ed25519:", "ed25519:" + "0" * 63, "ed25519:" + "A" * 64, "0" * 64, "rsa:" + "0" * 64]
+)
+def test_wrong_fingerprints_are_refused(text: str) -> None:
+    """A fingerprint is the prefix and 64 lower-case digits."""
+    with pytest.raises(ParameterError, match="lower-case"):
+        PublicKey.from_fingerprint(text)
+
+
+def test_other_public_keys_are_refused() -> None:
+    """What is no Ed25519 public key in PEM is refused as a parameter, not with a foreign exception."""
+    curve = ec.generate_private_key(ec.SECP256R1()).public_key()
+    pem = curve.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    unknown = b"-----BEGIN PUBLIC KEY-----\nMBwwBwYFKwYBBAEDEQBAAAAAAAAAAAAAAAAAAAAA\n-----END PUBLIC KEY-----\n"
+    for content in (pem, b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", unknown, b"\xff"):
+        with pytest.raises(ParameterError, match="Ed25519"):
+            PublicKey.from_pem(content)
+
+
+@pytest.mark.parametrize("passphrase", [None, "correct horse", "pässwörd ☃"])
+def test_private_keys_round_trip(passphrase: str | None, tmp_path: Path) -> None:
+    """A key comes back from its file, which its owner alone may read."""
+    key = Ed25519PrivateKey.generate()
+    save_private_key(key, tmp_path / "a" / "k.key", passphrase)
+    path = tmp_path / "a" / "k.key"
+
+    assert load_private_key(path, passphrase).private_bytes_raw() == key.private_bytes_raw()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert list(path.parent.iterdir()) == [path]
+    assert (key.private_bytes_raw() in path.read_bytes()) is False
+    assert (b"ENCRYPTED" in path.read_bytes()) == (passphrase is not None)
+
+
+def test_keys_are_never_replaced(tmp_path: Path) -> None:
+    """A second key under the same name is refused and the first stays."""
+    save_private_key(Ed25519PrivateKey.generate(), tmp_path / "k.key")
+    before = (tmp_path / "k.key").read_bytes()
+    with pytest.raises(KeyStoreError, match="never replaced"):
+        save_private_key(Ed25519PrivateKey.generate(), tmp_path / "k.key")
+    assert (tmp_path / "k.key").read_bytes() == before
+
+
+def test_wrong_missing_and_needless_passphrases_are_refused(tmp_path: Path) -> None:
+    """Each mistake with a passphrase has its own sentence."""
+    save_private_key(Ed25519PrivateKey.generate(), tmp_path / "locked", "right")
+    save_private_key(Ed25519PrivateKey.generate(), tmp_path / "open")
+    for name, passphrase, message in [
+        ("locked", "wrong", "passphrase is wrong"),
+        ("locked", None, "has a passphrase"),
+        ("locked", "", "has a passphrase"),
+        ("open", "needless", "does not have a passphrase"),
+    ]:
+        with pytest.raises(KeyStoreError, match=message):
+            load_private_key(tmp_path / name, passphrase)
+
+
+def test_unusable_passphrases_and_folders_are_key_store_errors(tmp_path: Path) -> None:
+    """A passphrase that cannot be used, or a place that cannot be written, is an error of ours and leaves no file."""
+    key = Ed25519PrivateKey.generate()
+    for passphrase in ("x" * 2000, "\udcff"):
+        with pytest.raises(KeyStoreError, match="passphrase"):
+            save_private_key(key, tmp_path / "k.key", passphrase)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(KeyStoreError, match="cannot be written"):
+        save_private_key(key, tmp_path / "file" / "k.key")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_files_that_are_no_keys_are_refused(tmp_path: Path) -> None:
+    """A missing file, another kind of key, or noise is named in one sentence."""
+    other = ed448.Ed448PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "other").write_bytes(other)
+    (tmp_path / "noise").write_bytes(b"\0\xff")
+    for name, message in [("missing", "No such file"), ("other", "not an Ed25519 key"), ("noise", "no PEM key")]:
+        with pytest.raises(KeyStoreError, match=message):
+            load_private_key(tmp_path / name)
+
+
+def _in_extended_coordinates(y: int) -> tuple[int, int, int, int] | None:
+    """Return a point with this y on the curve, if there is one."""
+    square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    x = x if (x * x - square) % P == 0 else x * pow(2, (P - 1) // 4, P) % P
+    return (x, y, 1, x * y % P) if (x * x - square) % P == 0 else None
+
+
+def _is_neutral(point: tuple[int, int, int, int]) -> bool:
+    return point[0] % P == 0 and (point[1] - point[2]) % P == 0
+
+
+def test_keys_of_small_order_are_unsound_and_others_are_not() -> None:
+    """A y is refused exactly where eight times its point is the neutral one, or where it is not reduced."""
+    refused = sorted(signing._SMALL_ORDER)
+    for y in [*refused, *range(2, 40), *(int.from_bytes(hashlib.sha256(bytes([n])).digest()) % P for n in range(40))]:
+        point = _in_extended_coordinates(y)
+        if point is None:
+            continue
+        eightfold = point
+        for _ in range(3):
+            eightfold = _add(eightfold, eightfold)
+        for sign in (0, 1):
+            key = PublicKey((y | sign << 255).to_bytes(32, "little"))
+            assert key.is_sound == (not _is_neutral(eightfold)) == (y not in refused)
+    assert not any(PublicKey((y + P).to_bytes(32, "little")).is_sound for y in range(19))
+
+
+@pytest.mark.parametrize("digits", ["00" * 32, "01" + "00" * 31, "ec" + "ff" * 30 + "7f", "00" * 31 + "80"])
+def test_signature_that_nobody_made_is_refused(digits: str) -> None:
+    """A key of small order is neither trusted nor believed, in a fingerprint, in PEM or in an envelope."""
+    with pytest.raises(ParameterError, match="private half"):
+        PublicKey.from_fingerprint(f"ed25519:{digits}")
+    with pytest.raises(ParameterError):
+        PublicKey.from_pem(PublicKey(bytes.fromhex(digits)).to_pem())
+    forged = Envelope(b"{}", PublicKey(bytes.fromhex(digits)), bytes.fromhex("01" + "00" * 63))
+    with pytest.raises(BadSignatureError):
+        verify_envelope(forged)

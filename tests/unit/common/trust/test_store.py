@@ -1,0 +1,343 @@
+"""Whom the reader trusts, and what he has seen."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.bundle.reading import UnsafeTrustAnyone
+from dp_bundle.errors import BundleError, DpGraphError, EquivocationError, OlderReleaseError, UntrustedKeyError
+from dp_bundle.trust import seen
+from dp_bundle.trust.signing import PublicKey, public_key_of
+from dp_bundle.trust.store import Sighting, TrustedKey, TrustStore
+
+ONE, TWO = PublicKey(bytes(range(1, 33))), PublicKey(bytes(range(32)))
+
+
+@pytest.fixture
+def store(home: Path) -> TrustStore:
+    """Return this test's store."""
+    return TrustStore()
+
+
+def test_trusted_keys_come_back_by_name(store: TrustStore, home: Path) -> None:
+    """What is added is listed and required under its name, by any later store in the same folder."""
+    store.add(TWO, "A bureau, \N{SNOWMAN}")
+    store.add(ONE, "B")
+
+    assert TrustStore().keys() == [TrustedKey(TWO, "A bureau, \N{SNOWMAN}"), TrustedKey(ONE, "B")]
+    assert store.require(ONE) == TrustedKey(ONE, "B")
+    assert {path.parent for path in home.rglob("*.json")} == {home / "trusted"}
+
+
+def test_adding_again_renames(store: TrustStore) -> None:
+    """A key is trusted once, under its last name."""
+    store.add(ONE, "old")
+    store.add(ONE, "new")
+    assert store.keys() == [TrustedKey(ONE, "new")]
+
+
+def test_unknown_signer_is_refused_with_the_command_that_trusts_it(store: TrustStore) -> None:
+    """The refusal names the fingerprint and the command, and an empty store trusts nobody."""
+    assert store.keys() == []
+    with pytest.raises(UntrustedKeyError, match=f"dp-bundle trust {ONE.fingerprint}") as caught:
+        store.require(ONE)
+    assert caught.value.fingerprint == ONE.fingerprint
+    assert caught.value.exit_code == 3
+
+
+def test_removed_keys_are_refused(store: TrustStore) -> None:
+    """Removing says whether the key was trusted, and takes effect at once."""
+    store.add(ONE, "one")
+    assert store.remove(ONE) is True
+    assert store.remove(ONE) is False
+    with pytest.raises(UntrustedKeyError):
+        store.require(ONE)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"fingerprint": 5, "name": "x"}', '{"name": "x"}', "\xff", "null"])
+def test_damaged_entries_are_bundle_errors(content: str, store: TrustStore) -> None:
+    """An unreadable entry never counts as trust, and says what to remove."""
+    store.add(ONE, "one")
+    path = store.folder / f"{ONE.raw.hex()}.json"
+    path.write_bytes(content.encode("latin-1"))
+    for ask in (lambda: store.require(ONE), store.keys):
+        with pytest.raises(BundleError, match="remove it"):
+            ask()
+
+
+def test_entry_under_another_keys_name_is_refused(store: TrustStore) -> None:
+    """Renaming the file of a trusted key does not make another key trusted."""
+    store.add(ONE, "one")
+    (store.folder / f"{ONE.raw.hex()}.json").rename(store.folder / f"{TWO.raw.hex()}.json")
+    with pytest.raises(BundleError, match="does not hold the key"):
+        store.require(TWO)
+
+
+def sighting(
+    number: int, *, dataset: str = "wine", kind: str = "rows", digest: str = "", partition: str = ""
+) -> Sighting:
+    """Return a release with a digest that goes with its number, unless another is given, after the one before it."""
+    series = f"{dataset} / {partition}" if partition else dataset
+    previous = f"{number - 1:064x}" if number > 1 else None
+    return Sighting(dataset, series, number, kind, digest or f"{number:064x}", previous)
+
+
+def test_older_releases_are_refused_per_signer_and_dataset(store: TrustStore) -> None:
+    """The newest number counts, for its own dataset and signer alone, and it never sinks."""
+    assert store.admit(ONE, sighting(3)) == ()
+    assert store.admit(ONE, sighting(1), allow_older=True) == ()
+
+    assert store.admit(ONE, sighting(3)) == ()
+    assert store.admit(ONE, sighting(1, dataset="beer")) == ()
+    assert store.admit(TWO, sighting(1)) == ()
+    with pytest.raises(OlderReleaseError, match="release 3") as caught:
+        TrustStore().admit(ONE, sighting(2))
+    assert (caught.value.dataset, caught.value.release, caught.value.newest) == ("wine", 2, 3)
+    assert store.admit(ONE, sighting(2), beside_newer=True) == ()
+    with pytest.raises(OlderReleaseError):
+        TrustStore().admit(ONE, sighting(2))
+
+
+def test_release_that_was_read_before_passes_with_a_note(store: TrustStore) -> None:
+    """Who has read release 4 may read it again after release 5, and is told of that one."""
+    for number in (4, 5):
+        assert store.admit(ONE, sighting(number)) == ()
+    (note,) = TrustStore().admit(ONE, sighting(4))
+    assert note == "this is release 4 of wine, which was read here before; release 5 (rows) has been seen since"
+    assert store.admit(ONE, sighting(5)) == ()
+    assert store.admit(ONE, sighting(4), allow_older=True) == ()
+    with pytest.raises(OlderReleaseError):
+        store.admit(ONE, sighting(3))
+
+
+def test_another_kind_of_release_is_not_replaced(store: TrustStore) -> None:
+    """Second moments do not make the rows before them old, though a newer release of rows does."""
+    store.admit(ONE, sighting(5, kind="covariance"))
+    (note,) = store.admit(ONE, sighting(4))
+    assert note == "this is release 4 of wine, whose kind is rows; release 5 (covariance) has been seen since"
+    with pytest.raises(OlderReleaseError):
+        store.admit(ONE, sighting(3))
+    with pytest.raises(OlderReleaseError):
+        store.admit(ONE, sighting(2, kind="covariance"))
+
+
+@pytest.mark.parametrize("allow_older", [False, True])
+def test_two_releases_of_one_number_are_an_equivocation(allow_older: bool, store: TrustStore) -> None:
+    """Another manifest under a number that has been seen is refused, in another partition or kind, too."""
+    store.admit(ONE, sighting(4))
+    store.admit(ONE, sighting(3), beside_newer=True)
+    others = [
+        sighting(3, digest="b" * 64),
+        sighting(3, digest="b" * 64, partition="2026-10"),
+        sighting(3, digest="b" * 64, kind="covariance"),
+    ]
+    for other in others:
+        with pytest.raises(EquivocationError, match="two releases 3 of 'wine'") as caught:
+            TrustStore().admit(ONE, other, allow_older=allow_older)
+        assert (caught.value.exit_code, caught.value.received) == (3, "b" * 64)
+    assert store.admit(TWO, others[0]) == ()
+
+
+def test_memory_of_earlier_versions_is_read(store: TrustStore) -> None:
+    """A file that holds numbers alone still tells what is old, of whatever kind, and is extended."""
+    store.add(ONE, "one")
+    (store.folder / "seen.json").write_text(json.dumps({f"{ONE.fingerprint} wine": 3}))
+    for kind in ("rows", "covariance"):
+        with pytest.raises(OlderReleaseError):
+            store.admit(ONE, sighting(2, kind=kind))
+    store.admit(ONE, sighting(3))
+    store.admit(ONE, sighting(4, kind="covariance"))
+    with pytest.raises(EquivocationError):
+        store.admit(ONE, sighting(3, digest="b" * 64))
+    assert len(store.admit(ONE, sighting(3))) == 1
+
+
+def test_processes_that_remember_at_once_lose_nothing(store: TrustStore) -> None:
+    """Whatever many readers see at the same time is all remembered."""
+    script = (
+        "import sys\n"
+        "from dp_bundle.trust.signing import PublicKey\n"
+        "from dp_bundle.trust.store import Sighting, TrustStore\n"
+        "name = sys.argv[1]\n"
+        "for number in range(1, 30):\n"
+        "    TrustStore().admit(PublicKey(bytes(range(1, 33))), Sighting(name, name, number, 'rows', f'{number}'))\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script, name]) for name in "abcde"]
+    assert [process.wait(timeout=60) for process in running] == [0] * 5
+    for name in "abcde":
+        with pytest.raises(OlderReleaseError, match="release 29"):
+            store.admit(ONE, sighting(0, dataset=name))
+
+
+def test_seen_is_no_trusted_key(store: TrustStore) -> None:
+    """The list of seen releases is not read as a key."""
+    store.admit(ONE, sighting(3))
+    assert store.keys() == []
+    (entry,) = json.loads((store.folder / "seen.json").read_bytes()).values()
+    assert entry["newest"] == {"rows": 3}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"a": {"newest": {"rows": 1e999}, "manifests": {}, "read": []}}',
+        '{"a": {"newest": {}, "manifests": {"x": "a"}, "read": []}}',
+        '{"a": {"newest": {}, "manifests": {}, "read": [-1e999]}}',
+        f'{{"a": {"9" * 5000}}}',
+        "[" * 100_000,
+    ],
+)
+def test_absurd_memory_is_a_bundle_error(content: str, store: TrustStore) -> None:
+    """Numbers beyond all numbers, and lists without an end, are no fault of ours."""
+    store.folder.mkdir(parents=True, mode=0o700)
+    (store.folder / "seen.json").write_text(content)
+    with pytest.raises(BundleError, match="unreadable"):
+        store.admit(ONE, sighting(9))
+
+
+def test_chain_that_does_not_follow_is_told(store: TrustStore) -> None:
+    """A release whose predecessor is not the one that was seen is accepted with a note; one that follows has none."""
+    assert store.admit(ONE, sighting(4)) == ()
+    assert store.admit(ONE, sighting(6)) == ()  # after 5, which was not seen here
+    forked = Sighting("wine", "wine", 7, "rows", "c" * 64, "d" * 64)
+    (note,) = store.admit(ONE, forked)
+    assert note.startswith("release 7 of wine does not follow release 6 that was seen here")
+    skipping = Sighting("wine", "wine", 9, "rows", "e" * 64, sighting(4).manifest_sha256)
+    (note,) = store.admit(ONE, skipping)
+    assert note.startswith("release 9 of wine does not follow release 7 ")
+    circular = Sighting("wine", "wine", 8, "rows", "f" * 64, "e" * 64)
+    (note,) = store.admit(ONE, circular, beside_newer=True)
+    assert "follows release 9, which cannot be" in note
+    assert store.admit(ONE, forked, beside_newer=True) == ()  # told once
+
+
+def test_leap_that_would_make_all_later_releases_old_is_told(store: TrustStore) -> None:
+    """A number far beyond those seen is accepted with a note that says what it may mean."""
+    store.admit(ONE, sighting(4))
+    (note,) = store.admit(ONE, sighting(10**9))
+    assert note.startswith("release 1000000000 of wine comes right after release 4 here")
+    assert store.admit(TWO, sighting(10**9)) == ()  # whoever sees a dataset for the first time cannot tell
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702])
+@pytest.mark.parametrize("place", ["", "trusted", "trusted/seen.json", "key"])
+def test_store_that_others_may_write_is_refused(mode: int, place: str, store: TrustStore, home: Path) -> None:
+    """The refusal has the line that mends it, and afterwards all is well."""
+    store.add(ONE, "one")
+    store.admit(ONE, sighting(1))
+    path = store.folder / f"{ONE.raw.hex()}.json" if place == "key" else home / place
+    path.chmod(mode)
+
+    def use() -> None:
+        store.require(ONE)
+        store.admit(ONE, sighting(2))
+
+    with pytest.raises(BundleError, match=f"chmod go-w {path}"):
+        use()
+    path.chmod(0o700)
+    use()
+
+
+@pytest.mark.parametrize("name", ["key", "seen.json"])
+def test_what_is_no_file_of_sensible_size_is_not_read(name: str, store: TrustStore, tmp_path: Path) -> None:
+    """A pipe in the place of an entry does not make a reader wait, nor does a giant fill the memory."""
+    store.add(ONE, "one")
+    path = store.folder / (f"{ONE.raw.hex()}.json" if name == "key" else name)
+
+    def use() -> None:
+        store.require(ONE)
+        store.admit(ONE, sighting(1))
+
+    for make in (os.mkfifo, os.mkdir):
+        path.unlink(missing_ok=True)
+        make(path, 0o700)
+        with pytest.raises(BundleError, match="unreadable"):
+            use()
+    path.rmdir()
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(BundleError, match="unreadable"):
+        use()
+
+
+def test_link_into_a_folder_of_others_is_refused(store: TrustStore, tmp_path: Path) -> None:
+    """Where an entry is a link it counts who may write what it leads to, and beside it."""
+    store.add(ONE, "one")
+    path, shared = store.folder / f"{ONE.raw.hex()}.json", tmp_path / "shared"
+    shared.mkdir()
+    path.rename(shared / "entry")
+    path.symlink_to(shared / "entry")
+    assert store.require(ONE) == TrustedKey(ONE, "one")
+    shared.chmod(0o777)
+    with pytest.raises(BundleError, match=f"chmod go-w {shared}"):
+        store.require(ONE)
+
+
+def test_memory_that_cannot_be_kept_is_told(store: TrustStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the store cannot be written the release is accepted, with a note that it will not be remembered."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(seen, "write_whole", fail)
+    (note,) = store.admit(ONE, sighting(2))
+    assert note.endswith("cannot be written: Read-only file system")
+
+
+@pytest.mark.parametrize("content", ["[", "[]", '{"a": "b"}', '{"a": null}', '{"a": {}}', '{"a": {"newest": 1}}'])
+def test_damaged_memory_is_a_bundle_error(content: str, store: TrustStore) -> None:
+    """A damaged list of seen releases refuses, because it cannot tell what is old."""
+    store.admit(ONE, sighting(3))
+    (store.folder / "seen.json").write_text(content)
+    with pytest.raises(BundleError, match="unreadable"):
+        store.admit(ONE, sighting(9))
+
+
+def test_store_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> None:
+    """Trusting where nothing can be written fails in one sentence, and remembering there does no harm."""
+    (tmp_path / "file").write_text("")
+    store = TrustStore(tmp_path / "file" / "trusted")
+    with pytest.raises(DpGraphError, match="cannot be written"):
+        store.add(ONE, "one")
+    with pytest.raises(BundleError):
+        store.admit(ONE, sighting(1))
+
+
+def test_trusting_anyone_notes_nothing(home: Path) -> None:
+    """The policy that only shows files accepts every key, gives it no name, and leaves no trace."""
+    anyone = UnsafeTrustAnyone()
+    assert anyone.admit(ONE, sighting(1)) == ()
+    assert anyone.require(ONE) == TrustedKey(ONE, "")
+    assert not home.exists()
+
+
+def test_a_linked_memory_is_written_where_it_leads(tmp_path: Path) -> None:
+    """A seen.json that is a link, to a synchronised folder say, is read and written there, and stays a link."""
+    store, key = TrustStore(tmp_path / "trusted"), public_key_of(Ed25519PrivateKey.generate())
+    store.add(key, "office")
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    link = tmp_path / "trusted" / "seen.json"
+    link.symlink_to(tmp_path / "elsewhere" / "seen.json")
+    for number, digest in ((1, "ab" * 32), (2, "cd" * 32)):
+        notes = store.admit(key, Sighting("d", "d", number, "rows", digest, "ab" * 32 if number == 2 else None))
+        assert notes == ()
+    assert link.is_symlink()
+    with pytest.raises(EquivocationError):
+        store.admit(key, Sighting("d", "d", 1, "rows", "ef" * 32))
+
+
+def test_a_link_that_leads_in_a_circle_is_no_memory(tmp_path: Path) -> None:
+    """It is refused in our words."""
+    store, key = TrustStore(tmp_path / "trusted"), public_key_of(Ed25519PrivateKey.generate())
+    store.add(key, "office")
+    (tmp_path / "trusted" / "seen.json").symlink_to("seen.json")
+    with pytest.raises(BundleError, match="unreadable"):
+        store.admit(key, Sighting("d", "d", 1, "rows", "ab" * 32))
