@@ -35,16 +35,14 @@ from sklearn.datasets import load_wine
 
 from dp_bundle.errors import ParameterError
 from dp_publish.accounting import mu_for_epsilon_delta
+from dp_publish.covariance import NoisyMoments, SecondMoments, degrees_tight, moments_of_batch, scaling_for
 from dp_publish.covariance.choice import choose_mechanism
-from dp_publish.covariance.eigenvectors import insecure_eigenvectors, insecure_kapralov_talwar
-from dp_publish.covariance.gaussian import release_gaussian, release_sulq
-from dp_publish.covariance.laplace import release_laplace
-from dp_publish.covariance.noisy import NoisyMoments
-from dp_publish.covariance.scaling import scaling_for
-from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
-from dp_publish.covariance.wishart import release_wishart
-from dp_publish.covariance.wishart_curve import degrees_printed, degrees_tight
-from dp_publish.keystream import Keystream, insecure_keystream
+from dp_publish.covariance.mechanisms.eigenvectors import insecure_eigenvectors, insecure_kapralov_talwar
+from dp_publish.covariance.mechanisms.gaussian import release_gaussian, release_sulq
+from dp_publish.covariance.mechanisms.laplace import release_laplace
+from dp_publish.covariance.mechanisms.wishart import release_wishart
+from dp_publish.covariance.mechanisms.wishart_curve import degrees_printed
+from dp_publish.sampling import Keystream, insecure_keystream
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-6

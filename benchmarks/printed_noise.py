@@ -7,10 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance.gaussian import release_gaussian
-from dp_publish.covariance.scaling import scaling_for
-from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
-from dp_publish.keystream import Keystream
+from dp_publish.covariance import SecondMoments, moments_of_batch, scaling_for
+from dp_publish.covariance.mechanisms.gaussian import release_gaussian
+from dp_publish.sampling import Keystream
 
 Floats = NDArray[np.float64]
 

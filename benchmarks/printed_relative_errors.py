@@ -12,11 +12,11 @@ import pandas as pd
 from dp_learn import graphical_lasso, smallest_solvable_alpha
 from dp_learn.problem import make_problem
 from dp_learn.solvers import solve
-from dp_publish.covariance.gaussian import release_sulq
-from dp_publish.covariance.laplace import release_laplace
-from dp_publish.covariance.second_moments import SecondMoments
-from dp_publish.covariance.unsound import insecure_output_perturbation, insecure_wishart_pure
-from dp_publish.keystream import insecure_keystream
+from dp_publish.covariance import SecondMoments
+from dp_publish.covariance.mechanisms.gaussian import release_sulq
+from dp_publish.covariance.mechanisms.laplace import release_laplace
+from dp_publish.covariance.mechanisms.unsound import insecure_output_perturbation, insecure_wishart_pure
+from dp_publish.sampling import insecure_keystream
 from printed_noise import Floats, mean_and_error, moments_of, release_as_printed
 
 PENALTY, N_COLUMNS = 0.001, 400

@@ -22,7 +22,7 @@ from dp_bundle.trust.signing import load_private_key
 from dp_learn.cli import cli as dp_learn
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli import cli as dp_publish
-from dp_publish.keystream import SecureKeystream
+from dp_publish.sampling.keystream import SecureKeystream
 
 COMMANDS = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
 

@@ -15,10 +15,14 @@ import pytest
 
 from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.manifest.columns import Column
-from dp_publish import calibration, covariance_release, moments_calibration, private_bounds, rows, rows_release
-from dp_publish.covariance import eigenvectors, gaussian, wishart
-from dp_publish.entities import EntityCap
-from dp_publish.keystream import Keystream, SecureKeystream, insecure_keystream
+from dp_publish.covariance import calibration as moments_calibration
+from dp_publish.covariance.mechanisms import eigenvectors, gaussian, wishart
+from dp_publish.data.contribution_cap import EntityCap
+from dp_publish.release import covariance as covariance_release
+from dp_publish.release import rows as rows_release
+from dp_publish.rows import calibration, private_bounds
+from dp_publish.rows import mechanism as rows
+from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
 
 __all__ = ["FAULTS"]
 

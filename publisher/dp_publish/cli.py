@@ -26,8 +26,7 @@ from dp_bundle.trust import (
     public_key_path,
     signing_key,
 )
-from dp_publish.choices import DEFAULT_SPREAD
-from dp_publish.options import (
+from dp_publish.cli_options import (
     PublishByDefault,
     ShowByDefault,
     dialect_options,
@@ -35,6 +34,7 @@ from dp_publish.options import (
     release_options,
     strength_options,
 )
+from dp_publish.policy import DEFAULT_SPREAD
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -89,18 +89,13 @@ def publish_command(
       dp-publish wine.parquet --unit cell --mu 1
       dp-publish wine.parquet --release covariance
     """
-    from dp_publish.columns import choose_columns
-    from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
-    from dp_publish.forecast.refusal import refuse_pointless
-    from dp_publish.forecast.row_count import count_rows
-    from dp_publish.glance import glance
-    from dp_publish.ledger import Ledger
-    from dp_publish.moments_calibration import set_mechanism
+    from dp_publish.accounting import Ledger
+    from dp_publish.covariance import set_mechanism
+    from dp_publish.data import glance, open_table
+    from dp_publish.forecast import count_rows, describe_drowned, find_drowned, refuse_drowned, refuse_pointless
+    from dp_publish.messages import describe_receipt, receipt_document
+    from dp_publish.policy import choose_columns, find_regrettable, quote_header, resolve, survey
     from dp_publish.release import publish
-    from dp_publish.sections import resolve
-    from dp_publish.statements import describe_receipt, receipt_document
-    from dp_publish.survey import find_regrettable, quote_header, survey
-    from dp_publish.table import open_table
 
     policy = _load_policy(data, policy_file, privacy)
     table = open_table(data, policy.table)
@@ -143,10 +138,8 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     Example:
       dp-publish policy wine.parquet
     """
-    from dp_publish.dialect import make_dialect
-    from dp_publish.policy_file import policy_path, policy_template
-    from dp_publish.table import open_table
-    from dp_publish.template import describe_dropped
+    from dp_publish.data import make_dialect, open_table
+    from dp_publish.policy import describe_dropped, policy_path, policy_template
 
     dialect = make_dialect(given)
     table = open_table(data, dialect)
@@ -194,11 +187,9 @@ def plan_command(
       dp-publish plan wine.parquet --picture wine.plan.png
       dp-publish plan wine.parquet --look
     """
-    from dp_publish.forecast.measured import describe_drowned, find_drowned
-    from dp_publish.forecast.plan import make_plan
-    from dp_publish.forecast.report import describe_plan, plan_document
-    from dp_publish.glance import glance
-    from dp_publish.survey import find_regrettable, point_out_names, survey
+    from dp_publish.data import glance
+    from dp_publish.forecast import describe_drowned, describe_plan, find_drowned, make_plan, plan_document
+    from dp_publish.policy import find_regrettable, point_out_names, survey
 
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
     notes = point_out_names(plan.kinds)
@@ -212,7 +203,7 @@ def plan_command(
     for note in notes:
         tell(note, quiet=quiet)
     if picture is not None:
-        from dp_publish.forecast.picture import draw_plan
+        from dp_publish.forecast import draw_plan
 
         draw_plan(plan, picture)
         tell(f"wrote {picture}", quiet=quiet)
@@ -247,10 +238,9 @@ def audit_command(
       dp-publish audit wine.parquet
     """
     from dp_publish.audit import audit_covariance, audit_document, audit_rows, describe_audit, describe_findings
-    from dp_publish.columns import choose_columns, require_bounds
-    from dp_publish.forecast.row_count import count_rows
-    from dp_publish.sections import resolve
-    from dp_publish.table import open_table
+    from dp_publish.data import open_table
+    from dp_publish.forecast import count_rows
+    from dp_publish.policy import choose_columns, require_bounds, resolve
 
     policy = _load_policy(data, policy_file, privacy)
     if policy.privacy.snr_db is not None:
@@ -297,8 +287,8 @@ def ledger_group() -> None:
 @json_option
 def ledger_show(dataset: str | None, as_json: bool) -> None:
     """Show what has been spent on which dataset, or on DATASET alone; `show` may be left out."""
-    from dp_publish.ledger import Ledger
-    from dp_publish.ledger_statements import describe_ledger, ledger_document, require_known
+    from dp_publish.accounting import Ledger
+    from dp_publish.messages import describe_ledger, ledger_document, require_known
 
     ledger = Ledger()
     require_known(ledger, dataset)
@@ -313,7 +303,7 @@ def ledger_backup(file: Path, quiet: bool) -> None:
 
     Putting such a copy back makes the ledger forget what came later: run `ledger restore` afterwards.
     """
-    from dp_publish.ledger import Ledger
+    from dp_publish.accounting import Ledger
 
     with _writing_new(file, "file", "name another one"):
         Ledger().backup(file)
@@ -334,9 +324,8 @@ def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None
     Example:
       dp-publish ledger restore published/ wine.bundle.tar
     """
-    from dp_publish.ledger import Ledger
-    from dp_publish.ledger_statements import describe_restoration, describe_surprises, restoration_document
-    from dp_publish.restoring import restore
+    from dp_publish.accounting import Ledger, restore
+    from dp_publish.messages import describe_restoration, describe_surprises, restoration_document
 
     done = restore(Ledger(), places)
     for sentence in describe_surprises(done):
@@ -346,7 +335,7 @@ def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None
 
 def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
     """Return the policy of that file, or else the data's own if there is one, with the options in place of its own."""
-    from dp_publish.policy_file import load_policy, policy_path
+    from dp_publish.policy import load_policy, policy_path
 
     own = policy_path(data)
     return load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
@@ -364,7 +353,7 @@ def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
 
 
 def _plain_name(data: Path) -> str:
-    from dp_publish.dialect import unpacked_name
+    from dp_publish.data import unpacked_name
 
     name = Path(unpacked_name(data))
     plain = (name.stem if name.suffix else name.name) or data.resolve().name

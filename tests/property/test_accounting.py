@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dp_bundle.errors import PrivacyError
 from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA
-from dp_publish.accounting import (
+from dp_publish.accounting.conversions import (
     compose_mu,
     delta_for_epsilon,
     delta_for_epsilon_zcdp,
@@ -23,9 +23,9 @@ from dp_publish.accounting import (
     rho_for_mu,
     unit_mu,
 )
-from dp_publish.calibration import account, set_noise, share_mu
-from dp_publish.policy import Policy
-from dp_publish.private_bounds import histogram_mu, histogram_sigma
+from dp_publish.policy.model import Policy
+from dp_publish.rows.calibration import account, set_noise, share_mu
+from dp_publish.rows.private_bounds import histogram_mu, histogram_sigma
 
 MU = st.floats(1e-3, 100)
 DELTA = st.floats(1e-15, 0.3)

@@ -12,8 +12,8 @@ import pytest
 
 from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.audit import AuditReport, audit
-from dp_publish.keystream import Keystream, insecure_keystream
-from dp_publish.rows import RowReport, add_noise, noise_for
+from dp_publish.rows.mechanism import RowReport, add_noise, noise_for
+from dp_publish.sampling.keystream import Keystream, insecure_keystream
 
 N_RUNS = 20
 KINDS = {

@@ -11,11 +11,11 @@ from scipy import stats
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
-from dp_publish.covariance import eigenvectors, wishart
+from dp_publish.covariance.calibration import MechanismSetting
+from dp_publish.covariance.mechanisms import eigenvectors, wishart
+from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.covariance.wishart_curve import degrees_tight, delta_of_wishart
-from dp_publish.keystream import insecure_keystream
-from dp_publish.moments_calibration import MechanismSetting
+from dp_publish.sampling.keystream import insecure_keystream
 
 
 def _setting(mechanism: str, epsilon: float, neighbours: str = "replace-one") -> MechanismSetting:

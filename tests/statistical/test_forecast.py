@@ -9,8 +9,8 @@ from scipy import stats
 from dp_bundle.errors import NoSolutionError
 from dp_learn import graphical_lasso
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.forecast import ForecastRow, forecast
-from dp_publish.policy import ColumnPolicy, Policy, Privacy
+from dp_publish.forecast.outlook import ForecastRow, forecast
+from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
 
 SHAPES = {"178 x 13": (178, 13), "7466 x 11": (7466, 11)}
 FROM_ROWS = [("178 x 13", 15.0), ("178 x 13", 20.0), ("178 x 13", 50.0)]

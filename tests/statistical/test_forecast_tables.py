@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
+from dp_publish.covariance.calibration import draw_moments, set_mechanism
 from dp_publish.covariance.second_moments import moments_of_batch
-from dp_publish.forecast import ForecastRow, forecast
-from dp_publish.keystream import insecure_keystream
-from dp_publish.moments_calibration import draw_moments, set_mechanism
-from dp_publish.policy import Policy
+from dp_publish.forecast.outlook import ForecastRow, forecast
+from dp_publish.policy.model import Policy
+from dp_publish.sampling.keystream import insecure_keystream
 
 TABLES = {"wine": load_wine, "breast cancer": load_breast_cancer, "iris": load_iris}
 TABLES["diabetes"] = lambda: load_diabetes(scaled=False)

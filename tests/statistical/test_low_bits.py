@@ -10,17 +10,17 @@ import pytest
 
 from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
 from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables, rank_one_coefficients
-from dp_publish.covariance.eigenvectors import (
+from dp_publish.covariance.calibration import MechanismSetting, insecure_draw
+from dp_publish.covariance.mechanisms.base import NoisyMoments
+from dp_publish.covariance.mechanisms.eigenvectors import (
     insecure_eigenvectors,
     insecure_kapralov_talwar,
     release_eigenvectors,
     release_kapralov_talwar,
 )
-from dp_publish.covariance.noisy import NoisyMoments
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.second_moments import SecondMoments
-from dp_publish.keystream import insecure_keystream
-from dp_publish.moments_calibration import MechanismSetting, insecure_draw
+from dp_publish.sampling.keystream import insecure_keystream
 
 EPSILON = 0.1
 Release = Callable[..., NoisyMoments]

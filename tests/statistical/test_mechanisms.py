@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from dp_bundle.data.recovery import mean_and_covariance
-from dp_publish.covariance.eigenvectors import release_eigenvectors, release_kapralov_talwar
-from dp_publish.covariance.gaussian import release_gaussian, release_sulq
-from dp_publish.covariance.laplace import release_laplace
-from dp_publish.covariance.noisy import NoisyMoments
+from dp_publish.covariance.mechanisms.base import NoisyMoments
+from dp_publish.covariance.mechanisms.eigenvectors import release_eigenvectors, release_kapralov_talwar
+from dp_publish.covariance.mechanisms.gaussian import release_gaussian, release_sulq
+from dp_publish.covariance.mechanisms.laplace import release_laplace
+from dp_publish.covariance.mechanisms.wishart import release_wishart
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
-from dp_publish.covariance.wishart import release_wishart
-from dp_publish.keystream import Keystream, insecure_keystream
+from dp_publish.sampling.keystream import Keystream, insecure_keystream
 
 WRONG = [0.95, 1.05]
 LIMIT = 4.9  # standard errors: a false alarm once in a million

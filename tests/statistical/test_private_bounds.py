@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dp_publish import private_bounds
-from dp_publish.keystream import insecure_keystream
-from dp_publish.private_bounds import Bounds, count_magnitudes, find_bounds, histogram_sigma
+from dp_publish.rows import private_bounds
+from dp_publish.rows.private_bounds import Bounds, count_magnitudes, find_bounds, histogram_sigma
+from dp_publish.sampling.keystream import insecure_keystream
 
 
 def bounds_of(values: NDArray[np.float64], sigma: float, seed: int) -> Bounds:

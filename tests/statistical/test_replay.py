@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_publish import Policy, entities, laplace_sampling, sampling
+from dp_publish import Policy
 from dp_publish.audit.press import Published, publish_made_up
 from dp_publish.audit.replay import compare
-from dp_publish.keystream import insecure_keystream
+from dp_publish.data import contribution_cap as entities
+from dp_publish.sampling import gaussian as sampling
+from dp_publish.sampling import laplace as laplace_sampling
+from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS, CROWD, CAP = 400, 30, 5
 BOUNDED = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1], "missing": "midpoint"}, "i": {"bounds": [0, 9]}}

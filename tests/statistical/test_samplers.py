@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from dp_publish.keystream import insecure_keystream
-from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.sampling.keystream import insecure_keystream
 
 N_DRAWS = 10_000_000
 SIGMAS = [0.3, 1.0, 5.0, 300.0, 1e6]

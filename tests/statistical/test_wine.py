@@ -19,7 +19,7 @@ from dp_learn import graphical_lasso, learn_graph
 from dp_learn.graph import partial_correlations
 from dp_publish import Policy, publish
 from dp_publish.forecast.plan import make_plan
-from dp_publish.policy_file import load_policy
+from dp_publish.policy.file import load_policy
 
 ALPHA, N_RELEASES = 0.3, 20
 RADIUS = 0.3  # in half-widths of the bounds: nearly all rows are shortened to it, and only their directions count

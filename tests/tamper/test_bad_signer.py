@@ -32,7 +32,7 @@ from dp_bundle.manifest.columns import Noise
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.signing import Envelope, public_key_of, sign_envelope
 from dp_publish import Receipt
-from dp_publish.accounting import epsilon_for_delta
+from dp_publish.accounting.conversions import epsilon_for_delta
 
 ROOT = Path(__file__).parents[2]
 

@@ -36,7 +36,7 @@ from dp_bundle.trust.signing import Envelope, public_key_of, sign_envelope
 from dp_bundle.trust.store import TrustStore
 from dp_learn.cli import cli as learn_cli
 from dp_publish import Policy, Receipt, publish
-from dp_publish.policy import Privacy
+from dp_publish.policy.model import Privacy
 
 
 def _exit_code(command: object, *arguments: object) -> int:

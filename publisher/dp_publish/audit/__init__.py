@@ -6,20 +6,13 @@ mechanism alone (`mechanisms`). No value of a private table is read, and nothing
 never proves one.
 """
 
-from __future__ import annotations
+from dp_bundle.startup.lazy import import_on_demand
 
-from dp_publish.audit.mechanisms import audit, audit_moments
-from dp_publish.audit.report import AuditReport, audit_document, describe_audit, describe_findings
-from dp_publish.audit.whole_moments import audit_covariance
-from dp_publish.audit.whole_rows import audit_rows
-
-__all__ = [
-    "AuditReport",
-    "audit",
-    "audit_covariance",
-    "audit_document",
-    "audit_moments",
-    "audit_rows",
-    "describe_audit",
-    "describe_findings",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_publish.audit.mechanisms import audit, audit_moments
+    from dp_publish.audit.report import AuditReport, audit_document, describe_audit, describe_findings
+    from dp_publish.audit.whole_covariance_releases import audit_covariance
+    from dp_publish.audit.whole_row_releases import audit_rows
+else:
+    __getattr__ = import_on_demand(__name__)

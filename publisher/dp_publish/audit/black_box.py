@@ -45,14 +45,19 @@ from scipy import stats
 from dp_bundle.errors import PrivacyError
 from dp_publish.audit.checks import LEAST_RUNS, Check, make_check, require_runs
 from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables
-from dp_publish.audit.moment_laws import check_directions, check_wishart, exponent_for
-from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
-from dp_publish.covariance.noisy import NoisyMoments
-from dp_publish.covariance.scaling import Scaling, scaling_for
-from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
-from dp_publish.covariance.wishart_curve import degrees_tight
-from dp_publish.keystream import Keystream, SecureKeystream
-from dp_publish.moments_calibration import MechanismSetting, draw_moments
+from dp_publish.audit.noise_laws import check_directions, check_wishart, exponent_for
+from dp_publish.covariance import (
+    BY_EIGENVECTORS,
+    MechanismSetting,
+    NoisyMoments,
+    Scaling,
+    SecondMoments,
+    degrees_tight,
+    draw_moments,
+    moments_of_batch,
+    scaling_for,
+)
+from dp_publish.sampling import Keystream, SecureKeystream
 
 __all__ = ["ATTACKED", "attack_from_outside", "epsilon_bound"]
 

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 
 from dp_bundle.manifest import Column, mu_implied_by_epsilon
-from dp_publish.accounting import delta_for_epsilon, mu_for_epsilon_delta, mu_for_rho, rho_for_mu
+from dp_publish.accounting import Loss, delta_for_epsilon, epsilon_of_unit, mu_for_epsilon_delta, mu_for_rho, rho_for_mu
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.press import Published
-from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS, EXCEPTED_DELTA
+from dp_publish.covariance import BY_EIGENVECTORS, EXCEPTED_DELTA
 from dp_publish.policy import EntityUnit, Policy, Privacy
-from dp_publish.privacy_curve import Loss, epsilon_of_unit
 
 __all__ = ["check_books", "check_books_of_moments", "claimed_mu"]
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from dp_bundle.errors import MissingValuesError, ParameterError
 from dp_bundle.manifest import Column
 from dp_publish.accounting import unit_mu
-from dp_publish.audit.attack import Attack
 from dp_publish.audit.canaries import OUTSIDE, Canaries, Rig, Unit, middle_of
-from dp_publish.audit.evidence import (
+from dp_publish.audit.hypothesis_tests import (
     correlated_signs,
     law_excess,
     low_bits_p_value,
@@ -28,6 +27,7 @@ from dp_publish.audit.evidence import (
     sample_excess,
     variance_ratio,
 )
+from dp_publish.audit.row_attack import Attack
 
 __all__ = [
     "LEAST_RUNS",

@@ -27,10 +27,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance.eigenvectors import complement, eigenvalue_grid, expected_coefficients
-from dp_publish.covariance.scaling import Scaling
-from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
-from dp_publish.covariance.sensitivity import nuclear_sensitivity
+from dp_publish.covariance import (
+    Scaling,
+    SecondMoments,
+    complement,
+    eigenvalue_grid,
+    expected_coefficients,
+    moments_of_batch,
+    nuclear_sensitivity,
+)
 
 __all__ = ["low_bit_scores", "low_bit_tables", "rank_one_coefficients"]
 

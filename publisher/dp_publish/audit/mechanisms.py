@@ -39,11 +39,11 @@ from dp_publish.audit.checks import (
     check_noise,
     empty_cells,
 )
-from dp_publish.audit.moments import attack_moments
+from dp_publish.audit.covariance_attack import attack_moments
 from dp_publish.audit.report import AuditReport
-from dp_publish.keystream import Keystream, SecureKeystream
-from dp_publish.moments_calibration import MechanismSetting
+from dp_publish.covariance import MechanismSetting
 from dp_publish.rows import add_noise
+from dp_publish.sampling import Keystream, SecureKeystream
 
 __all__ = ["N_CHECKS", "audit", "audit_moments", "check_confidence", "choose_canaries"]
 

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
 from dp_bundle.manifest import Release
-from dp_publish.dialect import Dialect
-from dp_publish.keystream import Keystream
-from dp_publish.ledger import Ledger
+from dp_publish.accounting import Cost, Ledger
+from dp_publish.data import Dialect
 from dp_publish.policy import Policy
 from dp_publish.release import publish
-from dp_publish.spending import Cost
+from dp_publish.sampling import Keystream
 
 __all__ = ["Published", "made_up_policy", "publish_made_up"]
 

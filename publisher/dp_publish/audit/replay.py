@@ -29,8 +29,8 @@ from dp_publish.audit.canaries import far_values, limits_of, values_inside
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.made_up import chunked, crowd_rows
 from dp_publish.audit.press import Published, publish_made_up
-from dp_publish.keystream import insecure_keystream
 from dp_publish.policy import EntityUnit, Policy
+from dp_publish.sampling import insecure_keystream
 
 __all__ = ["Loss", "Table", "check_replay", "compare"]
 

@@ -1,8 +1,31 @@
-"""The covariance mechanisms: second moments in, noisy second moments out.
+"""Noisy second moments: scaling, sensitivity, the choice of a mechanism, calibration and guarantee."""
 
-`scaling` says where rows are put, `second_moments` sums their products exactly, `sensitivity` says how far one row
-moves the sum, and each mechanism has a module: `gaussian` (with SULQ), `laplace`, `wishart`, `eigenvectors` (with
-Kapralov & Talwar's; `directions`, `spectrum`, `precise_normals` and `fixed_point` are its exact arithmetic, `bingham`
-is the same in floating point, for estimates). `choice` picks one; `unsound` holds what the literature offers and must
-not be released. The way back to mean and covariance is `dp_bundle.data.recovery`.
-"""
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_publish.covariance.calibration import (
+        MechanismSetting,
+        draw_moments,
+        entry_variance,
+        insecure_draw,
+        mu_of_rows,
+        set_mechanism,
+        unit_mu_of,
+    )
+    from dp_publish.covariance.error_estimate import estimate_errors
+    from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
+    from dp_publish.covariance.mechanisms.base import NoisyMoments
+    from dp_publish.covariance.mechanisms.eigenvectors import (
+        BY_EIGENVECTORS,
+        EXCEPTED_DELTA,
+        complement,
+        eigenvalue_grid,
+        expected_coefficients,
+    )
+    from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
+    from dp_publish.covariance.scaling import GRID_BITS, MAX_FEATURES, Scaling, scaling_for
+    from dp_publish.covariance.second_moments import SecondMoments, merge, moments_of_batch
+    from dp_publish.covariance.sensitivity import nuclear_sensitivity
+else:
+    __getattr__ = import_on_demand(__name__)

@@ -34,11 +34,11 @@ from scipy import special
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.accounting import mu_for_epsilon_delta
-from dp_publish.covariance.eigenvectors import EXCEPTED_DELTA
-from dp_publish.covariance.laplace import EPSILONS, check_epsilon
+from dp_publish.covariance.mechanisms.eigenvectors import EXCEPTED_DELTA
+from dp_publish.covariance.mechanisms.laplace import EPSILONS, check_epsilon
+from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import frobenius_sensitivity, l1_sensitivity, nuclear_sensitivity
-from dp_publish.covariance.wishart_curve import degrees_tight
 
 __all__ = ["choose_mechanism", "epsilon_for_implied_mu", "expected_errors"]
 

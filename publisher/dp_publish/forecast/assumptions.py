@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Column
-from dp_publish.calibration import cost_of, set_noise, share_mu
-from dp_publish.choices import DEFAULT_SPREAD
-from dp_publish.policy import Policy
+from dp_publish.policy import DEFAULT_SPREAD, Policy
+from dp_publish.rows import cost_of, set_noise, share_mu
 
 __all__ = [
     "DEFAULT_SPREAD",

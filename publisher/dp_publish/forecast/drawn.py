@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance.scaling import GRID_BITS
-from dp_publish.covariance.second_moments import SecondMoments
-from dp_publish.forecast.detection import scaled_variance
-from dp_publish.keystream import insecure_keystream
-from dp_publish.moments_calibration import MechanismSetting, insecure_draw
+from dp_publish.covariance import GRID_BITS, MechanismSetting, SecondMoments, insecure_draw
+from dp_publish.forecast.power import scaled_variance
+from dp_publish.sampling import insecure_keystream
 
 __all__ = ["drawn_error"]
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from dp_bundle.errors import DpGraphError
 from dp_bundle.files import write_whole
 from dp_bundle.quoting import quote_path
-from dp_publish.forecast import DELTA, GRID, TARGETS, ForecastRow
+from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.report import describe_count
 

@@ -12,17 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.errors import DataError, ParameterError, PrivacyError
-from dp_publish.columns import choose_columns
-from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
-from dp_publish.forecast import DEFAULT_SPREAD, GRID, ForecastRow, forecast
+from dp_publish.covariance import BY_EIGENVECTORS, set_mechanism
+from dp_publish.data import Table, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds
+from dp_publish.forecast.outlook import DEFAULT_SPREAD, GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.forecast.row_count import count_rows
-from dp_publish.moments_calibration import set_mechanism
-from dp_publish.policy import Policy, Privacy, listed
-from dp_publish.policy_file import load_policy, policy_path
-from dp_publish.sections import resolve
-from dp_publish.table import Table, open_table
+from dp_publish.policy import Policy, Privacy, choose_columns, listed, load_policy, policy_path, resolve
 
 __all__ = ["Plan", "make_plan"]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dp_publish.covariance.eigenvectors import BY_EIGENVECTORS
-from dp_publish.forecast import DELTA, TARGETS, ForecastRow
-from dp_publish.forecast.detection import smallest_seen
+from dp_publish.covariance import BY_EIGENVECTORS
+from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow
 from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.power import smallest_seen
 from dp_publish.forecast.refusal import why_hidden
 
 __all__ = ["describe_count", "describe_plan", "plan_document"]

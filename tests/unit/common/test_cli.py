@@ -20,7 +20,7 @@ from dp_bundle.console import answer, tell
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, Receipt, publish
-from dp_publish.table import open_table
+from dp_publish.data.table import open_table
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SPOOF = "Wine\n  signer      ed25519:00 (trusted here as you)\n  guarantee   mu = 0.001"

@@ -9,12 +9,12 @@ from dp_bundle.manifest.columns import Column, Noise
 from dp_bundle.manifest.release import SecondMoments
 from dp_learn.diagnosis import find_contradictions, find_moment_contradictions, smallest_possible_eigenvalue
 from dp_learn.moments import batch_moments
-from dp_publish.covariance.gaussian import release_gaussian
-from dp_publish.covariance.laplace import release_laplace
+from dp_publish.covariance.mechanisms.gaussian import release_gaussian
+from dp_publish.covariance.mechanisms.laplace import release_laplace
+from dp_publish.covariance.mechanisms.wishart import release_wishart
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.second_moments import moments_of_batch
-from dp_publish.covariance.wishart import release_wishart
-from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 
 STEP = 2.0**-8
 

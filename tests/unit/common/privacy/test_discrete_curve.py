@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
 from dp_bundle.privacy.normal import gaussian_delta
-from dp_publish.privacy_curve import Loss, epsilon_of_unit
+from dp_publish.accounting.curve import Loss, epsilon_of_unit
 
 
 def exact_delta(width: int, sigma: float, epsilon: float) -> float:

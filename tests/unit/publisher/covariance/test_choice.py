@@ -8,13 +8,13 @@ import pytest
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon
 from dp_publish.covariance.choice import choose_mechanism, epsilon_for_implied_mu, expected_errors
-from dp_publish.covariance.eigenvectors import insecure_eigenvectors
-from dp_publish.covariance.gaussian import release_gaussian
-from dp_publish.covariance.laplace import release_laplace
+from dp_publish.covariance.mechanisms.eigenvectors import insecure_eigenvectors
+from dp_publish.covariance.mechanisms.gaussian import release_gaussian
+from dp_publish.covariance.mechanisms.laplace import release_laplace
+from dp_publish.covariance.mechanisms.wishart import release_wishart
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.second_moments import moments_of_batch
-from dp_publish.covariance.wishart import release_wishart
-from dp_publish.keystream import insecure_keystream
+from dp_publish.sampling.keystream import insecure_keystream
 
 
 def _scaling(p: int, *, with_mean: bool = True) -> Scaling:

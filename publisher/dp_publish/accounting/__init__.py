@@ -1,0 +1,22 @@
+"""The price of a release: conversions between guarantees, budgets, and the ledger."""
+
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_publish.accounting.budget import Cost, Entry
+    from dp_publish.accounting.conversions import (
+        delta_for_epsilon,
+        epsilon_for_delta,
+        epsilon_for_delta_zcdp,
+        mu_for_epsilon_delta,
+        mu_for_rho,
+        rho_for_epsilon_delta,
+        rho_for_mu,
+        unit_mu,
+    )
+    from dp_publish.accounting.curve import Loss, epsilon_of_unit, privacy_curve
+    from dp_publish.accounting.ledger import Ledger, Reservation
+    from dp_publish.accounting.restoring import Restoration, restore
+else:
+    __getattr__ = import_on_demand(__name__)

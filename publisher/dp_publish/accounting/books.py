@@ -1,0 +1,153 @@
+"""The books that a log of events adds up to: releases, their states, and budgets.
+
+A log is a list of lines, each one event as JSON. The hash of a line covers the hash of the one before, so that the last
+one, the head, stands for all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dp_publish.accounting.budget import Account, Cost, Entry
+from dp_publish.accounting.events import read_event
+
+__all__ = ["Books", "chain", "encode", "entry_of", "line_that_restores", "read_books"]
+
+_RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
+
+
+@dataclass
+class Books:
+    """A log, read whole.
+
+    Attributes
+    ----------
+    lines : list of str
+        The log itself.
+    heads : list of str
+        The hash of every line.
+    entries : dict of (str, int, str) to Entry
+        Every release by dataset, number, and a mark that is empty but for a second release of one number.
+    budgets : dict of str to dict of str to float
+        By dataset and unit of privacy.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    entries: dict[tuple[str, int, str], Entry] = field(default_factory=dict)
+    budgets: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line; empty if there is none."""
+        return self.heads[-1] if self.heads else ""
+
+    def add(self, line: str) -> None:
+        """Take the next line of the log.
+
+        Raises
+        ------
+        ValueError
+            It is no event, or one of a release that was never reserved.
+        """
+        try:
+            self._replay(read_event(line))
+        except KeyError as error:
+            raise ValueError("there is no such release") from error
+        self.heads.append(chain(self.head, line))
+        self.lines.append(line)
+
+    def of(self, dataset: str | None) -> list[Entry]:
+        """Return all releases in the order of the log, or those of one dataset in the order of their numbers."""
+        if dataset is None:
+            return list(self.entries.values())
+        found = [entry for entry in self.entries.values() if entry.dataset == dataset]
+        return sorted(found, key=lambda entry: entry.number)
+
+    def account(self, dataset: str) -> Account:
+        """Return what a dataset's releases add up to."""
+        return Account.of(self.of(dataset), self.budgets.get(dataset))
+
+    def _replay(self, content: dict[str, Any]) -> None:
+        place = (content["dataset"], content["number"], "")
+        if content["event"] in ("reserved", "restored"):
+            entry = entry_of(content)
+            known = self.entries.get(place)
+            if known is not None and not _same(known, entry):
+                place = (place[0], place[1], entry.manifest_sha256 or entry.created)
+            self.entries[place] = entry
+            self.budgets.setdefault(place[0], {}).update(content.get("budgets", {}))
+        else:
+            self.entries[place] = replace(self.entries[place], state=content["event"], **_whereabouts(content))
+
+
+def read_books(lines: Iterable[str]) -> Books:
+    """Return what a log adds up to, as far as it can be read."""
+    books = Books()
+    with contextlib.suppress(ValueError):
+        for line in lines:
+            books.add(line)
+    return books
+
+
+def entry_of(content: dict[str, Any]) -> Entry:
+    """Return the release that an event puts on the books."""
+    excepted = content.get("excepted_delta", 0.0)  # which older lines do not have
+    cost = Cost(content["unit"], content["mu"], content["continuous"], excepted)
+    entry = Entry(content["dataset"], content["partition"], content["number"], content["time"], cost)
+    return replace(entry, state=content.get("state", "reserved"), **_whereabouts(content))
+
+
+def encode(content: dict[str, Any]) -> str:
+    """Return an event as a line."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def chain(head: str, line: str) -> str:
+    """Return the hash of a line that follows the one with this hash."""
+    return hashlib.sha256(f"{head}\n{line}".encode()).hexdigest()
+
+
+def line_that_restores(books: Books, entry: Entry, budgets: dict[str, float] | None = None) -> str | None:
+    """Return the line that puts a release on the books, or says what became of it; None if they know it already.
+
+    A release is the same as one on the books if their manifests are, or, while one of them has none, if they were
+    reserved at the same time. If the books have another release of its number, both count.
+    """
+    known = next((each for each in books.of(entry.dataset) if each.number == entry.number and _same(each, entry)), None)
+    if known is not None:
+        if _RANKS[entry.state] <= _RANKS[known.state]:
+            return None
+        entry = replace(entry, cost=known.cost, partition=known.partition)
+    unknown = {unit: mu for unit, mu in (budgets or {}).items() if unit not in books.budgets.get(entry.dataset, {})}
+    content = {
+        "event": "restored",
+        "state": entry.state,
+        "dataset": entry.dataset,
+        "partition": entry.partition,
+        "number": entry.number,
+        "time": entry.created,
+        "unit": entry.cost.unit,
+        "mu": entry.cost.mu,
+        "continuous": entry.cost.continuous,
+        "excepted_delta": entry.cost.excepted_delta,
+        "manifest_sha256": entry.manifest_sha256,
+        "file": entry.file,
+        **({"budgets": unknown} if unknown else {}),
+    }
+    return encode(content)
+
+
+def _same(one: Entry, other: Entry) -> bool:
+    if one.manifest_sha256 and other.manifest_sha256:
+        return one.manifest_sha256 == other.manifest_sha256
+    return one.created == other.created and "lost" not in (one.state, other.state)
+
+
+def _whereabouts(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: content[name] for name in ("manifest_sha256", "file") if name in content}

@@ -1,0 +1,223 @@
+"""What the log adds up to so far, kept beside it, so that a reservation does not have to read all of it.
+
+The checkpoint is a table in the log's own file, written in the transaction of the line that it is about: for every
+dataset its account, the account of each of its partitions, and the state of each release that is under way. Every row
+carries the number and, in its hash, the hash of the last line that it counts. It is a copy of what the log says, and
+never the truth: it is made anew from the log wherever there is a doubt.
+
+That the lines before it are still what they were cannot be seen without reading them. So a small file beside the log,
+the stamp, says in which state the log's file and its copy were left: their sizes, times, places on the disk, SQLite's
+count of changes, the number of lines, and the hash of the last one. If any of that differs, or the stamp's own hash is
+wrong, the log is read and checked whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dp_publish.accounting.books import Books, chain, encode, entry_of
+from dp_publish.accounting.budget import Account
+
+__all__ = ["advance", "checkpoint_all", "file_state", "is_current", "read_account", "read_state", "write_stamp"]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS checkpoint (
+    dataset TEXT NOT NULL, part TEXT NOT NULL, line INTEGER NOT NULL, content TEXT NOT NULL, sha256 TEXT NOT NULL,
+    PRIMARY KEY (dataset, part)
+) WITHOUT ROWID
+"""
+_WHOLE = ""  # the part of a row about a whole dataset
+_PARTITION, _RELEASE = "partition ", "release "  # and the beginnings of others
+_SUMS = ("sums", "largest")
+_UNFINISHED = ("reserved", "sealed")
+_VERSION = 1
+_CHANGES = slice(24, 28)  # of SQLite's header: how often the file was changed
+
+
+def file_state(path: Path | None) -> list[int] | None:
+    """Return what tells one state of a file from another without reading it; None if it is not there.
+
+    Call it while no connection is open: to close a file gives up the locks that this process has on it.
+    """
+    try:
+        with (path or Path()).open("rb") as file:
+            status, changes = os.fstat(file.fileno()), int.from_bytes(file.read(28)[_CHANGES], "big")
+    except OSError:
+        return None
+    return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, changes]
+
+
+def write_stamp(path: Path, copy: Path | None, line: int, head: str) -> None:
+    """Say in which state the log's file and its copy were left; where that cannot be said, the log is read whole."""
+    states = {"log": file_state(path), "copy": file_state(copy) if copy is not None else None}
+    stamp = {"version": _VERSION, "line": line, "head": head, **states}
+    content = encode({**stamp, "sha256": _digest(stamp)})
+    flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError), os.fdopen(os.open(_stamp_path(path), flags, 0o600), "wb") as file:
+        file.write(content.encode())  # in place: a stamp that was cut short is none
+
+
+def is_current(
+    connection: sqlite3.Connection, path: Path, log: list[int] | None, copy: list[int] | None
+) -> tuple[int, str] | None:
+    """Return the number and the hash of the log's last line if the checkpoint is up to date, otherwise None.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection
+        The log's file, which nobody else can change now.
+    path : Path
+        Where it is.
+    log, copy : list of int or None
+        The states of the file and of the copy, from just before.
+    """
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        stamp = json.loads(_stamp_path(path).read_bytes())
+        digest, line, head = stamp.pop("sha256"), stamp["line"], stamp["head"]
+        now = path.stat()
+        same = [now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns] == (log or [])[:4]
+        known = stamp["version"] == _VERSION and digest == _digest(stamp)
+        if same and known and (stamp["log"], stamp["copy"]) == (log, copy) and _ends(connection, line, head):
+            return line, head
+    return None
+
+
+def read_account(connection: sqlite3.Connection, dataset: str, partition: str | None) -> Account | None:
+    """Return a dataset's account, with that of one partition; None if the checkpoint does not hold together."""
+    whole = _read(connection, dataset, _WHOLE)
+    part = _read(connection, dataset, f"{_PARTITION}{partition}") if partition is not None else {}
+    if whole is None or part is None:
+        return None
+    account = Account(parts={partition: _numbers(part)} if partition is not None else {})
+    for name, value in whole.items():
+        setattr(account, name, _numbers(value) if name in _SUMS else value)
+    if whole:
+        account.excepted = _number(whole["excepted"])
+        account.previous = tuple(whole["previous"]) if whole["previous"] else None
+    return account
+
+
+def read_state(connection: sqlite3.Connection, dataset: str, number: int) -> str | None:
+    """Return the state of a release that is under way; None if it is not, or the checkpoint does not hold together."""
+    return (_read(connection, dataset, f"{_RELEASE}{number}") or {}).get("state")
+
+
+def advance(connection: sqlite3.Connection, line: int, head: str, content: dict[str, Any]) -> bool:
+    """Count one more line; return whether that could be done, as it can for all that a release usually does."""
+    dataset, number, event = content["dataset"], content["number"], content["event"]
+    partition = content["partition"] if event == "reserved" else None
+    account = read_account(connection, dataset, partition)
+    if account is None or event not in ("reserved", "sealed", "published"):
+        return False
+    if event == "reserved":
+        account.add(entry_of(content))
+        account.budgets.update(content.get("budgets", {}))
+    if event == "published":
+        account.publish(number, content["manifest_sha256"])
+    _write_account(connection, line, head, dataset, account)
+    _write_state(connection, line, head, dataset, number, event)
+    return True
+
+
+def checkpoint_all(connection: sqlite3.Connection, books: Books) -> bool:
+    """Make the checkpoint anew from the whole log; return whether that could be done, as all costs are finite."""
+    line, head = len(books.lines), books.head
+    connection.execute(_SCHEMA)
+    connection.execute("DELETE FROM checkpoint")
+    by_dataset: dict[str, list[Any]] = {}
+    for (dataset, number, mark), entry in books.entries.items():
+        by_dataset.setdefault(dataset, []).append(entry)
+        if not mark and entry.state in _UNFINISHED:
+            _write_state(connection, line, head, dataset, number, entry.state)
+    for dataset, entries in by_dataset.items():
+        try:
+            account = Account.of(sorted(entries, key=lambda entry: entry.number), books.budgets.get(dataset))
+        except (OverflowError, ValueError):
+            return False
+        _write_account(connection, line, head, dataset, account)
+    return True
+
+
+def _ends(connection: sqlite3.Connection, line: int, head: str) -> bool:
+    """Tell whether the log ends with this line, which follows from its content and the hash of the one before."""
+    rows = connection.execute("SELECT line, content, sha256 FROM log ORDER BY line DESC LIMIT 2").fetchall()
+    if not rows or (rows[0][0], rows[0][2]) != (line, head):
+        return False
+    before = rows[1][2] if len(rows) > 1 else ""
+    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
+    return last == (line,) and chain(before, rows[0][1]) == head
+
+
+def _read(connection: sqlite3.Connection, dataset: str, part: str) -> dict[str, Any] | None:
+    """Return the content of a row, empty if there is none; None if it is not what it was."""
+    found = connection.execute(
+        "SELECT checkpoint.line, checkpoint.content, checkpoint.sha256, log.sha256 FROM checkpoint "
+        "LEFT JOIN log ON log.line = checkpoint.line WHERE dataset = ? AND part = ?",
+        (dataset, part),
+    ).fetchone()
+    if found is None:
+        return {}
+    line, content, digest, head = found
+    return json.loads(content) if digest == _row_digest(dataset, part, line, head, content) else None
+
+
+def _write(
+    connection: sqlite3.Connection, line: int, head: str, dataset: str, part: str, content: dict[str, Any]
+) -> None:
+    text = encode(content)
+    row = (dataset, part, line, text, _row_digest(dataset, part, line, head, text))
+    connection.execute("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?)", row)
+
+
+def _write_account(connection: sqlite3.Connection, line: int, head: str, dataset: str, account: Account) -> None:
+    whole = {name: value for name, value in asdict(account).items() if name != "parts"}
+    whole |= {name: _texts(whole[name]) for name in _SUMS} | {"excepted": _text(account.excepted)}
+    _write(connection, line, head, dataset, _WHOLE, whole)
+    for partition, sums in account.parts.items():
+        _write(connection, line, head, dataset, f"{_PARTITION}{partition}", _texts(sums))
+
+
+def _write_state(connection: sqlite3.Connection, line: int, head: str, dataset: str, number: int, state: str) -> None:
+    part = f"{_RELEASE}{number}"
+    if state in _UNFINISHED:
+        _write(connection, line, head, dataset, part, {"state": state})
+    else:
+        connection.execute("DELETE FROM checkpoint WHERE dataset = ? AND part = ?", (dataset, part))
+
+
+def _stamp_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.stamp")
+
+
+def _digest(stamp: dict[str, Any]) -> str:
+    return hashlib.sha256(encode(stamp).encode()).hexdigest()
+
+
+def _row_digest(dataset: str, part: str, line: int, head: str, content: str) -> str:
+    return hashlib.sha256(json.dumps([dataset, part, line, head, content]).encode()).hexdigest()
+
+
+def _text(amount: int) -> str:
+    """Return a whole number that ends in many zero bits, briefly."""
+    zeros = (amount & -amount).bit_length() - 1 if amount else 0
+    return f"{amount >> zeros:x}p{zeros}"
+
+
+def _number(text: str) -> int:
+    digits, zeros = text.split("p")
+    return int(digits, 16) << int(zeros)
+
+
+def _texts(amounts: dict[str, int]) -> dict[str, str]:
+    return {name: _text(amount) for name, amount in amounts.items()}
+
+
+def _numbers(texts: Any) -> dict[str, int]:
+    return {name: _number(text) for name, text in texts.items()}

@@ -1,0 +1,223 @@
+"""What has been spent on each dataset, and what may still be spent.
+
+A log of events: a release is reserved before any noise is drawn, sealed before its file gets a name, and published once
+it has it; or it is cancelled, which only a reservation can be that was not sealed yet. It counts as spent from the
+reservation on, so that the books never show less than what was released. Every line of the log carries the hash of the
+one before it: a line that was changed, removed or inserted shows at the next use, and so does a whole log that is older
+than its copy beside the signing key; the ledger then refuses to go on.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.files import write_whole
+from dp_bundle.manifest import Cumulative, Lineage
+from dp_bundle.trust import home_folder
+from dp_publish.accounting.books import Books, line_that_restores
+from dp_publish.accounting.budget import Cost, Entry, require_budgets, total
+from dp_publish.accounting.ledger_log import open_log, read_copy, rebuild_log
+
+__all__ = ["Ledger", "Reservation"]
+
+_MAX_NAME = 1_000  # characters; what a manifest takes
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A release that has been put on the books, the total cost that the dataset then has, and its budgets by unit."""
+
+    dataset: str
+    lineage: Lineage
+    cumulative: Cumulative
+    budgets: Mapping[str, float]
+
+
+class Ledger:
+    """The ledger file.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The SQLite file; `ledger.sqlite` in the user's state folder by default.
+    copy : Path, optional
+        The copy of its log; `keys/ledger.log` there for the user's own ledger, and none for another.
+    """
+
+    def __init__(self, path: Path | None = None, copy: Path | None = None) -> None:
+        own = path is None
+        self.path = path if path is not None else home_folder() / "ledger.sqlite"
+        self.copy = copy if copy is not None or not own else home_folder() / "keys" / "ledger.log"
+
+    def reserve(
+        self,
+        dataset: str,
+        cost: Cost,
+        *,
+        partition: str | None = None,
+        budget_mu: float | Mapping[str, float] | None = None,
+        columns: Iterable[str] = (),
+    ) -> Reservation:
+        """Put a release on the books, as spent, before any noise is drawn.
+
+        Parameters
+        ----------
+        dataset : str
+            The account.
+        cost : Cost
+            What the release costs.
+        partition : str, optional
+            The part of the rows that it is about, disjoint from every other partition's.
+        budget_mu : float or mapping of str to float, optional
+            What all releases of the dataset may cost together, in the release's unit or by unit. It stays on the books:
+            later releases keep to it, too, until another one is given for that unit.
+        columns : iterable of str
+            The columns to be published.
+
+        Raises
+        ------
+        BudgetExceededError
+            The release would pass a budget, or leave what was promised without one; nothing is written.
+        PrivacyError
+            A column was the unit of privacy of an earlier release; nothing is written.
+        ParameterError
+            The partition has no name that can be printed.
+        """
+        if partition is not None and not (0 < len(partition) <= _MAX_NAME and partition.isprintable()):
+            raise ParameterError("partition", f"a printable name of at most {_MAX_NAME} characters", partition)
+        created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        with open_log(self.path, self.copy) as log:
+            account = log.account(dataset, partition)
+            entry = Entry(dataset, partition, account.number + 1, created, cost)
+            after = deepcopy(account)
+            after.add(entry)
+            declared = _by_unit(budget_mu, cost.unit)
+            budgets = {**account.budgets, **declared}
+            require_budgets(dataset, account, after, entry, budgets)
+            _require_no_entity(dataset, account.entities, columns)
+            content = {
+                "event": "reserved",
+                "dataset": dataset,
+                "partition": partition,
+                "number": entry.number,
+                "time": created,
+                "unit": cost.unit,
+                "mu": cost.mu,
+                "continuous": cost.continuous,
+                "excepted_delta": cost.excepted_delta,
+                **({"budgets": declared} if declared else {}),
+            }
+            log.append(content)
+        previous = None if account.previous is None else account.previous[1]
+        lineage = Lineage(
+            number=entry.number, created=created, previous=previous, partition=partition, ledger_head=log.head
+        )
+        return Reservation(dataset, lineage, after.total(cost.unit, cost.mu), budgets)
+
+    def seal(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
+        """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
+        content = {"event": "sealed", "manifest_sha256": manifest_sha256, "file": str(file)}
+        self._note(reservation, content, after=("reserved",))
+
+    def commit(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
+        """Mark a release as published, once its file is in place."""
+        content = {"event": "published", "manifest_sha256": manifest_sha256, "file": str(file)}
+        self._note(reservation, content, after=("reserved", "sealed"))
+
+    def cancel(self, reservation: Reservation) -> None:
+        """Take a reservation off the books: only where nothing of the release can have left the process."""
+        self._note(reservation, {"event": "cancelled"}, after=("reserved",))
+
+    def entries(self, dataset: str | None = None) -> list[Entry]:
+        """Return all releases, or those of one dataset, oldest first; cancelled ones are left out."""
+        return [entry for entry in self.books().of(dataset) if entry.state != "cancelled"]
+
+    def books(self) -> Books:
+        """Return all that the log adds up to; a ledger that is not there and never was is empty."""
+        if not self._is_there():
+            return Books()
+        with open_log(self.path, self.copy, whole=True) as log:
+            return log.books
+
+    def total(self, dataset: str, unit: str) -> Cumulative | None:
+        """Return the total cost of a dataset's releases in a unit of privacy; None if there are none."""
+        entries = self.entries(dataset)
+        return total(entries, unit) if entries else None
+
+    def budgets(self, dataset: str) -> dict[str, float]:
+        """Return a dataset's budgets by unit of privacy, as they were last given."""
+        return self.books().budgets.get(dataset, {})
+
+    def entities(self, dataset: str) -> dict[str, int]:
+        """Return the columns that were the unit of privacy of a release of the dataset, with the first one's number."""
+        if not self._is_there():
+            return {}
+        with open_log(self.path, self.copy) as log:
+            return log.account(dataset).entities
+
+    def rebuild(self) -> tuple[Path | None, int]:
+        """Make a ledger readable that was altered, damaged or rolled back, and complete as far as the copy is.
+
+        Returns
+        -------
+        damaged : Path or None
+            Where the damaged file is now, if there was one.
+        n_lines : int
+            How many lines of the log came from the copy.
+        """
+        return rebuild_log(self.path, self.copy)
+
+    def put_back(self, released: Iterable[Entry]) -> list[Entry]:
+        """Put releases on the books that they lack, and return those."""
+        found = []
+        with open_log(self.path, self.copy) as log:
+            for entry in released:
+                line = line_that_restores(log.books, entry)
+                if line is not None:
+                    log.append_line(line)
+                    found.append(entry)
+        return found
+
+    def backup(self, target: Path) -> None:
+        """Copy the ledger to a new file, which is a ledger by itself.
+
+        Raises
+        ------
+        FileExistsError
+            There is a file at `target`.
+        """
+        with open_log(self.path, self.copy, whole=True):
+            content = self.path.read_bytes()
+        write_whole(target, content, mode=0o600, replace=False)
+
+    def _is_there(self) -> bool:
+        return self.path.exists() or bool(read_copy(self.copy))
+
+    def _note(self, reservation: Reservation, content: dict[str, Any], after: tuple[str, ...]) -> None:
+        dataset, number = reservation.dataset, reservation.lineage.number
+        with open_log(self.path, self.copy) as log:
+            if log.state(dataset, number) not in after:
+                raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.path}")
+            log.append({**content, "dataset": dataset, "number": number})
+
+
+def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[str, float]:
+    if budget_mu is None:
+        return {}
+    return dict(budget_mu) if isinstance(budget_mu, Mapping) else {unit: budget_mu}
+
+
+def _require_no_entity(dataset: str, found: Mapping[str, int], columns: Iterable[str]) -> None:
+    """Refuse to publish a column that an earlier release took for the name of whom it protects."""
+    for name in columns:
+        if name in found:
+            raise PrivacyError(
+                f"column {name!r} was the unit of privacy of release {found[name]} of {dataset!r} and is never "
+                "published: set drop = true for it in the policy"
+            )

@@ -1,0 +1,318 @@
+"""The file that holds the ledger's log, and the copy of the log beside the signing key.
+
+The file is SQLite, in a mode in which it is complete by itself between any two uses, so that copying it is enough. The
+copy is plain text, one line for an event, and only ever behind the file by what a crash cut short. So a file that lacks
+lines of the copy was rolled back or replaced, and is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dp_bundle.errors import DpGraphError, PrivacyError
+from dp_bundle.files import locked, make_private_folder, write_whole
+from dp_publish.accounting.books import Books, chain, encode, line_that_restores, read_books
+from dp_publish.accounting.budget import Account
+from dp_publish.accounting.checkpoint import (
+    advance,
+    checkpoint_all,
+    file_state,
+    is_current,
+    read_account,
+    read_state,
+    write_stamp,
+)
+from dp_publish.accounting.events import read_event
+
+__all__ = ["Log", "open_log", "read_copy", "rebuild_log"]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS log (
+    line INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL, sha256 TEXT NOT NULL
+)
+"""
+_PATIENCE = 60.0  # seconds that a process waits for others
+_REMEDY = "`dp-publish ledger restore` puts it right from the copy beside the key and the bundles that you give it"
+
+
+class Log:
+    """An open log: what it adds up to so far, and a way to append.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection
+        The log's file.
+    path, copy : Path, Path or None
+        The log's file and its copy.
+    end : (int, str), optional
+        Number and hash of the last line, if the checkpoint is known to be up to date.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, copy: Path | None, end: tuple[int, str] | None = None
+    ) -> None:
+        self.connection = connection
+        self.appended: list[str] = []
+        self.line, self.head = end or (0, "")
+        self._path, self._copy = path, copy
+        self._books: Books | None = None
+        if end is None:
+            self.line, self.head = len(self.books.lines), self.books.head
+
+    @property
+    def books(self) -> Books:
+        """All that the log adds up to, for which it is read and checked whole."""
+        if self._books is None:
+            self._books = _read(self.connection, self._path)
+            kept = read_copy(self._copy)
+            if self._books.lines[: len(kept)] != kept:
+                raise PrivacyError(
+                    f"the ledger {self._path} lacks what was on it before, as if an old copy had been put in its "
+                    f"place, so what has been spent is not known: {_REMEDY}"
+                )
+        return self._books
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it has been read."""
+        return self._books is not None
+
+    def account(self, dataset: str, partition: str | None = None) -> Account:
+        """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
+        account = None if self.is_whole else read_account(self.connection, dataset, partition)
+        return account if account is not None else self.books.account(dataset)
+
+    def state(self, dataset: str, number: int) -> str | None:
+        """Return the state of a release, if there is one."""
+        state = None if self.is_whole else read_state(self.connection, dataset, number)
+        if state is None and (dataset, number, "") in self.books.entries:
+            state = self.books.entries[(dataset, number, "")].state
+        return state
+
+    def append(self, content: dict[str, Any]) -> None:
+        """Append an event."""
+        self.append_line(encode(content))
+
+    def append_line(self, line: str) -> None:
+        """Append an event that is a line already."""
+        digest = chain(self.head, line)
+        self.connection.execute("INSERT INTO log (content, sha256) VALUES (?, ?)", (line, digest))
+        if self._books is None and not advance(self.connection, self.line + 1, digest, read_event(line)):
+            _ = self.books  # the line included, from which the checkpoint is then made anew
+        elif self._books is not None:
+            self._books.add(line)
+        self.line, self.head = self.line + 1, digest
+        self.appended.append(line)
+
+
+@contextlib.contextmanager
+def open_log(path: Path, copy: Path | None, *, whole: bool = False) -> Iterator[Log]:
+    """Hold the log alone; what is appended is kept if the block ends without an error.
+
+    Parameters
+    ----------
+    path : Path
+        The SQLite file.
+    copy : Path or None
+        The copy, if one is kept.
+    whole : bool
+        Whether to read and check all of it, even if the checkpoint is up to date.
+
+    Raises
+    ------
+    PrivacyError
+        The log was altered, or lacks lines that the copy has.
+    DpGraphError
+        One of the files cannot be used.
+    """
+    with _held(path, copy):
+        states = file_state(path), file_state(copy)
+        with _connected(path) as connection:
+            log = Log(connection, path, copy, None if whole else is_current(connection, path, *states))
+            yield log
+            sound = log.appended and (not log.is_whole or checkpoint_all(connection, log.books))
+        if log.is_whole:
+            _extend_copy(copy, log.books.lines)
+        elif log.appended:
+            _append_to_copy(copy, log.appended)
+        if sound:
+            write_stamp(path, copy, log.line, log.head)
+
+
+def rebuild_log(path: Path, copy: Path | None) -> tuple[Path | None, int]:
+    """Make the log readable again, and complete as far as the copy is.
+
+    A file that was altered or damaged is set aside, and its lines up to the damage go into a new one.
+
+    Returns
+    -------
+    damaged : Path or None
+        Where the damaged file is now, if there was one.
+    n_lines : int
+        How many lines came from the copy.
+    """
+    with _held(path, copy):
+        kept = read_books(read_copy(copy))
+        aside: Path | None = None
+        salvaged: list[str] = []
+        if path.exists():
+            salvaged, whole = _salvage(path)
+            aside = None if whole else _set_aside(path)
+
+        with _connected(path) as connection:
+            log = Log(connection, path, None)
+            for line in salvaged if aside else []:
+                log.append_line(line)
+            before = len(log.books.lines)
+            if log.books.lines == kept.lines[:before]:
+                for line in kept.lines[before:]:
+                    log.append_line(line)
+            elif log.books.lines[: len(kept.lines)] != kept.lines:
+                _put_back(log, kept)
+            n_lines = len(log.books.lines) - before
+        if copy is not None:
+            write_whole(copy, "".join(f"{line}\n" for line in log.books.lines).encode(), mode=0o600, replace=True)
+    return aside, n_lines
+
+
+def read_copy(copy: Path | None) -> list[str]:
+    """Return the lines of the copy; the last one is left out if a crash cut it short."""
+    if copy is None or not copy.exists():
+        return []
+    return copy.read_bytes().decode("utf-8", errors="replace").split("\n")[:-1]
+
+
+def _put_back(log: Log, other: Books) -> None:
+    """Append what other books hold beyond these."""
+    for entry in other.of(None):
+        line = line_that_restores(log.books, entry, other.budgets.get(entry.dataset))
+        if line is not None:
+            log.append_line(line)
+
+
+@contextlib.contextmanager
+def _held(path: Path, copy: Path | None) -> Iterator[None]:
+    """Hold the log and its copy alone, and turn errors of the system into one of ours."""
+    try:
+        with contextlib.ExitStack() as lock:
+            if copy is not None:
+                lock.enter_context(locked(copy.with_suffix(".lock"), _PATIENCE))
+            yield
+    except (sqlite3.Error, OSError) as error:
+        raise DpGraphError(
+            f"the ledger {path} cannot be used ({error}): make sure that it can be read and written, and that there is "
+            f"room for it; if it is damaged, {_REMEDY}"
+        ) from error
+
+
+@contextlib.contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the file in one transaction, which is committed if the block ends without an error."""
+    make_private_folder(path.parent)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+    try:
+        _use_one_file(connection)
+        connection.execute("PRAGMA synchronous = EXTRA")  # with which a commit survives a loss of power in that mode
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(_SCHEMA)
+        yield connection
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def _use_one_file(connection: sqlite3.Connection) -> None:
+    """Keep no part of the log in a file beside it; SQLite does not wait for others here, as elsewhere, so this does."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _read(connection: sqlite3.Connection, path: Path) -> Books:
+    books = Books()
+    for expected, (line, text, digest) in enumerate(_rows(connection), start=1):
+        if line != expected or digest != chain(books.head, text):
+            raise _altered(path, expected)
+        try:
+            books.add(text)
+        except ValueError as error:
+            raise _altered(path, expected) from error
+    last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
+    if last is not None and last[0] != len(books.lines):
+        raise _altered(path, len(books.lines) + 1)
+    return books
+
+
+def _salvage(path: Path) -> tuple[list[str], bool]:
+    """Return the lines up to the first that was altered, and whether that is all of them."""
+    books = Books()
+    try:
+        with _connected(path) as connection:
+            _read(connection, path)
+    except PrivacyError:
+        with _connected(path) as connection:
+            for expected, (line, text, digest) in enumerate(_rows(connection), start=1):
+                if line != expected or digest != chain(books.head, text):
+                    break
+                try:
+                    books.add(text)
+                except ValueError:
+                    break
+        return books.lines, False
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):  # locked, or without room: nothing is known to be damaged
+            raise
+        return [], False
+    return [], True
+
+
+def _rows(connection: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
+    yield from connection.execute("SELECT line, content, sha256 FROM log ORDER BY line")
+
+
+def _set_aside(path: Path) -> Path:
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%f")
+    return path.rename(path.with_name(f"{path.name}.damaged-{now}"))
+
+
+def _extend_copy(copy: Path | None, lines: list[str]) -> None:
+    """Append to the copy what it lacks."""
+    kept = read_copy(copy)
+    if copy is None or len(kept) == len(lines):
+        return
+    with os.fdopen(os.open(copy, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), "r+b") as file:
+        file.seek(sum(len(line.encode()) + 1 for line in kept))
+        file.truncate()
+        _write_lines(file, lines[len(kept) :])
+
+
+def _append_to_copy(copy: Path | None, lines: list[str]) -> None:
+    """Append to a copy that is known to hold all lines before."""
+    if copy is not None:
+        with os.fdopen(os.open(copy, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC), "ab") as file:
+            _write_lines(file, lines)
+
+
+def _write_lines(file: BinaryIO, lines: list[str]) -> None:
+    file.write("".join(f"{line}\n" for line in lines).encode())
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _altered(path: Path, line: int) -> PrivacyError:
+    return PrivacyError(f"the ledger {path} was altered at line {line}, so what has been spent is not known: {_REMEDY}")

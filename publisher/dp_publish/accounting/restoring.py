@@ -1,0 +1,189 @@
+"""What published bundles say of a ledger: releases that it lacks, and totals that it does not reach.
+
+A bundle states its own cost, by bounds and noise, and the total of its dataset at the time. Both are signed by the
+publisher, so that her own bundles are witnesses of what her ledger once held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
+from dp_bundle.errors import BundleError, KeyStoreError, UntrustedKeyError
+from dp_bundle.manifest import Release, unit_costs
+from dp_bundle.trust import PublicKey, TrustedKey, home_folder
+from dp_publish.accounting.books import Books
+from dp_publish.accounting.budget import Cost, Entry, total
+from dp_publish.accounting.ledger import Ledger
+
+__all__ = ["Restoration", "cost_of_release", "restore"]
+
+_ROUND_UP = 1 + 1e-12  # as in `calibration`
+_SLACK = 1e-6  # relative: what a stated total may differ by from the sum of stated costs
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """What `restore` did.
+
+    Attributes
+    ----------
+    damaged : Path or None
+        Where a damaged ledger is now.
+    n_lines : int
+        How many lines of the log came from the copy beside the key.
+    put_back : list of Entry
+        Releases that the log then lacked, those lost among them, of which only a total tells.
+    skipped : dict of Path to str
+        Files in a folder that are no witnesses, and why.
+    rewritten : list of Path
+        Bundles whose ledger at the time was another one than this.
+    doubled : list of (str, int)
+        Datasets and numbers of which there are two releases.
+    without_budget : list of str
+        Datasets with releases that were put back, and no budget on the books: bundles tell of none.
+    """
+
+    damaged: Path | None
+    n_lines: int
+    put_back: list[Entry]
+    skipped: dict[Path, str]
+    rewritten: list[Path]
+    doubled: list[tuple[str, int]]
+    without_budget: list[str]
+
+
+class _OwnKeys(UnsafeTrustAnyone):
+    """Trusts the user's own keys alone, and remembers nothing."""
+
+    def __init__(self) -> None:
+        self._folder = home_folder() / "keys"
+        self._keys = {PublicKey.from_pem(path.read_bytes()) for path in sorted(self._folder.glob("*.pub"))}
+
+    def require(self, key: PublicKey) -> TrustedKey:
+        """Return one of the user's own keys, or refuse."""
+        if key not in self._keys:
+            raise UntrustedKeyError(
+                key.fingerprint,
+                f"the bundle was signed by {key.fingerprint}, which is no key of yours, so that it says nothing of "
+                f"your ledger: if it is yours, put its .pub file into {self._folder}",
+            )
+        return TrustedKey(key, "own key")
+
+
+def restore(ledger: Ledger, places: Sequence[Path]) -> Restoration:
+    """Put back on the books what they lack, from the copy beside the key and from the publisher's own bundles.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        It may be missing, rolled back, altered or damaged.
+    places : sequence of Path
+        Bundles, and folders of bundles. What a bundle's total says beyond all releases known then is put on the books
+        as one lost release, so give all bundles at once.
+
+    Returns
+    -------
+    Restoration
+
+    Raises
+    ------
+    BundleError
+        A bundle is not to be trusted, or not the publisher's own; nothing is changed.
+    """
+    witnesses, skipped = _read_witnesses(places)
+    damaged, n_lines = ledger.rebuild()
+    before = ledger.books()
+    entries = [_entry_of(path, release, digest) for path, release, digest in witnesses]
+    put_back = ledger.put_back(sorted(entries, key=lambda entry: (entry.dataset, entry.number)))
+
+    for _, release, _ in sorted(witnesses, key=lambda witness: witness[1].lineage.number):
+        lost = _lost(ledger.books(), release)
+        put_back += ledger.put_back([lost] if lost is not None else [])
+    known = {(entry.dataset, entry.number) for entry in before.entries.values()}
+    rewritten = [
+        path
+        for path, release, _ in witnesses
+        if (release.dataset.name, release.lineage.number) in known
+        and release.lineage.ledger_head not in (None, *before.heads)
+    ]
+    numbered = Counter(
+        (entry.dataset, entry.number) for entry in ledger.books().entries.values() if entry.state != "lost"
+    )
+    doubled = sorted(place for place, times in numbered.items() if times > 1)
+    without_budget = sorted({entry.dataset for entry in put_back if not ledger.budgets(entry.dataset)})
+    return Restoration(damaged, n_lines, put_back, skipped, rewritten, doubled, without_budget)
+
+
+def cost_of_release(release: Release) -> Cost:
+    """Return what a release cost for every unit of privacy that it protects, by its bounds and noise."""
+    guarantee, unit = release.guarantee, release.cumulative.unit
+    if guarantee is None:
+        return Cost(unit, {}, continuous=all(column.kind == "continuous" for column in release.columns))
+    mu = {each: cost * _ROUND_UP for each, cost in unit_costs(guarantee, release.columns, unit).items()}
+    excepted = guarantee.excepted_delta
+    if guarantee.neighbours == "add-remove":
+        excepted *= 1 + math.exp(guarantee.epsilon or 0.0)
+    return Cost(unit, mu, continuous=guarantee.mu is not None, excepted_delta=excepted)
+
+
+def _read_witnesses(places: Sequence[Path]) -> tuple[list[tuple[Path, Release, str]], dict[Path, str]]:
+    """Verify the bundles; in a folder, files that are not the publisher's own bundles are left out."""
+    try:
+        own = _OwnKeys()
+    except OSError as error:
+        raise KeyStoreError(f"the public keys in {home_folder() / 'keys'} cannot be read: {error.strerror}") from error
+    witnesses, skipped = [], {}
+    for place in places:
+        for path in sorted(place.rglob("*.tar")) if place.is_dir() else [place]:
+            try:
+                with open_bundle(path, own) as bundle:
+                    witnesses.append((path, bundle.release, bundle.manifest_sha256))
+            except BundleError as error:
+                if not place.is_dir():
+                    raise
+                skipped[path] = str(error)
+    return witnesses, skipped
+
+
+def _entry_of(path: Path, release: Release, digest: str) -> Entry:
+    lineage = release.lineage
+    return Entry(
+        release.dataset.name,
+        lineage.partition,
+        lineage.number,
+        lineage.created,
+        cost_of_release(release),
+        state="published",
+        manifest_sha256=digest,
+        file=str(path),
+    )
+
+
+def _lost(books: Books, release: Release) -> Entry | None:
+    """Return what a release's stated total has beyond the books, as one release more; None if it has nothing.
+
+    What was cancelled since may have been in the total, and is no loss.
+    """
+    stated, number = release.cumulative, release.lineage.number
+    known = books.of(release.dataset.name)
+    counted = [entry for entry in known if entry.number <= number]
+    beyond: dict[str, float] = {}
+    for unit, rho in {stated.unit: stated.rho, **stated.other_units_rho}.items():
+        shown = total(counted, unit).rho
+        if shown is not None:
+            beyond[unit] = math.inf if rho is None else max(rho - shown, 0.0) if rho > shown * (1 + _SLACK) else 0.0
+    excepted = stated.excepted_delta - math.fsum(entry.cost.excepted_delta for entry in counted)
+    excepted = excepted if excepted > _SLACK * stated.excepted_delta else 0.0
+    if not any(beyond.values()) and not excepted:
+        return None
+
+    mu = {} if math.inf in beyond.values() else {unit: math.sqrt(2 * rho) for unit, rho in beyond.items()}
+    cost = Cost(stated.unit, mu, continuous=stated.mu is not None, excepted_delta=excepted)
+    numbers = {entry.number for entry in known}
+    gap = next((each for each in range(1, number) if each not in numbers), number)
+    return Entry(release.dataset.name, None, gap, release.lineage.created, cost, state="lost")

@@ -1,0 +1,158 @@
+"""Whole releases of rows attacked: made-up tables go through `publish`, and what a reader finds is judged.
+
+The bundle's rows are judged by what the policy asked for: its mu, or the noise that its epsilon and delta need,
+whatever calibration made of it. The checks of noise are those of `mechanisms`, in one table in which canaries of every
+kind are mixed (`made_up`). Two more need no statistics:
+
+- replay: with the same random bits, neighbouring tables make the same draws, and releases equal in all but the unit's
+  own values, which are no further apart than the policy allows; tables that must come out equal do (`replay`).
+- books: what the manifest states and what the ledger keeps are no less than bounds and noise come to, and that is no
+  more than the policy asked for (`books`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from dp_bundle.errors import DpGraphError
+from dp_bundle.manifest import Column
+from dp_publish.audit.books import check_books, claimed_mu
+from dp_publish.audit.canaries import Canaries, Unit, at_bounds, close, inside, outside
+from dp_publish.audit.checks import (
+    Check,
+    check_attack,
+    check_attack_from_outside,
+    check_bounds,
+    check_grid,
+    check_noise,
+    check_signs,
+    make_check,
+    not_in_the_middle,
+)
+from dp_publish.audit.made_up import MadeUp, make_up, rows_alike
+from dp_publish.audit.mechanisms import N_CHECKS, check_confidence, choose_canaries
+from dp_publish.audit.press import Published, made_up_policy, publish_made_up
+from dp_publish.audit.replay import check_replay
+from dp_publish.audit.report import AuditReport
+from dp_publish.policy import Policy
+from dp_publish.rows import calibrate
+
+__all__ = ["audit_rows"]
+
+
+def audit_rows(
+    policy: Policy,
+    kinds: dict[str, str],
+    *,
+    n_canaries: int | None = None,
+    confidence: float = 0.9999,
+    rng: np.random.Generator | None = None,
+) -> AuditReport:
+    """Publish made-up rows under a policy, and attack what a reader finds.
+
+    Parameters
+    ----------
+    policy : Policy
+        For a release of rows, with bounds for every column, or a ball, and a strength that states a guarantee.
+    kinds : dict of str to {"continuous", "integer"}
+        The columns.
+    n_canaries : int, optional
+        Rows of canaries of each kind, from 1000 to 2^26; by default enough for a bound within a factor 2.
+    confidence : float
+        In [0.5, 1): the chance that a sound release passes every check, and that the lower bound holds.
+    rng : numpy.random.Generator, optional
+        The auditor's own coins; unpredictable by default.
+
+    Raises
+    ------
+    ParameterError
+        `n_canaries` or `confidence` is outside its range.
+    PolicyError, PrivacyError
+        The policy allows no release.
+    """
+    check_confidence(confidence)
+    rng = np.random.default_rng() if rng is None else rng
+    policy = made_up_policy(policy, kinds)
+    columns = calibrate(policy, kinds)
+    claim = claimed_mu(policy, columns)
+    unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
+    n = -(-choose_canaries(n_canaries, claim, len(columns) * alike) // alike) * alike
+    nearest = close(columns, unit, n, rng, alike)
+    drafts = [at_bounds(columns, unit, n, rng, alike), *([] if nearest is None else [nearest])]
+    drafts += [inside(columns, n, rng), outside(columns, unit, n, rng)]
+    made_up = make_up(policy, columns, drafts, rng)
+
+    def report(mu_lower: float, checks: Sequence[Check]) -> AuditReport:
+        return AuditReport(policy.privacy.unit_name, claim, mu_lower, confidence, n, tuple(checks))
+
+    try:
+        published = publish_made_up(made_up.table, policy)
+    except (DpGraphError, ValidationError) as error:
+        return report(0.0, [make_check("books", [f"made-up rows cannot be published: {error}"], "")])
+    centered = any(column.missing == "center" for column in columns)
+    hidden = ["README.md", "fill"] if centered else []  # the centers, which are found from the table, and paid for
+    replay, books = check_replay(policy, columns, claim, hidden=hidden), check_books(policy, columns, published)
+    if len(published.values) != made_up.n_rows:
+        fault = f"{len(published.values)} rows were published of a table of which {made_up.n_rows} should be"
+        return report(0.0, [make_check("bounds", [fault], ""), replay, books])
+    mu_lower, checks = _judge(policy, columns, claim, made_up, published, (1 - confidence) / N_CHECKS, rng)
+    return report(mu_lower, [*checks, replay, books])
+
+
+def _coin_unit(policy: Policy) -> Unit:
+    """Return what has a coin of its own: a cell, or a whole row where a ball holds it together."""
+    return "cell" if policy.privacy.unit == "cell" and policy.privacy.l2_radius is None else "row"
+
+
+def _judge(
+    policy: Policy,
+    columns: Sequence[Column],
+    claim: float,
+    made_up: MadeUp,
+    published: Published,
+    alpha: float,
+    rng: np.random.Generator,
+) -> tuple[float, list[Check]]:
+    """Return the lower bound on mu, and the five checks of noise."""
+    unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
+    steps = np.array([column.cell_noise.granularity for column in columns])
+    noisy = published.values / steps
+    *within, beyond = made_up.canaries(noisy)
+    attacked = [_units(canaries, alike) for canaries in within[:-1]]
+    mu_lower, attack = check_attack([*columns] * alike, unit, attacked, alpha, rng, claim)
+    bounds = check_bounds(columns, within[0], beyond, alpha, _judge_empty(made_up, noisy, columns))
+    if attack.passed and bounds.passed:  # all columns of a row together may show what each hides
+        bounds = check_attack_from_outside(columns, unit, beyond, alpha / 2, rng, claim) or bounds
+    signs = np.nan_to_num(np.sign(np.rint(noisy) - made_up.expected))[~np.isnan(made_up.expected).any(axis=1)]
+    independence = check_signs([signs.astype(np.int8)], alpha)
+    grid = check_grid(columns, within, alpha, low_bits=independence.passed)
+    return mu_lower, [attack, bounds, grid, check_noise(columns, within, alpha), independence]
+
+
+def _units(canaries: Canaries, rows: int) -> Canaries:
+    """Return canaries with the rows of an entity side by side."""
+    if rows == 1:
+        return canaries
+    beside = canaries.noisy.reshape(-1, rows * canaries.noisy.shape[1])
+    coins = canaries.coins.reshape(-1, rows * canaries.coins.shape[1])
+    return replace(
+        canaries, low=np.tile(canaries.low, rows), high=np.tile(canaries.high, rows), coins=coins, noisy=beside
+    )
+
+
+def _judge_empty(
+    made_up: MadeUp, noisy: NDArray[np.float64], columns: Sequence[Column]
+) -> Callable[[Column, NDArray[np.float64], float], str]:
+    places = {column.name: index for index, column in enumerate(columns)}
+
+    def judge(column: Column, usual: NDArray[np.float64], alpha: float) -> str:
+        if column.name not in made_up.empty:
+            return ""
+        return not_in_the_middle(column, noisy[made_up.empty[column.name], places[column.name]], usual, alpha)
+
+    return judge

@@ -1,0 +1,252 @@
+"""How a text file is written: what separates its cells, its decimal mark, its encoding, its header.
+
+What the policy leaves open is found from the first line, which holds the columns' names: public knowledge. The decimal
+mark alone is looked up in the rows (see `text_file`).
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from dp_bundle.errors import HeaderError, ParameterError, SchemaError
+from dp_bundle.quoting import unguard_cell
+from dp_publish.data.cells import describe_as_record
+
+__all__ = ["PACKED", "Dialect", "Layout", "find_layout", "make_dialect", "open_bytes", "open_lines", "unpacked_name"]
+
+_LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time
+_START = 2**20  # bytes; where the first line is expected to end
+PACKED = {".gz": "gzip", ".bz2": "bz2"}
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_SPOKEN = {"\t": "tab", ";": "';'", "|": "'|'", ",": "','"}
+
+
+class Dialect(BaseModel):
+    """The section `[table]` of a policy; what is None is found from the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    delimiter: str | None = None
+    decimal: Literal[".", ","] | None = None
+    encoding: str | None = None
+    header: Literal["first", "none"] | None = None
+    missing_values: tuple[str, ...] = ()
+
+    @field_validator("delimiter")
+    @classmethod
+    def _check_delimiter(cls, mark: str | None) -> str | None:
+        if mark is not None and (len(mark) != 1 or not mark.isascii() or mark.isalnum() or mark in '"\r\n\0+-.'):
+            raise ValueError("a character that no number has, such as , or ; or | or a tab")
+        return mark
+
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, name: str | None) -> str | None:
+        try:
+            "a".encode(name or "utf-8")
+        except (LookupError, ValueError) as error:
+            raise ValueError("an encoding's name, such as utf-8, cp1252 or utf-16") from error
+        return name
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A text file's dialect as found, and its columns' names; `decimal` is None until rows are read.
+
+    `written` are the names as the file has them: perhaps with spaces around them, or as `guard_cell` writes them.
+    """
+
+    names: tuple[str, ...]
+    written: tuple[str, ...]
+    delimiter: str
+    encoding: str
+    has_header: bool
+    decimal: str | None
+    missing_values: tuple[str, ...]
+
+
+def make_dialect(given: dict[str, str | None]) -> Dialect:
+    """Return a dialect from a command's options, where a tab has its name.
+
+    Raises
+    ------
+    ParameterError
+        One of them is not allowed.
+    """
+    options = {name: "\t" if word in ("tab", "\\t") else word for name, word in given.items()}
+    try:
+        return Dialect.model_validate(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        raise ParameterError(f"--{name}", first["msg"].removeprefix("Value error, "), given[name]) from error
+
+
+def find_layout(path: Path, dialect: Dialect) -> Layout:
+    """Return a text file's layout, from its first line and what the policy says.
+
+    A name is read back as it was before `guard_cell`, so that an exported bundle keeps its columns' names, without
+    spaces around it.
+
+    Raises
+    ------
+    HeaderError
+        The first line does not look like names, and the policy does not say what it is.
+    SchemaError
+        The file is empty, or its first line can be taken apart in two ways.
+    """
+    with open_bytes(path) as file:
+        start = file.read(_START)
+    encoding = dialect.encoding or _encoding_of(start)
+    if codecs.lookup(encoding).name == "utf-8":
+        encoding = "utf-8-sig"  # reads both
+    with open_lines(path, encoding, "replace") as lines:  # of the rows, which are read ahead, nothing is asked here
+        line = next((line for line in lines if line.strip()), "")
+    if said := _SEPARATOR.fullmatch(line.strip()):
+        raise SchemaError(
+            f"the first line of {path} is {said[0]}, as spreadsheets write it: remove it, and set "
+            f"delimiter = {json.dumps(said[1])} under [table] in the policy"
+        )
+    delimiter = dialect.delimiter or _delimiter_of(path, line)
+    with open_lines(path, encoding, "replace") as lines:
+        record = next((record for record in csv.reader(lines, delimiter=delimiter) if record), [])
+    if not record:
+        raise SchemaError(f"{path} is empty: a text file needs a first line with the columns' names")
+    if dialect.header is None and record[0].startswith("#") and _is_comment(path, encoding, delimiter):
+        raise SchemaError(
+            f"the first line of {path} begins with # and looks like a comment: remove such lines, or pass --header "
+            "first if it holds the columns' names"
+        )
+    written = tuple(record)
+    record = _names_in(written)
+    if any("\ufffd" in name for name in record):
+        raise SchemaError(f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy")
+    if dialect.header is None:
+        _require_names(path, record, dialect.missing_values)
+    has_header = dialect.header != "none"
+    if not has_header:
+        written = tuple(f"column_{number}" for number in range(1, len(record) + 1))
+    names = tuple(record) if has_header else written
+    return Layout(names, written, delimiter, encoding, has_header, dialect.decimal, dialect.missing_values)
+
+
+@contextmanager
+def open_lines(path: Path, encoding: str, errors: str) -> Iterator[Iterator[str]]:
+    """Open a text file, unpacked, for the csv module.
+
+    Raises
+    ------
+    SchemaError
+        A line that is longer than any of a table, and would fill the memory, when it is reached.
+    """
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as lines:
+        yield _bounded_lines(path, lines)
+
+
+def _bounded_lines(path: Path, lines: IO[str]) -> Iterator[str]:
+    while line := lines.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise SchemaError(f"{path} has a line of more than {_LONGEST_LINE:,} characters: it is no table as text")
+        yield line
+
+
+def unpacked_name(path: Path) -> str:
+    """Return a file's name without the suffix that says how it is packed."""
+    return path.name.removesuffix(path.suffix) if path.suffix.lower() in PACKED else path.name
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """Open a file, unpacked."""
+    packed = PACKED.get(path.suffix.lower())
+    if packed == "gzip":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    return bz2.open(path, "rb") if packed else path.open("rb")
+
+
+def _encoding_of(start: bytes) -> str:
+    """Return the encoding that a byte order mark, zero bytes or the first line's letters tell."""
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if start[:1] == b"\0" or start[1:2] == b"\0":
+        return "utf-16-be" if start[:1] == b"\0" else "utf-16-le"
+    first = (start.lstrip(b"\r\n").splitlines() or [b""])[0]
+    try:
+        first.decode("utf-8")
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8"
+
+
+def _delimiter_of(path: Path, line: str) -> str:
+    """Return what separates the cells of the first line: a comma only where nothing else does, as names may hold one.
+
+    Raises
+    ------
+    SchemaError
+        Two marks that are not commas are in it.
+    """
+    if unpacked_name(path).lower().endswith(".tsv"):
+        return "\t"
+    bare = _QUOTED.sub("", line)
+    found = [mark for mark in "\t;|" if mark in bare]
+    if len(found) > 1:
+        marks = " and ".join(_SPOKEN[mark] for mark in found)
+        raise SchemaError(f"the first line of {path} has {marks}: set delimiter under [table] in the policy")
+    return found[0] if found else ","
+
+
+def _names_in(record: Sequence[str]) -> list[str]:
+    """Return the names that a first line gives, without the spaces around them unless those tell names apart."""
+    names = [unguard_cell(name) for name in record]
+    bare = [name.strip() for name in names]
+    return bare if len(set(bare)) == len(set(names)) else names
+
+
+def _is_comment(path: Path, encoding: str, delimiter: str) -> bool:
+    """Tell whether the line after the first one is rather that of names, as it has other cells, or no number."""
+    with open_lines(path, encoding, "replace") as lines:
+        first, *others = islice(filter(None, csv.reader(lines, delimiter=delimiter)), 2)
+    return any(len(other) != len(first) or all(map(_is_name, other)) for other in others)
+
+
+def _is_name(cell: str) -> bool:
+    return describe_as_record(cell) is None
+
+
+def _require_names(path: Path, record: list[str], missing: tuple[str, ...]) -> None:
+    """Refuse a first line that may be a person's record; a first name alone may be empty, as pandas writes its index.
+
+    Raises
+    ------
+    HeaderError
+        A cell is no name, or two are the same.
+    """
+    odd = [describe_as_record(name, missing) for name in record]
+    if not record[0] and not any(odd[1:]):
+        odd[0] = None
+    if len(record) > 1 and not record[-1] and not any(odd[:-1]):
+        raise HeaderError(path, "it ends with a separator (if all lines do, remove those)")
+    for number, said in enumerate(odd, start=1):
+        if said is not None:
+            raise HeaderError(path, f"cell {number} of it {said}")
+    if len(set(record)) < len(record):
+        places = [number for number, name in enumerate(record, start=1) if record.count(name) > 1]
+        same = f"cells {places[0]} and {record.index(record[places[0] - 1], places[0]) + 1}"
+        raise HeaderError(path, f"two columns of it have one name, in {same} (rename one if they are names)")

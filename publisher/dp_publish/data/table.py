@@ -1,0 +1,302 @@
+"""The raw table: Parquet, Arrow, Feather, CSV, a folder of Parquet files, or a table in memory, in record batches.
+
+A `Table` knows its columns' declared types without looking at a value, and yields batches of bounded size as often as
+asked. Its order of rows is that of the files. CSV has no types: its columns are `UNKNOWN` until the policy names a
+kind, because a type guessed from values could differ between neighbouring tables, and would tell them apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import enum
+import json
+import os
+import re
+import shlex
+import stat
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dp_bundle.errors import SchemaError
+from dp_publish.data.dialect import Dialect, Layout
+from dp_publish.data.text_file import TYPES, TextFile, is_text_file
+
+__all__ = ["ColumnType", "Source", "Table", "open_table"]
+
+if TYPE_CHECKING:
+    import pandas as pd  # a publisher who has files needs none of its memory
+
+Source: TypeAlias = Union[str, Path, pa.Table, "pd.DataFrame"]
+_TO_CSV, _TO_PARQUET = ("to_csv({}, index=False)", ".csv"), ("to_parquet({})", ".parquet")
+_READERS = {  # of pandas, for tables that it reads and we do not
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), ("read_excel({})", *_TO_CSV)),
+    ".json": ("read_json({})", *_TO_PARQUET),
+    **dict.fromkeys((".jsonl", ".ndjson"), ("read_json({}, lines=True)", *_TO_PARQUET)),
+    ".dta": ("read_stata({})", *_TO_PARQUET),
+    ".sav": ("read_spss({})", *_TO_PARQUET),
+    ".sas7bdat": ("read_sas({})", *_TO_PARQUET),
+}
+_TEXTS = (".txt", ".dat", ".data")
+_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
+_CSV_BLOCK = 2**24
+_PAGE_BUFFER = 2**18  # read a column chunk page by page: row groups may be far larger than a batch
+
+
+class ColumnType(enum.Enum):
+    """What a column's declared type allows."""
+
+    CONTINUOUS = "continuous"
+    INTEGER = "integer"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A raw table that can be read again and again.
+
+    Attributes
+    ----------
+    types : dict of str to ColumnType
+        The columns in order.
+    read : callable
+        `read(kinds, rows)` yields record batches of at most `rows` rows with the columns of `kinds` (name to
+        "continuous", "integer" or "text") in their order, as float64, int64 or strings, nulls kept.
+    booleans : frozenset of str
+        The integer columns whose declared type allows 0 and 1 alone.
+    layout : Layout or None
+        How a text file is written, as found; None for other tables.
+    """
+
+    types: dict[str, ColumnType]
+    read: Callable[[dict[str, str], int], Iterator[pa.RecordBatch]]
+    booleans: frozenset[str] = frozenset()
+    layout: Layout | None = None
+
+
+def open_table(source: Source, dialect: Dialect | None = None) -> Table:
+    """Open a table for reading.
+
+    Parameters
+    ----------
+    source : str, Path, pyarrow.Table or pandas.DataFrame
+        A `.parquet`, `.arrow`, `.feather`, `.csv` or `.tsv` file, the last two perhaps packed (`.gz`, `.bz2`), a folder
+        of Parquet files, or a table in memory.
+    dialect : Dialect, optional
+        How a text file is written; by default what its first line tells.
+
+    Raises
+    ------
+    SchemaError
+        There is no such file, it is not a table of a known kind, or two columns share a name.
+    HeaderError
+        The first line of a text file may be a row, and `dialect` does not say.
+    """
+    if not isinstance(source, str | Path | pa.Table):
+        source = _from_pandas(source)
+    if isinstance(source, pa.Table):
+        return _typed_table(source.schema, _batches_of_table(source))
+    path = Path(source)
+    try:
+        _require_readable(path)
+        return _open_path(path, dialect or Dialect())
+    except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
+        raise SchemaError(f"{path} cannot be read as a table: {_first_line(error)}") from error
+
+
+def _require_readable(path: Path) -> None:
+    """Refuse what is no file or folder, and what cannot be read twice."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError as error:
+        said = "is an address: download it first, and give the file" if _ADDRESS.match(os.fspath(path)) else None
+        said = said or "cannot be read as a table: there is no such file or folder"
+        raise SchemaError(f"{path} {said}") from error
+    except ValueError as error:  # a name with a zero byte is no name
+        raise SchemaError(f"{path} cannot be read as a table: {error}") from error
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"the name {path} is not UTF-8, as Arrow needs it: rename the file or its folder") from error
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise SchemaError(f"{path} is a pipe or a device, and rows are read more than once: write them to a file first")
+
+
+def _open_path(path: Path, dialect: Dialect) -> Table:
+    if path.is_file() and is_text_file(path):
+        return _open_text(path, dialect)
+    if dialect != Dialect():
+        raise SchemaError(f"{path} is no text file, so that [table] in the policy and --header have no meaning for it")
+    if path.is_dir():
+        files = sorted(path.glob("*.parquet"))
+        if not files:
+            raise SchemaError(f"{path} holds no .parquet files: name a file, or a folder of Parquet files")
+        return _open_parquet(files)
+    suffix = path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        return _open_parquet([path])
+    if suffix in (".arrow", ".feather", ".ipc"):
+        return _open_arrow(path)
+    raise SchemaError(_other_format(path, suffix))
+
+
+def _other_format(path: Path, suffix: str) -> str:
+    """Return what is said of a file that is no table to us, with the line that converts it if there is one."""
+    if suffix in _TEXTS:
+        return (
+            f"{path} is not a table dp-publish reads: if it is one as text, give it a name that ends with .csv, and "
+            "set delimiter under [table] in the policy unless it is , ; | or a tab"
+        )
+    if suffix not in _READERS:
+        return (
+            f"{path} is not a table dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, or a "
+            "folder of Parquet"
+        )
+    reader, writer, target = _READERS[suffix]
+    read = reader.format(json.dumps(str(path), ensure_ascii=False))
+    write = writer.format(json.dumps(str(path.with_suffix(target)), ensure_ascii=False))
+    line = shlex.join(["python", "-c", f"import pandas; pandas.{read}.{write}"])
+    return f"{path} is not a table dp-publish reads: convert it with {line}"
+
+
+def _open_parquet(files: list[Path]) -> Table:
+    schema = pq.read_schema(files[0])
+    for path in files[1:]:
+        if not pq.read_schema(path).equals(schema):
+            raise SchemaError(f"{path} and {files[0]} have different columns: a folder must hold one table")
+
+    def batches(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        for path in files:
+            with pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False) as file:
+                yield from file.iter_batches(rows, columns=names, use_threads=False)
+
+    return _typed_table(schema, batches)
+
+
+def _open_arrow(path: Path) -> Table:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+        schema = reader.schema
+
+    def batches(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+            for index in range(reader.num_record_batches):
+                yield from _split(reader.get_batch(index).select(names), rows)
+
+    return _typed_table(schema, batches)
+
+
+def _open_text(path: Path, dialect: Dialect) -> Table:
+    file = TextFile.find(path, dialect, _CSV_BLOCK)
+    names = file.layout.names
+    _require_distinct(list(names))
+    return Table(dict.fromkeys(names, ColumnType.UNKNOWN), file.read, layout=file.layout)
+
+
+def _batches_of_table(table: pa.Table) -> Callable[[list[str], int], Iterator[pa.RecordBatch]]:
+    return lambda names, rows: iter(table.select(names).to_batches(max_chunksize=rows))
+
+
+def _typed_table(schema: pa.Schema, batches: Callable[[list[str], int], Iterable[pa.RecordBatch]]) -> Table:
+    _require_distinct(schema.names)
+
+    def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
+        target = _target_schema(kinds)
+        with _schema_errors():
+            for batch in batches(list(kinds), rows):
+                yield pa.RecordBatch.from_arrays(
+                    [_convert(batch.column(field.name), field) for field in target], schema=target
+                )
+
+    booleans = frozenset(field.name for field in schema if pa.types.is_boolean(_value_type(field.type)))
+    return Table({field.name: _type_of(field.type) for field in schema}, read, booleans)
+
+
+def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_float16(values.type):
+        values = pc.cast(values, pa.float32())  # Arrow computes little with half floats
+    if field.type != pa.float64() and pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        if field.type == pa.int64():
+            _require_whole(values, field.name)
+    if pa.types.is_uint64(values.type) and field.type == pa.int64():
+        values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
+    try:
+        return pc.cast(values, field.type, safe=field.type == pa.int64())
+    except pa.ArrowException as error:
+        raise _not_of_its_kind(field.name) from error
+
+
+def _require_whole(values: pa.Array, name: str) -> None:
+    whole = pc.all(pc.equal(values, pc.floor(values)), skip_nulls=True, min_count=0)
+    if not whole.as_py():
+        raise SchemaError(f'column {name!r} holds fractions: publish it with kind = "continuous", or round it first')
+
+
+def _target_schema(kinds: dict[str, str]) -> pa.Schema:
+    return pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _type_of(kind: pa.DataType) -> ColumnType:
+    kind = _value_type(kind)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return ColumnType.INTEGER
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return ColumnType.CONTINUOUS
+    return ColumnType.OTHER
+
+
+def _split(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def _from_pandas(frame: pd.DataFrame) -> pa.Table:
+    names = [str(name) for name in frame.columns]
+    _require_distinct(names)
+    columns = {}
+    for index, name in enumerate(names):
+        try:
+            columns[name] = pa.array(frame.iloc[:, index], from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise SchemaError(f"column {name!r} of the data frame has no single type: convert it or drop it") from error
+    return pa.table(columns)
+
+
+def _require_distinct(names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise SchemaError(f"the table has two columns named {twice[0]!r}: rename one of them")
+
+
+@contextlib.contextmanager
+def _schema_errors() -> Iterator[None]:
+    """Turn Arrow's errors into ours, which never quote a value of the private table."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise SchemaError("the table cannot be read to its end: it is damaged") from error
+
+
+def _not_of_its_kind(name: str) -> SchemaError:
+    return SchemaError(
+        f"column {name!r} has a value that is not of its kind: correct the data, change kind in the policy, or set "
+        "drop = true for it"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,232 @@
+"""What a researcher could still see at each strength of the noise, before anything is spent.
+
+The forecast knows the number of rows, the declared bounds and the policy, and no value. Three assumptions stand in for
+the values, and whoever shows a forecast shows them:
+
+* a column's standard deviation is a share of its width: the policy's `spread`, or else one for all (`assumptions`);
+* columns are related in pairs: p/2 edges, one in p - 1 of all p(p-1)/2 possible ones, of equal partial correlation rho
+  (a denser graph, or unequal edges, needs more);
+* means lie off the middle of the bounds, by the root of half the largest square that the spread allows.
+
+From which error which partial correlation is seen is in `detection`.
+
+**Release of second moments.** The mechanism's variance v of an entry beside the diagonal, in units of scaled columns,
+is that of the release (`moments_calibration`): the policy's own mechanism, or else Gaussian noise at the same mu. A
+column's scaled variance s is ``4 spread^2``, or ``R^2 / p`` where clipping rows to a radius R leaves less, so that a
+correlation near zero has the variance ``1 / n + v' / (s n)^2``, v' being v and its part in the means; tau^2 / 2 in
+`detection` is its second part. A cell is protected as its row is. Mechanisms whose noise has no variance of its own
+are forecast as laplace.
+
+**Bounds that the policy leaves out.** A release of rows finds them privately, and the forecast has that search paid.
+Second moments are forecast for bounds yet to be declared.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.manifest import Column
+from dp_publish.accounting import Loss, epsilon_for_delta, epsilon_for_delta_zcdp, epsilon_of_unit, rho_for_mu
+from dp_publish.covariance import MAX_FEATURES, MechanismSetting, entry_variance, mu_of_rows, scaling_for, set_mechanism
+from dp_publish.forecast.assumptions import (
+    DEFAULT_SPREAD,
+    assumed_spreads,
+    calibrate_assumed,
+    check_spread,
+    fill_bounds,
+)
+from dp_publish.forecast.power import covariance_variance, moments_error, rows_needed, scaled_variance, smallest_seen
+from dp_publish.policy import EntityUnit, Policy, Privacy
+
+__all__ = [
+    "DEFAULT_SPREAD",
+    "DELTA",
+    "GRID",
+    "TARGETS",
+    "ForecastRow",
+    "forecast",
+]
+
+GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
+TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
+DELTA = 1e-6
+
+
+@dataclass(frozen=True)
+class ForecastRow:
+    """What one strength of the noise leaves visible.
+
+    Attributes
+    ----------
+    mu, epsilon, delta : float
+        The guarantee for one unit of privacy, as mu (sqrt(2 rho) where noise is discrete) and as (epsilon, delta).
+    sigma : dict of str to float
+        Each column's noise in a row release, as a standard deviation in data units; without those whose bounds, and
+        so their units, are not known yet.
+    sigma_over_width : float
+        The same relative to the width of the bounds; the median over columns.
+    noise_to_signal : float
+        Variance of the noise over the assumed variance of the signal; the median over columns.
+    error_in_rows, error_in_moments : float
+        The standard error of a correlation near zero, from a release of rows and from one of second moments only.
+    seen_in_rows, seen_in_moments : float or None
+        The smallest partial correlation that is detected, between two median columns, from a release of rows and from
+        one of second moments only; None if there is none below 1.
+    clearest_in_rows, clearest_in_moments : float or None
+        The same between the two columns that stand out most from their noise.
+    rows_needed, rows_needed_for_moments : dict of float to int
+        How many rows it takes to detect a partial correlation of that size.
+    """
+
+    mu: float
+    epsilon: float
+    delta: float
+    sigma: Mapping[str, float]
+    sigma_over_width: float
+    noise_to_signal: float
+    error_in_rows: float
+    error_in_moments: float
+    seen_in_rows: float | None
+    seen_in_moments: float | None
+    clearest_in_rows: float | None
+    clearest_in_moments: float | None
+    rows_needed: Mapping[float, int]
+    rows_needed_for_moments: Mapping[float, int]
+
+
+def forecast(
+    n_rows: int,
+    policy: Policy,
+    kinds: Mapping[str, str],
+    strengths: Sequence[Privacy],
+    *,
+    spread: float = DEFAULT_SPREAD,
+    with_epsilon: bool = True,
+) -> list[ForecastRow]:
+    """Return what each strength would leave visible; no value is read and nothing is spent.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows, at least 1.
+    policy : Policy
+        Bounds and spreads; its own strength is not used.
+    kinds : mapping of str to str
+        The published columns and their kinds, "continuous" or "integer", as `choose_columns` gives them.
+    strengths : sequence of Privacy
+        Unit and strength, one for each row of the forecast; not by snr_db, which needs the values.
+    spread : float
+        Assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives none.
+    with_epsilon : bool
+        Whether to compute epsilon, which takes a while for discrete noise; nan if not.
+
+    Raises
+    ------
+    ParameterError
+        `n_rows` or `spread` is out of range.
+    PolicyError, PrivacyError
+        No release of these columns is possible at one of these strengths.
+    """
+    if n_rows < 1:
+        raise ParameterError("n_rows", "at least 1", n_rows)
+    check_spread(spread)
+    return [_forecast_one(n_rows, policy, kinds, strength, spread, with_epsilon) for strength in strengths]
+
+
+def _forecast_one(
+    n_rows: int, policy: Policy, kinds: Mapping[str, str], strength: Privacy, spread: float, with_epsilon: bool
+) -> ForecastRow:
+    if strength.snr_db is not None:
+        raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
+    setting = _moments_setting(n_rows, fill_bounds(policy, kinds), kinds, strength)
+    if setting is not None:  # beside it, rows at the same mu
+        strength = Privacy(unit=strength.unit, mu=mu_of_rows(setting, setting.max_rows))
+    columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
+    max_rows = strength.unit.max_rows if isinstance(strength.unit, EntityUnit) else 1
+    if setting is None:
+        setting = _gaussian_setting(len(columns), max_rows, mu)
+
+    spreads = assumed_spreads(policy, kinds, spread)
+    widths = {column.name: _width(column, len(columns)) for column in columns}
+    deviations = {name: spreads[name] * width for name, width in widths.items()}
+    ratios = sorted(column.cell_noise.variance / deviations[column.name] ** 2 for column in columns)
+    radius, n_scaled = setting.scaling.radius, setting.scaling.n_features
+    ball = (radius, n_scaled, setting.scaling.constant)
+    scaled = sorted((scaled_variance(spreads[name], radius, n_scaled) for name in kinds), reverse=True)
+
+    ratio, typical = statistics.median(ratios), statistics.median(scaled)
+    clearest = math.sqrt(scaled[0] * scaled[min(1, len(scaled) - 1)])
+    entry = entry_variance(setting) or math.inf
+    variance = covariance_variance(entry, typical, *ball)
+    row_error = (1 + ratio) / math.sqrt(n_rows)
+    moment_error = moments_error(n_rows, variance, typical)
+    least_row_error = math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)]) / n_rows)
+    least_moment_error = moments_error(n_rows, covariance_variance(entry, clearest, *ball), clearest)
+    p = len(columns)
+    return ForecastRow(
+        mu=mu,
+        epsilon=_epsilon(strength.unit_name, columns, max_rows, mu, setting) if with_epsilon else math.nan,
+        delta=DELTA,
+        sigma={column.name: column.cell_noise.sigma for column in columns if _has_units(column)},
+        sigma_over_width=statistics.median(column.cell_noise.sigma / widths[column.name] for column in columns),
+        noise_to_signal=ratio,
+        error_in_rows=row_error,
+        error_in_moments=moment_error,
+        seen_in_rows=smallest_seen(n_rows, p, row_error),
+        seen_in_moments=smallest_seen(n_rows, p, moment_error),
+        clearest_in_rows=smallest_seen(n_rows, p, least_row_error),
+        clearest_in_moments=smallest_seen(n_rows, p, least_moment_error),
+        rows_needed=_needed(p, (1 + ratio) ** 2, 0.0),
+        rows_needed_for_moments=_needed(p, 1.0, math.sqrt(variance) / typical),
+    )
+
+
+def _needed(n_columns: int, sampling: float, noise: float) -> dict[float, int]:
+    """Return how many rows each target takes; none for a single column, which has no edge."""
+    return {rho: rows_needed(n_columns, rho, sampling, noise) for rho in TARGETS if n_columns > 1}
+
+
+def _moments_setting(
+    n_rows: int, policy: Policy, kinds: Mapping[str, str], strength: Privacy
+) -> MechanismSetting | None:
+    """Return the mechanism of a covariance release, or the one that stands for it; None for a release of rows."""
+    if strength.release != "covariance":
+        return None
+    setting = set_mechanism(policy.model_copy(update={"privacy": strength}), kinds, lambda: n_rows)
+    return setting if entry_variance(setting) is not None else replace(setting, mechanism="laplace")
+
+
+def _gaussian_setting(n_features: int, max_rows: int, mu: float) -> MechanismSetting:
+    scaling = scaling_for([(-1.0, 1.0)] * min(n_features, MAX_FEATURES))  # no more columns than a release can have
+    return MechanismSetting("gaussian", "replace-one", scaling, max_rows, mu=mu)
+
+
+def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, setting: MechanismSetting) -> float:
+    if setting.mu is None and setting.epsilon is not None:  # pure, but for Wishart's own delta
+        return setting.epsilon if (setting.delta or 0.0) <= DELTA else math.nan
+    if all(column.kind == "continuous" for column in columns):
+        return epsilon_for_delta(mu, DELTA)
+    if any(column.ball is not None for column in columns):
+        return epsilon_for_delta_zcdp(rho_for_mu(mu), DELTA)
+    losses = [
+        Loss(_width(column, len(columns)), column.cell_noise.sigma, discrete=column.kind == "integer")
+        for column in columns
+    ]
+    return epsilon_of_unit(unit, losses, DELTA, max_rows)
+
+
+def _has_units(column: Column) -> bool:
+    return column.bounds_obtained != "private-histogram"  # whose bounds only stand for what will be found
+
+
+def _width(column: Column, n_features: int) -> float:
+    """Return the width of a column's bounds, or of its side of the box that fits into the ball of clipped rows."""
+    if column.ball is not None:
+        return 2 * column.ball.radius * column.ball.scale / math.sqrt(n_features)
+    if column.bounds is None:
+        raise PrivacyError(f"column {column.name!r} has no bounds, so nothing can be forecast for it: declare them")
+    return column.bounds[1] - column.bounds[0]

@@ -1,0 +1,141 @@
+"""What the publisher's commands say of the ledger, for a person and for a machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+from dp_bundle.describe import round_up
+from dp_bundle.errors import ParameterError
+from dp_bundle.manifest import Cumulative
+from dp_bundle.quoting import quote_name, quote_path
+from dp_publish.accounting import Entry, Ledger
+
+if TYPE_CHECKING:
+    from dp_publish.accounting import Restoration
+
+__all__ = [
+    "describe_ledger",
+    "describe_restoration",
+    "describe_surprises",
+    "ledger_document",
+    "require_known",
+    "restoration_document",
+]
+
+_NAMED = 8
+_HEADINGS = ("dataset", "release", "created", "partition", "unit", "mu", "state")
+
+
+def require_known(ledger: Ledger, dataset: str | None) -> None:
+    """Refuse a dataset of which nothing has been published: its name may be misspelt.
+
+    Raises
+    ------
+    ParameterError
+        The name, and those that are on the books.
+    """
+    if dataset is None or ledger.entries(dataset):
+        return
+    known = list(dict.fromkeys(entry.dataset for entry in ledger.entries()))
+    named = f" ({', '.join(map(quote_name, known[:_NAMED]))}{', ...' * (len(known) > _NAMED)})" if known else ""
+    raise ParameterError("DATASET", f"one of which something has been published{named}", dataset)
+
+
+def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
+    """Return the ledger, or one dataset's part of it, as lines."""
+    entries = ledger.entries(dataset)
+    if not entries:
+        return f"nothing has been published yet, says {ledger.path}"
+    lines = [_ledger_line(*_HEADINGS)]
+    lines += [_ledger_line(*_ledger_cells(entry)) for entry in entries]
+    for (name, unit), (total, budget) in _totals(ledger, entries).items():
+        spent = "no guarantee holds in all" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
+        limit = "" if budget is None else f", of a budget of {budget:g}"
+        lines.append(f"{name}, per {unit}: {spent} over {_many(total.releases)}{limit}{_but(total)}")
+    return "\n".join(lines)
+
+
+def ledger_document(ledger: Ledger, dataset: str | None = None) -> dict[str, Any]:
+    """Return the same for a machine."""
+    entries = ledger.entries(dataset)
+    totals = [
+        {
+            "dataset": name,
+            "unit": unit,
+            **total.model_dump(mode="json"),
+            **({} if budget is None else {"budget_mu": budget}),
+        }
+        for (name, unit), (total, budget) in _totals(ledger, entries).items()
+    ]
+    return {"releases": [dataclasses.asdict(entry) for entry in entries], "totals": totals}
+
+
+def describe_restoration(done: Restoration) -> str:
+    """Return what was put back on the books, as lines."""
+    lines = [f"put back {done.n_lines} lines of the log, from the copy beside the key"] if done.n_lines else []
+    if done.put_back:
+        lines += ["put back on the books, from bundles:", _ledger_line(*_HEADINGS)]
+        lines += [_ledger_line(*_ledger_cells(entry)) for entry in done.put_back]
+    return "\n".join([*lines, "the ledger holds all that the copy beside the key and these bundles tell of"])
+
+
+def describe_surprises(done: Restoration) -> list[str]:
+    """Return what the publisher should know besides."""
+    lines = [f"the ledger was damaged; it is at {done.damaged} now"] if done.damaged is not None else []
+    lines += [f"skipped {quote_path(path)}: {reason}" for path, reason in done.skipped.items()]
+    lines += [f"the ledger was rolled back or rewritten since {quote_path(path)} was made" for path in done.rewritten]
+    lines += [
+        f"there are two releases {number} of {quote_name(dataset)}, which readers refuse as such; both count as spent"
+        for dataset, number in done.doubled
+    ]
+    if any(entry.state == "lost" for entry in done.put_back):
+        lines.append("what is lost is known from totals alone, and stays spent even if its bundles turn up later")
+    if done.without_budget:
+        names = ", ".join(map(quote_name, done.without_budget))
+        lines.append(
+            f"bundles tell of no budget, and none is on the books for {names}: give budget_mu in the policy anew"
+        )
+    return lines
+
+
+def restoration_document(done: Restoration) -> dict[str, Any]:
+    """Return the same for a machine."""
+    return {
+        "lines_from_copy": done.n_lines,
+        "put_back": [dataclasses.asdict(entry) for entry in done.put_back],
+        "damaged": None if done.damaged is None else str(done.damaged),
+        "skipped": {str(path): reason for path, reason in done.skipped.items()},
+        "without_budget": done.without_budget,
+        "rewritten": [str(path) for path in done.rewritten],
+        "doubled": [{"dataset": dataset, "number": number} for dataset, number in done.doubled],
+    }
+
+
+def _totals(ledger: Ledger, entries: list[Entry]) -> dict[tuple[str, str], tuple[Cumulative, float | None]]:
+    """Return the total and the budget of every unit in which a dataset's releases were made or limited."""
+    budgets = {entry.dataset: ledger.budgets(entry.dataset) for entry in entries}
+    places = dict.fromkeys((entry.dataset, entry.cost.unit) for entry in entries)
+    places |= dict.fromkeys((dataset, unit) for dataset, units in budgets.items() for unit in units)
+    totals = {place: ledger.total(*place) for place in places}
+    return {place: (total, budgets[place[0]].get(place[1])) for place, total in totals.items() if total is not None}
+
+
+def _many(releases: int) -> str:
+    return f"{releases} release{'s' * (releases != 1)}"
+
+
+def _but(total: Cumulative) -> str:
+    return f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
+
+
+def _ledger_cells(entry: Entry) -> tuple[str, ...]:
+    mu = entry.cost.mu.get(entry.cost.unit)
+    strength = "no guarantee" if mu is None else round_up(mu)
+    partition = entry.partition or ""
+    return entry.dataset, str(entry.number), entry.created, partition, entry.cost.unit, strength, entry.state
+
+
+def _ledger_line(*cells: str) -> str:
+    return f"{cells[0]:<20} {cells[1]:>7}  {cells[2]:<20}  {cells[3]:<10} {cells[4]:<8} {cells[5]:>12}  {cells[6]}"

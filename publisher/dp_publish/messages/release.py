@@ -1,0 +1,204 @@
+"""What the publisher's commands say of a release and of the ledger, for a person and for a machine."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import Any
+
+from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total
+from dp_bundle.errors import PolicyError, PrivacyError
+from dp_bundle.manifest import Release, SecondMoments
+from dp_bundle.quoting import quote_name
+from dp_publish.forecast import (
+    covariance_variance,
+    describe_spread,
+    forecast,
+    median_spread,
+    moments_error,
+    scaled_variance,
+    share_unchanged,
+    smallest_seen,
+    why_hidden,
+)
+from dp_publish.policy import Policy, listed
+from dp_publish.release import Receipt
+
+__all__ = ["describe_receipt", "receipt_document"]
+
+_SHOWN = 8  # columns that are named
+_NEARLY_ALWAYS = 0.99  # of the guesses between two tables are right: from mu = 4.65 on
+_HARDLY_CHANGED = 0.5  # share of values that come out as they went in
+_ROUNDING = 1e-9
+_OUTSIDE = {"rows": "outside the ball, and shortened", "covariance": "outside their bounds or the ball, and clipped"}
+
+
+def describe_receipt(receipt: Receipt, policy: Policy) -> str:
+    """Return what the publisher is told of her release."""
+    release, report = receipt.release, receipt.report
+    lines = [
+        f"wrote {receipt.path}: release {release.lineage.number} of {quote_name(release.dataset.name)}, "
+        f"{describe_size(release)}"
+    ]
+    lines += [f"  {sentence}" for sentence in (*describe_guarantee(release), *_describe_weakness(release))]
+    lines += _describe_left_out(receipt, policy)
+    lines += [f"  {receipt.remark}"] if receipt.remark else []
+    if policy.assumed:
+        lines.append(f"  assumed, as nothing said otherwise: one {policy.privacy.unit_name} is protected at mu = 1")
+    searched = [column for column in release.columns if column.bounds_obtained == "private-histogram"]
+    if searched:
+        share = policy.privacy.bounds_share
+        lines.append(
+            f"  assumed: these bounds, found privately with {share:.0%} of rho (declare them to spend it on data)"
+        )
+        lines += [f"    {quote_name(column.name)}: {describe_bounds(column)}" for column in searched]
+    lines += [f"  {sentence}" for sentence in _verdict(receipt, policy)]
+    if release.cumulative.releases > 1 or receipt.budgets:
+        budgets = ", ".join(f"mu = {budget:g} per {quote_name(unit)}" for unit, budget in receipt.budgets.items())
+        budget = f" The budget is {budgets}." if budgets else ""
+        lines.append(f"  {describe_total(release)}{budget}")
+    if report.tells:
+        lines.append("for your eyes only, as it tells of the raw values:")
+        lines += _describe_cells(report.clipped, "outside its bounds, and clipped to them")
+        lines += _describe_rows(report.n_clipped_rows if _has_ball(release) else 0, _OUTSIDE[release.kind])
+        lines += _describe_rows(report.n_over_cap, "over the cap of their entity, left out")
+        lines += _describe_cells(report.filled, "without a value, put at the midpoint")
+        lines += _describe_rows(report.n_centered, "without a value, put at the means")
+        lines += _describe_rows(report.n_dropped, "without a value, left out")
+    return "\n".join([*lines, f"to learn from it: dp-learn {receipt.path}"])
+
+
+def receipt_document(receipt: Receipt) -> dict[str, Any]:
+    """Return the same for a machine."""
+    report = receipt.report
+    return {
+        "path": str(receipt.path),
+        "manifest_sha256": receipt.manifest_sha256,
+        "left_out": list(receipt.left_out),
+        "remark": receipt.remark,
+        "release": receipt.release.model_dump(mode="json"),
+        "for_the_publisher_only": {
+            "clipped": report.clipped,
+            "filled": report.filled,
+            "rows_clipped": report.n_clipped_rows,
+            "rows_at_center": report.n_centered,
+            "rows_dropped": report.n_dropped,
+            "rows_over_cap": report.n_over_cap,
+        },
+    }
+
+
+def _describe_weakness(release: Release) -> list[str]:
+    """Say how often a guess may be right, Phi(mu / 2), where that is nearly always; rho counts as mu = sqrt(2 rho)."""
+    if release.guarantee is None:
+        return []
+    mu = release.guarantee.mu or math.sqrt(2 * release.guarantee.rho)
+    right = NormalDist().cdf(mu / 2)
+    if right <= _NEARLY_ALWAYS:
+        return []
+    often = "more than 99.99 %" if right > 0.9999 else f"up to {100 * right:.2f} %"
+    return [
+        f"This is weak: someone who knows all else, and of one {release.guarantee.unit} that it is one of two, finds "
+        f"out which in {often} of cases (in 69 % at mu = 1; pure guessing gives 50 %)."
+    ]
+
+
+def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
+    """Say what the release is good for, and whether a column goes out as it is; from bounds and noise alone."""
+    release = receipt.release
+    if release.second_moments is not None:
+        names = [column.name for column in release.columns]
+        return _covariance_verdict(release.n_rows, names, policy, release.second_moments)
+    lines = _describe_unchanged(release)
+    if release.guarantee is None:
+        return lines
+    kinds = {column.name: column.kind for column in release.columns}
+    try:
+        row = forecast(release.n_rows, policy, kinds, [policy.privacy], with_epsilon=False)[0]
+    except (PolicyError, PrivacyError):  # a strength at the edge of what can be released
+        return lines
+    assumed = describe_spread(policy, kinds)
+    if row.seen_in_rows is None:
+        shown = f"nothing can be seen, as {why_hidden(release.n_rows, len(kinds), row, 'rows')}"
+    else:
+        shown = f"partial correlations from about {row.seen_in_rows:.2g} on can be seen"
+    return [*lines, f"forecast: if {assumed}, {shown} (see dp-publish plan)"]
+
+
+def _describe_unchanged(release: Release) -> list[str]:
+    """Say which whole numbers mostly come out as they went in, how many of them, and what changes more."""
+    shares = {column.name: share_unchanged(column) for column in release.columns if column.kind == "integer"}
+    still = {name: share for name, share in shares.items() if share > _HARDLY_CHANGED}
+    if not still:
+        return []
+    least, most = (100 * share(still.values()) for share in (min, max))
+    often = f"{most:.3g} %" if most - least < 1 else f"{least:.2g} to {most:.3g} %"
+    remedy = "a smaller snr_db" if release.guarantee is None else "a stronger guarantee (a smaller mu, epsilon or rho)"
+    return [
+        f"the noise leaves {often} of the values of {listed(list(still))} as they are: {remedy} changes more of them"
+    ]
+
+
+def _covariance_verdict(n_rows: int, names: list[str], policy: Policy, moments: SecondMoments) -> list[str]:
+    """Say what a covariance release is good for, from bounds and noise alone."""
+    assumed = f"forecast: if {describe_spread(policy, names)}"
+    ball = (moments.radius, len(names), moments.constant)
+    scaled = scaled_variance(median_spread(policy, names), moments.radius, len(names))
+    if moments.off_diagonal_variance is None:
+        lines = ["error bars: a reader gets none, as this mechanism's noise does not act entry by entry"]
+        if moments.estimated_off_diagonal_error is not None:
+            variance = covariance_variance(moments.estimated_off_diagonal_error**2, scaled, *ball)
+            error = moments_error(n_rows, variance, scaled)
+            lines.append(
+                f"{assumed}, a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
+            )
+        return lines
+    variance = covariance_variance(moments.off_diagonal_variance, scaled, *ball)
+    error = moments_error(n_rows, variance, scaled)
+    seen = smallest_seen(n_rows, len(names), error)
+    shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
+    fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
+    return [f"{assumed}, {fact} (see dp-publish plan)"]
+
+
+def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
+    """Return one line for each reason, with the first columns that it holds for."""
+    by_reason: dict[str, list[str]] = {}
+    for name in receipt.left_out:
+        by_reason.setdefault(_why_left_out(name, policy, receipt), []).append(quote_name(name))
+    return [
+        f"  left out: {', '.join(left[:_SHOWN])}{f' and {len(left) - _SHOWN} more' * (len(left) > _SHOWN)} ({reason})"
+        for reason, left in by_reason.items()
+    ]
+
+
+def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
+    """Return a line for each of the columns with the most such cells, and one for all others together."""
+    ranked = sorted(cells.items(), key=lambda item: -item[1])
+    lines = [f"  {_many(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_SHOWN]]
+    rest = ranked[_SHOWN:]
+    if rest:
+        lines.append(f"  {sum(number for _, number in rest)} cells of {_many(len(rest), 'more column')} {what}")
+    return lines
+
+
+def _describe_rows(number: int, what: str) -> list[str]:
+    return [f"  {_many(number, 'row')} {what}"] if number else []
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _has_ball(release: Release) -> bool:
+    """Tell whether rows within their bounds may have been shortened."""
+    moments = release.second_moments
+    return moments is None or moments.radius < math.sqrt(len(release.columns)) * (1 - _ROUNDING)
+
+
+def _why_left_out(name: str, policy: Policy, receipt: Receipt) -> str:
+    if policy.column(name).drop:
+        return "dropped"
+    if policy.privacy.account == f"entity:{name}":
+        return "the unit of privacy"
+    return "the unit of privacy of an earlier release" if name in receipt.withheld else "not numeric"

@@ -1,0 +1,217 @@
+"""A look at the columns before anything is spent: identifiers, columns that hardly vary, codes, bounds that do not fit.
+
+What the first rows show goes to the publisher and nowhere else: no release depends on it, except that one which she
+would regret is refused until she says that she means it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_bundle.errors import PolicyError
+from dp_publish.data import LEAST_ROWS, Glance, Table, find_codes
+from dp_publish.policy.model import Policy, listed
+
+__all__ = [
+    "find_regrettable",
+    "named_like_an_identifier",
+    "point_out_names",
+    "quote_header",
+    "survey",
+]
+
+_IDENTIFIER = re.compile(
+    r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0|__index_level_[0-9]+__|)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)"
+)
+_MOST_OUTSIDE = 0.5  # share of a column's values
+_SHOWN = 5  # columns
+_NAMES = 20  # of a first line
+_SAME = 0.99  # share of the values that are one and the same
+
+
+def named_like_an_identifier(name: str) -> bool:
+    """Tell whether a column's name says that it identifies rows: id, patient_id, customerId, uuid and the like."""
+    return _IDENTIFIER.fullmatch(name.strip()) is not None
+
+
+def point_out_names(names: Iterable[str]) -> list[str]:
+    """Return what the publisher should hear of columns by their names alone."""
+    found = [name for name in names if named_like_an_identifier(name)]
+    return [_about_identifiers(found, "by name")] if found else []
+
+
+def quote_header(table: Table, policy: Policy, kinds: Collection[str]) -> list[str]:
+    """Return the names that a text file's first line gives to published columns, unless the policy has them.
+
+    A row of words, where the line of names is missing, cannot be told from names but by a person. The policy is as it
+    was written, not resolved.
+    """
+    if table.layout is None or not table.layout.has_header or policy.table.header is not None:
+        return []
+    unread = [name for name in kinds if name not in policy.columns]
+    if not unread:
+        return []
+    shown = ", ".join(repr(name) for name in unread[:_NAMES])
+    more = f" and {len(unread) - _NAMES} more" if len(unread) > _NAMES else ""
+    return [f"published under these names, which the first line of the file gives: {shown}{more}"]
+
+
+def survey(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
+    """Return what the publisher should hear of the columns that are about to be published.
+
+    Parameters
+    ----------
+    seen : Glance
+        Their first rows.
+    policy : Policy
+        Where declared bounds are; resolved.
+    kinds : collection of str
+        The columns.
+    """
+    notes = point_out_names(kinds)
+    numbers, constant = _numberings(seen), _constants(seen)
+    where = f"in the first {seen.n_rows:,} rows"
+    if numbers:
+        notes.append(_about_identifiers(numbers, f"as whole numbers that are all different {where}"))
+    if constant:
+        notes.append(
+            f"hardly varying {where}: {listed(constant)}. Noise for such a column is spent on next to nothing: set "
+            "drop = true in the policy to leave it out"
+        )
+    codes = _codes(seen, policy, inside=True)
+    if codes:
+        notes.append(f"perhaps codes for missing values, {where} and within the bounds: {_described(codes)}")
+    return notes
+
+
+def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collection[str]) -> list[PolicyError]:
+    """Return why a release would probably be regretted, each reason as the error that refuses it.
+
+    Identifiers, and columns that hardly vary, of which the policy says nothing; numbers outside of the bounds that may
+    stand for missing values; bounds outside of which most of a column lies; truth values that are none.
+
+    Parameters
+    ----------
+    table : Table
+        Whose rows they are.
+    seen : Glance
+        The first of them.
+    policy : Policy
+        Where the bounds are; resolved.
+    kinds : collection of str
+        The columns to be published.
+    """
+    found = (_unmeant(seen, policy, kinds), _coded(table, seen, policy), _misplaced(seen, policy))
+    return [PolicyError(f"{said}, or pass --anyway") for said in found if said]
+
+
+def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:
+    """Return what is wrong with suspicious columns whose bounds would be found privately; declared ones are meant."""
+    privacy = policy.privacy
+    if privacy.snr_db is not None or privacy.l2_radius is not None:
+        return ""
+    suspects = [name for name in kinds if named_like_an_identifier(name)] + _numberings(seen) + _constants(seen)
+    unmeant = [name for name in kinds if name in suspects and policy.column(name).bounds is None]
+    if not unmeant:
+        return ""
+    return (
+        f"perhaps not meant to be published, as identifiers or as they hardly vary: {listed(unmeant)}; set "
+        "drop = true for each in the policy (`dp-publish policy DATA` writes one), or give it bounds if it is meant"
+    )
+
+
+def _coded(table: Table, seen: Glance, policy: Policy) -> str:
+    """Return what is wrong with codes for missing values, which would be clipped, or widen bounds that are found."""
+    codes = _codes(seen, policy, inside=False)
+    if not codes:
+        return ""
+    words = ", ".join(f'"{code:.12g}"' for code in sorted({code for found in codes.values() for code in found}))
+    remedy = (
+        "empty those cells in the data"
+        if table.layout is None
+        else f"set missing_values = [{words}] under [table] in the policy"
+    )
+    return (
+        f"perhaps codes for missing values, in the first {seen.n_rows:,} rows: {_described(codes)}; if they are, "
+        f"{remedy}, else give the column bounds that include them"
+    )
+
+
+def _misplaced(seen: Glance, policy: Policy) -> str:
+    """Return what is wrong with bounds outside of which most of a column lies, and with truth values that are none."""
+    found = []
+    for name, values in seen.values.items():
+        bounds = policy.column(name).bounds
+        if bounds is None or not len(values):
+            continue
+        outside = float(np.mean((values < bounds[0]) | (values > bounds[1])))
+        two_values = bounds == (0.0, 1.0) and np.all(values == np.rint(values))
+        if outside > (0.0 if two_values else _MOST_OUTSIDE):
+            found.append(f"{outside:.0%} of {name!r} outside {bounds[0]:g} to {bounds[1]:g}")
+    if not found:
+        return ""
+    more = f", and {len(found) - _SHOWN} columns more" if len(found) > _SHOWN else ""
+    return (
+        f"in the first {seen.n_rows:,} rows {'; '.join(found[:_SHOWN])}{more} would be clipped, so that little of it "
+        "is published: correct the bounds, the unit or the kind in the policy"
+    )
+
+
+def _numberings(seen: Glance) -> list[str]:
+    """Return the columns of whole numbers that are all different; those named like identifiers are known already."""
+    return [
+        name
+        for name, values in seen.values.items()
+        if len(values) >= LEAST_ROWS and _is_numbering(values) and not named_like_an_identifier(name)
+    ]
+
+
+def _constants(seen: Glance) -> list[str]:
+    return [
+        name for name, values in seen.values.items() if len(values) >= LEAST_ROWS and _share_of_one(values) >= _SAME
+    ]
+
+
+def _codes(seen: Glance, policy: Policy, *, inside: bool) -> dict[str, dict[float, int]]:
+    """Return the columns with numbers that may stand for missing values, inside of their declared bounds or not."""
+    found = {}
+    for name, values in seen.values.items():
+        bounds = policy.column(name).bounds
+        codes = find_codes(values, bounds)
+        chosen = {
+            code: number
+            for code, number in codes.items()
+            if inside == (bounds is not None and bounds[0] <= code <= bounds[1])
+        }
+        if chosen:
+            found[name] = chosen
+    return found
+
+
+def _described(codes: dict[str, dict[float, int]]) -> str:
+    said = [
+        f"{code:.12g} in {number:,} cell{'s' * (number != 1)} of {name!r}"
+        for name, found in codes.items()
+        for code, number in found.items()
+    ]
+    return ", ".join(said[:_SHOWN]) + (f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else "")
+
+
+def _about_identifiers(names: list[str], how: str) -> str:
+    return (
+        f"perhaps an identifier, {how}: {listed(names)}. Set drop = true in the policy to leave it out, or, if one "
+        'person has several rows, unit = { entity = "...", max_rows = ... }'
+    )
+
+
+def _share_of_one(ordered: NDArray[np.float64]) -> float:
+    """Return the share of the median, which is the most frequent value if one has more than half."""
+    return float(np.mean(ordered == ordered[len(ordered) // 2]))
+
+
+def _is_numbering(ordered: NDArray[np.float64]) -> bool:
+    return bool(np.all(ordered == np.floor(ordered)) and np.all(ordered[1:] > ordered[:-1]))

@@ -1,0 +1,186 @@
+"""Which columns are published, as what, and what strength by SNR asks of them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection
+from typing import cast
+
+import numpy as np
+
+from dp_bundle.data import batch_rows, to_numpy
+from dp_bundle.errors import DataError, PolicyError
+from dp_bundle.manifest import CONSTANT_LABEL, MAX_COLUMNS
+from dp_bundle.quoting import require_one_line
+from dp_publish.data import ColumnType, Table
+from dp_publish.policy.model import EntityUnit, Policy, listed
+
+__all__ = ["choose_columns", "require_bounds", "require_rows", "standard_deviations"]
+
+_MAX_NAME = 1_000  # characters; what a manifest takes
+_PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
+_MAX_TEXT = 2**20  # bytes, in all columns, so that a manifest does not become too large to be read
+
+
+def choose_columns(
+    table: Table, policy: Policy, withheld: Collection[str] = (), *, without_bounds: bool = False
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the columns to publish, each with its kind, and the names of those left out; `policy` is resolved.
+
+    Parameters
+    ----------
+    table : Table
+        Its columns' names and declared types.
+    policy : Policy
+        What holds for them.
+    withheld : collection of str
+        Columns that are never published: those that were the unit of privacy of an earlier release.
+    without_bounds : bool
+        Whether a covariance release may lack bounds, as it may as long as it is only planned.
+
+    Raises
+    ------
+    PolicyError
+        The policy and the table do not fit.
+    """
+    unknown = [name for name in policy.columns if name not in table.types]
+    if unknown:
+        raise PolicyError(f"the policy names columns that the table does not have: {listed(unknown)}")
+    unit = policy.privacy.unit
+    entity = unit.entity if isinstance(unit, EntityUnit) else None
+    if entity is not None and entity not in table.types:
+        raise PolicyError(f"the unit of privacy is {entity!r}, which is no column of the table: name the column")
+    covariance = policy.privacy.release == "covariance"
+    whole = "continuous" if policy.privacy.l2_radius is not None else "integer"  # what integers are published as
+    kinds: dict[str, str] = {}
+    left_out: list[str] = []
+    for name, declared in table.types.items():
+        entry = policy.column(name)
+        if declared is ColumnType.OTHER or entry.drop or name == entity or name in withheld:
+            left_out.append(name)
+        elif covariance:
+            kinds[name] = "continuous"  # second moments of numbers, whatever their kind
+        elif entry.kind is not None:
+            kinds[name] = whole if entry.kind == "boolean" else entry.kind
+        else:
+            kinds[name] = whole if declared is ColumnType.INTEGER else "continuous"
+    _require_publishable(policy, kinds, left_out, without_bounds=without_bounds)
+    return kinds, tuple(left_out)
+
+
+def require_bounds(policy: Policy, kinds: dict[str, str]) -> None:
+    """Refuse columns without declared bounds, where none can be found privately.
+
+    Raises
+    ------
+    PolicyError
+        The columns, and how to get bounds for them.
+    """
+    privacy = policy.privacy
+    unbounded = [name for name in kinds if policy.column(name).bounds is None]
+    if unbounded and privacy.release == "covariance":
+        raise PolicyError(
+            f"a covariance release needs declared bounds, which are missing for {listed(unbounded)}: write a policy "
+            "with `dp-publish policy DATA`, and fill in the bounds from public knowledge (or set drop = true)"
+        )
+    if unbounded and privacy.snr_db is None and privacy.l2_radius is None:
+        raise PolicyError(
+            f"bounds are missing for {listed(unbounded)}, and only publishing with mu, rho or epsilon can find them "
+            "privately: write a policy with `dp-publish policy DATA`, fill in the bounds from public knowledge (or set "
+            "drop = true), and try again"
+        )
+
+
+def require_rows(table: Table, policy: Policy, kinds: dict[str, str]) -> None:
+    """Refuse a table without rows before anything is booked, unless their number is private.
+
+    Raises
+    ------
+    DataError
+        There is no row.
+    """
+    if policy.privacy.neighbours == "add-remove":
+        return
+    first = dict(list(kinds.items())[:1])
+    if not any(batch.num_rows for batch in table.read(first, 1)):
+        raise DataError("the table has no rows to publish")
+
+
+def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str], *, without_bounds: bool) -> None:
+    meant = [name for name in left_out if policy.column(name).bounds is not None and not policy.column(name).drop]
+    if meant:
+        raise PolicyError(
+            f"the policy gives bounds to columns that are not published: {listed(meant)}, being text or a unit of "
+            "privacy; set drop = true for them, or, if text holds numbers, convert it in the data"
+        )
+    if not kinds:
+        raise PolicyError("there is no numeric column to publish: every column is text, or dropped by the policy")
+    if "" in kinds:
+        raise PolicyError(
+            'a column has no name, as an index has that was written along: set drop = true under [columns.""] in the '
+            "policy, as `dp-publish policy DATA` does, or rename it in the data"
+        )
+    undeclared = [name for name in kinds if policy.column(name).bounds is None and policy.column(name).kind is None]
+    indexes = [name for name in undeclared if _PANDAS_INDEX.fullmatch(name)]
+    if indexes:
+        raise PolicyError(
+            f"the table holds the labels of its rows, which pandas wrote along as {listed(indexes)}: set drop = true "
+            f"under [columns.{indexes[0]}] in the policy, as `dp-publish policy DATA` does, or a kind to publish it"
+        )
+    if len(kinds) > MAX_COLUMNS:
+        raise PolicyError(f"a bundle has at most {MAX_COLUMNS} columns, not {len(kinds)}: set drop = true for some")
+    described = (policy.column(name) for name in kinds)
+    if sum(len(f"{entry.description}{entry.unit}".encode()) for entry in described) > _MAX_TEXT:
+        raise PolicyError(f"descriptions and units have more than {_MAX_TEXT} bytes together: shorten them")
+    if any(len(name) > _MAX_NAME for name in kinds):
+        raise PolicyError(
+            f"a column to be published has a name of more than {_MAX_NAME} characters: rename it in the data, "
+            "or set drop = true for it"
+        )
+    for name in kinds:
+        try:
+            require_one_line(name)
+        except ValueError as error:
+            raise PolicyError(f"the name of a column to be published, {error}, or set drop = true for it") from error
+    if policy.privacy.release == "covariance":
+        if CONSTANT_LABEL in kinds:
+            raise PolicyError(f"a column is called {CONSTANT_LABEL}, as the constant of a covariance is: rename it")
+        if not without_bounds:
+            require_bounds(policy, kinds)
+        return
+    if policy.privacy.sigma is not None:
+        require_bounds(policy, kinds)
+    if policy.privacy.l2_radius is not None:
+        bounded = [name for name in kinds if policy.column(name).bounds is not None]
+        whole = [name for name, kind in kinds.items() if kind == "integer"]
+        if bounded or whole:
+            raise PolicyError(
+                f"rows clipped to a ball (l2_radius) have neither bounds nor integer columns, unlike "
+                f'{listed(bounded or whole)}: give center and scale, and kind = "continuous"'
+            )
+
+
+def standard_deviations(table: Table, kinds: dict[str, str], policy: Policy) -> dict[str, float]:
+    """Return every column's standard deviation after clipping, in one pass; only strength by snr_db may ask."""
+    bounds = {name: policy.column(name).bounds for name in kinds}
+    n_rows, mean, scatter = np.zeros(len(kinds)), np.zeros(len(kinds)), np.zeros(len(kinds))
+    limits = [(-math.inf, math.inf) if bounds[name] is None else bounds[name] for name in kinds]
+    for batch in table.read(kinds, batch_rows(len(kinds))):
+        for index, (low, high) in enumerate(cast(list[tuple[float, float]], limits)):
+            values = to_numpy(batch.column(index).drop_null()).astype(float)
+            values = np.clip(values[~np.isnan(values)], low, high)
+            if len(values):
+                total = n_rows[index] + len(values)
+                with np.errstate(over="ignore", invalid="ignore"):  # infinite values are refused below
+                    shift = values.mean() - mean[index]
+                    scatter[index] += values.var() * len(values) + shift**2 * n_rows[index] * len(values) / total
+                    mean[index] += shift * len(values) / total
+                n_rows[index] = total
+    deviations = dict(zip(kinds, np.sqrt(scatter / np.maximum(n_rows, 1)).tolist(), strict=True))
+    constant = [name for name, deviation in deviations.items() if not 0 < deviation < math.inf]
+    if constant:
+        raise DataError(
+            f"snr_db needs columns that vary and are finite, unlike {listed(constant)}: set drop = true for them"
+        )
+    return deviations

@@ -1,0 +1,102 @@
+"""The policy's file: where it lies, how it is read, and what a new one says."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dp_bundle.errors import PolicyError
+from dp_bundle.files import read_regular
+from dp_publish.data import unpacked_name
+from dp_publish.policy.mistakes import describe_mistake
+from dp_publish.policy.model import STRENGTHS, Policy
+from dp_publish.policy.template import policy_template
+
+__all__ = ["load_policy", "policy_path", "policy_template"]
+
+_DEFAULT_MU = 1.0
+_MOST = 2**23  # bytes of a policy; 20,000 columns with all that can be said of them take fewer
+
+
+def policy_path(data: Path) -> Path:
+    """Return where the policy of a data file or folder is expected: `data.policy.toml` beside it."""
+    place = data.resolve() if data.name in ("", "..") else data  # "." is a folder that has a name, too
+    name = Path(unpacked_name(place)).stem if place.is_file() else place.name
+    return place.parent / f"{name}.policy.toml"
+
+
+def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:
+    """Read a policy file, if there is one, and let options override its privacy section.
+
+    Parameters
+    ----------
+    path : Path or None
+        The TOML file; None for an empty policy. A policy without a strength protects at mu = 1.
+    default_name : str
+        The dataset's name if the file gives none.
+    overrides : dict
+        Entries of the privacy section that replace the file's, and `header`, which replaces that of the table section.
+        A strength among them replaces the file's strength.
+
+    Raises
+    ------
+    PolicyError
+        The file is unreadable, is not TOML, or says something that is not allowed.
+    """
+    document: dict[str, Any] = {}
+    if path is not None:
+        try:
+            document = tomllib.loads(read_regular(path, _MOST).decode("utf-8"))
+        except OSError as error:
+            raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number or a nesting beyond all sense
+            raise PolicyError(f"the policy {path} is not valid TOML: {error}") from error
+    where = str(path) if path is not None else "given on the command line"
+    return _parse(document, where, default_name, overrides)
+
+
+def _parse(document: dict[str, Any], where: str, default_name: str, overrides: dict[str, Any]) -> Policy:
+    privacy = document.get("privacy", {})
+    if not isinstance(privacy, dict) or not isinstance(document.get("dataset", {}), dict):
+        raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
+    if "assumed" in document:
+        raise PolicyError(f"the policy {where} has an unknown entry: assumed")
+    if any(overrides.get(name) is not None for name in STRENGTHS):
+        privacy = {name: value for name, value in privacy.items() if name not in (*STRENGTHS, "delta")}
+    if overrides.get("release") == "rows":
+        privacy = {name: value for name, value in privacy.items() if name not in ("mechanism", "neighbours")}
+    options = {name: value for name, value in overrides.items() if value is not None}
+    table = document.get("table", {})
+    if "header" in options and isinstance(table, dict):
+        document = {**document, "table": {**table, "header": options["header"]}}
+    if "unit" in options:
+        document = _without_entity(document, privacy.get("unit"))
+    privacy = {**privacy, **{name: value for name, value in options.items() if name != "header"}}
+    assumed = not any(name in privacy for name in STRENGTHS)
+    if assumed:
+        privacy["mu"] = _DEFAULT_MU
+    dataset = {"name": default_name, **document.get("dataset", {})}
+    try:
+        return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy, "assumed": assumed})
+    except ValidationError as error:
+        said = describe_mistake(error, options)
+        if said.startswith("--"):
+            raise PolicyError(said) from error
+        where = f"{where} with this command's options" if options and document else where
+        raise PolicyError(f"the policy {where}, at {said}") from error
+
+
+def _without_entity(document: dict[str, Any], unit: Any) -> dict[str, Any]:
+    """Drop the column that names the file's own entity: as an option's unit takes its place, it would be published."""
+    columns, entity = document.get("columns", {}), unit.get("entity") if isinstance(unit, dict) else None
+    if not isinstance(columns, dict) or not isinstance(entity, str):
+        return document
+    section = columns.get(entity, {})
+    return (
+        {**document, "columns": {**columns, entity: {**section, "drop": True}}}
+        if isinstance(section, dict)
+        else document
+    )

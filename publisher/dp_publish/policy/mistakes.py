@@ -1,0 +1,124 @@
+"""A mistake in a policy as one sentence: which entry it is, what the entry may be, and what came instead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from dp_bundle.manifest import Dataset
+from dp_bundle.quoting import escape
+from dp_publish.data import Dialect
+from dp_publish.policy.choices import Mechanism
+from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy, Privacy
+
+__all__ = ["SECTIONS", "allowed_of", "describe_mistake"]
+
+_LONGEST = 60  # of what came
+SECTIONS: dict[str, type[BaseModel]] = {
+    "": Policy,
+    "dataset": Dataset,
+    "privacy": Privacy,
+    "privacy.unit": EntityUnit,
+    "columns": ColumnPolicy,
+    "table": Dialect,
+}
+_POSITIVE = "a finite number above 0"
+_SHARE = "a number above 0 and below 1"
+_ONE_OF = "one of {}"
+_TEXT = "a text in quotes on one line, of at most 10000 letters"
+_ALLOWED = {
+    "dataset": "a table: [dataset] on a line of its own, and its entries below",
+    "dataset.name": "a text in quotes on one line, of 1 to 1000 letters",
+    "privacy": "a table: [privacy] on a line of its own, and its entries below",
+    "privacy.release": '"rows" or "covariance"',
+    "privacy.mechanism": _ONE_OF.format(", ".join(f'"{name}"' for name in get_args(Mechanism)[:-2])),
+    "privacy.neighbours": '"replace-one" or "add-remove"',
+    "privacy.unit": '"cell", "row", or { entity = "COLUMN", max_rows = 10 }',
+    "privacy.unit.entity": "the name of the column that says which rows belong together",
+    "privacy.unit.max_rows": "a whole number from 1 to 10^9: how many rows an entity may have",
+    "privacy.mu": f"{_POSITIVE}, such as 1; the smaller it is, the stronger the protection",
+    "privacy.epsilon": f"{_POSITIVE}, such as 1; the smaller it is, the stronger the protection",
+    "privacy.delta": f"{_SHARE}, such as 1e-6",
+    "privacy.rho": f"{_POSITIVE}, such as 0.5; the smaller it is, the stronger the protection",
+    "privacy.sigma": f"{_POSITIVE}: the noise's standard deviation in data units",
+    "privacy.snr_db": "a number from -300 to 300, such as 10",
+    "privacy.budget_mu": f"{_POSITIVE}, or one for each unit, such as {{ row = 2, cell = 5 }}",
+    "privacy.bounds_share": f"{_SHARE}, such as 0.1",
+    "privacy.l2_radius": f"{_POSITIVE}, such as 2",
+    "columns": 'a table for each column: [columns."NAME"] on a line of its own, and its entries below',
+    "columns.bounds": "two finite numbers, [low, high] with low < high",
+    "columns.weight": "a number from 1e-9 to 1e9, such as 1",
+    "columns.center": "a finite number, in data units",
+    "columns.scale": f"{_POSITIVE}, in data units",
+    "columns.spread": "a number from 1e-6 to 0.5: the standard deviation as a share of the bounds' width",
+    "columns.kind": '"continuous", "integer" or "boolean"',
+    "columns.missing": '"refuse", "center", "midpoint" or "drop"',
+    "columns.drop": "true or false",
+    "table": "a table: [table] on a line of its own, and its entries below",
+    "table.delimiter": "a character that no number has, such as , or ; or | or a tab",
+    "table.decimal": '"." or ","',
+    "table.encoding": "an encoding's name, such as utf-8, cp1252 or utf-16",
+    "table.header": '"first" or "none"',
+    "table.missing_values": 'a list of texts, such as ["-", "unknown"]',
+}
+
+
+def describe_mistake(error: ValidationError, options: Collection[str] = (), start: tuple[str, ...] = ()) -> str:
+    """Return one sentence on the first mistake, with the place in it: an option, or an entry of a section.
+
+    Parameters
+    ----------
+    error : ValidationError
+        Of a policy or of a section of one.
+    options : collection of str
+        Entries of the privacy section that came from the command line.
+    start : tuple of str
+        Where in a policy the validated section stands.
+    """
+    first = max(error.errors(), key=lambda found: len(found["loc"]))  # of a union, the branch that fits best
+    where = _place((*start, *first["loc"]))
+    shown = ".".join(where) or "its top level"
+    if len(where) == 2 and where[0] == "privacy" and where[1] in options:
+        shown = f"--{where[1].replace('_', '-')}"
+    if first["type"] == "value_error" and where[:1] != ("table",):
+        said = first["msg"].removeprefix("Value error, ")
+        return f"{shown}: {said}"
+    if first["type"] == "extra_forbidden":
+        section = _section(where[:-1])
+        known = ", ".join(name for name in SECTIONS[section].model_fields if name != "assumed")
+        return f"{shown} is no entry of a policy: correct or remove it; here may stand {known}"
+    allowed = allowed_of(where)
+    if first["type"] == "missing" and first["loc"][-1] == where[-1]:  # not one of two bounds
+        return f"{shown} is missing: give {allowed}"
+    return f"{shown} must be {allowed}, not {_show(first['input'])}"
+
+
+def allowed_of(where: tuple[str, ...]) -> str:
+    """Return what an entry may be."""
+    if where[:1] == ("columns",):
+        where = ("columns", *where[2:])
+    return _ALLOWED.get(".".join(where), _TEXT)
+
+
+def _place(location: tuple[int | str, ...]) -> tuple[str, ...]:
+    """Return the entry that a location of a mistake is in, without what is inside of bounds, texts or unions."""
+    parts = tuple(str(part) for part in location)
+    if parts[:3] == ("privacy", "unit", "EntityUnit"):
+        return (*parts[:2], *parts[3:4])
+    return parts[: 3 if parts[:1] == ("columns",) else 2]
+
+
+def _section(where: tuple[str, ...]) -> str:
+    return "columns" if where[:1] == ("columns",) else ".".join(where)
+
+
+def _show(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = str(value)
+    text = escape({"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}.get(text, text))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

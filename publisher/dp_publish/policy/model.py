@@ -1,0 +1,193 @@
+"""What the publisher decided: names, unit of privacy, strength, bounds.
+
+A policy is a TOML file beside the data (`data.policy.toml`) or a `Policy` made in Python. It is read strictly: an
+unknown entry is an error, because a misspelt bound would be a missing one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from dp_bundle.manifest import Dataset, Text
+from dp_publish.data import Dialect
+from dp_publish.policy.choices import STRENGTHS, Mechanism, Neighbours, ReleaseKind
+
+__all__ = [
+    "STRENGTHS",
+    "ColumnPolicy",
+    "EntityUnit",
+    "Mechanism",
+    "Policy",
+    "Privacy",
+    "listed",
+]
+
+_BY_EPSILON_DELTA = ("wishart", "sulq")
+_MAX_ROWS = 10**9  # of one entity
+_MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]  # strict: true is not 1, nor is "1"
+Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+
+
+Unit = Annotated[str, Field(pattern=r"^(cell|row|entity:.+)$", strict=True)]  # as the ledger names it
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EntityUnit(_Model):
+    """All rows that carry the same value in the column `entity`, of which at most `max_rows` are published."""
+
+    entity: Annotated[str, Field(min_length=1, strict=True)]
+    max_rows: Annotated[int, Field(ge=1, le=_MAX_ROWS, strict=True)]
+
+
+class Privacy(_Model):
+    """What is released, the unit of privacy, and the strength: exactly one of mu, epsilon, rho, sigma, snr_db.
+
+    Epsilon goes with delta, unless `release` is "covariance": the second moments of the columns instead of rows, by a
+    `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one row more or
+    less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
+
+    `sigma` is a standard deviation in data units, the same for every column; `snr_db` sets each column's sigma to
+    10^(-snr_db / 20) of that column's own standard deviation, which no guarantee covers. `budget_mu` limits all
+    releases of the dataset together, in this release's unit or by unit ("cell", "row", "entity:" and its column).
+    `bounds_share` is the part of rho that goes into finding bounds that the policy does not give. With `l2_radius`,
+    rows are clipped to a ball instead of to bounds, in units of the columns' scales.
+    """
+
+    release: ReleaseKind = "rows"
+    mechanism: Mechanism = "auto"
+    neighbours: Neighbours = "replace-one"
+    unit: Literal["cell", "row"] | EntityUnit = "row"
+    mu: Positive | None = None
+    epsilon: Positive | None = None
+    delta: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
+    rho: Positive | None = None
+    sigma: Positive | None = None
+    snr_db: Annotated[float, Field(ge=-300, le=300, strict=True)] | None = None
+    budget_mu: Positive | Annotated[dict[Unit, Positive], Field(min_length=1)] | None = None
+    bounds_share: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.1
+    l2_radius: Positive | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Privacy:
+        given = [name for name in STRENGTHS if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = "none of them" if not given else " and ".join(given)
+            raise ValueError(f"give exactly one strength (mu, epsilon with delta, rho, sigma or snr_db), not {found}")
+        if self.delta is not None and self.epsilon is None:
+            raise ValueError("epsilon and delta go together: give both")
+        if self.release == "covariance":
+            self._check_covariance()
+            return self
+        if self.mechanism != "auto" or self.neighbours != "replace-one":
+            raise ValueError(
+                'mechanism and neighbours are those of a covariance release: give release = "covariance" as well'
+            )
+        if (self.epsilon is None) != (self.delta is None):
+            raise ValueError("epsilon and delta go together: give both")
+        if self.l2_radius is not None and (self.snr_db is not None or self.sigma is not None):
+            raise ValueError("l2_radius goes with mu, epsilon and delta, or rho")
+        return self
+
+    def _check_covariance(self) -> None:
+        if self.sigma is not None or self.snr_db is not None:
+            raise ValueError(
+                "a covariance release is made at mu, epsilon with or without delta, or rho, not by its noise"
+            )
+        if self.mechanism in _BY_EPSILON_DELTA and self.delta is None:
+            raise ValueError(f"the {self.mechanism} mechanism is calibrated by epsilon and delta: give both")
+        if self.mechanism == "gaussian" and self.epsilon is not None and self.delta is None:
+            raise ValueError("the gaussian mechanism gives no pure epsilon: give delta as well, or mu, or rho")
+        if self.mechanism in _BY_EPSILON_DELTA and isinstance(self.unit, EntityUnit):
+            raise ValueError(f"the {self.mechanism} mechanism protects one row: for an entity, choose another")
+        if self.unit == "cell" and self.neighbours == "add-remove":
+            raise ValueError('with neighbours = "add-remove" rows come and go, not cells: give unit = "row"')
+
+    @property
+    def unit_name(self) -> Literal["cell", "row", "entity"]:
+        """The unit of privacy in one word."""
+        return "entity" if isinstance(self.unit, EntityUnit) else self.unit
+
+    @property
+    def account(self) -> str:
+        """The unit of privacy as the ledger keeps it: an entity is named, as other entities are other units."""
+        return f"entity:{self.unit.entity}" if isinstance(self.unit, EntityUnit) else self.unit
+
+
+class ColumnPolicy(_Model):
+    """What holds for one column.
+
+    `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
+    `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`.
+    `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
+    A column of `kind` "boolean" is an integer between 0 and 1.
+    """
+
+    bounds: tuple[Finite, Finite] | None = None
+    weight: Annotated[float, Field(ge=1e-9, le=1e9, strict=True)] = 1.0
+    center: Finite = 0.0
+    scale: Positive = 1.0
+    spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = None
+    kind: Literal["continuous", "integer", "boolean"] | None = None
+    unit: Text = ""
+    description: Text = ""
+    missing: Literal["refuse", "center", "midpoint", "drop"] = "refuse"
+    drop: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> ColumnPolicy:
+        if self.bounds is None:
+            return self
+        low, high = self.bounds
+        if not low < high or not math.isfinite(high - low):
+            raise ValueError(f"bounds must be [low, high] with low < high and a finite width, not [{low:g}, {high:g}]")
+        whole = low.is_integer() and high.is_integer() and max(-low, high) <= _MAX_INTEGER
+        if self.kind in ("integer", "boolean") and not whole:
+            raise ValueError(f"bounds of an integer column must be integers up to 2^53, not [{low:g}, {high:g}]")
+        return self
+
+
+class Policy(_Model):
+    """Everything the publisher decided about one dataset.
+
+    A name in `columns` with a `*` or a `?` may be a pattern, as `sections.resolve` has it. `table` says how a text file
+    is written.
+    """
+
+    dataset: Dataset
+    privacy: Privacy
+    columns: dict[str, ColumnPolicy] = {}
+    table: Dialect = Dialect()
+    assumed: bool = False  # whether the strength is the default one
+
+    @model_validator(mode="after")
+    def _check(self) -> Policy:
+        covariance = self.privacy.release == "covariance"
+        weighted = [name for name, entry in self.columns.items() if "weight" in entry.model_fields_set]
+        if weighted and covariance:
+            raise ValueError(f"weight, of {listed(weighted)}, means nothing in a covariance release: leave it out")
+        placed = [name for name, entry in self.columns.items() if entry.model_fields_set & {"center", "scale"}]
+        if placed and (self.privacy.l2_radius is None or covariance):
+            only = "for rows with l2_radius" if covariance else "with l2_radius"
+            raise ValueError(f"center and scale, of {listed(placed)}, mean something only {only}: give bounds")
+        return self
+
+    def column(self, name: str) -> ColumnPolicy:
+        """Return what a column's own section says, by default for one that has none; see `sections.resolve`."""
+        return self.columns.get(name, _DEFAULT_COLUMN)
+
+
+_DEFAULT_COLUMN = ColumnPolicy()
+
+
+def listed(names: list[str]) -> str:
+    """Return the names for a message, the first eight of them."""
+    shown = ", ".join(repr(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

@@ -1,0 +1,82 @@
+"""What the policy says of each column, once patterns of names and declared types are worked in."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection
+from typing import Any
+
+from pydantic import ValidationError
+
+from dp_bundle.errors import PolicyError
+from dp_publish.data import ColumnType, Table
+from dp_publish.policy.mistakes import describe_mistake
+from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy, listed
+
+__all__ = ["resolve"]
+
+
+def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Policy:
+    """Return the policy with a section for every column of the table and no patterns.
+
+    A name with `*` (any letters) or `?` (any one letter) that is no column's is a pattern. Each entry of a column is
+    taken from the most specific place that gives it: the column's own section, else the longest pattern that matches,
+    of equally long ones the last. A column of truth values has bounds 0 and 1 unless its own section gives others. A
+    column that is not published keeps its own section alone.
+
+    Parameters
+    ----------
+    table : Table
+        The columns' names and types are taken from it.
+    policy : Policy
+        As it was written.
+    withheld : collection of str
+        Columns that are never published.
+
+    Raises
+    ------
+    PolicyError
+        A name or a pattern is no column's, or what patterns say of a column contradicts its own section.
+    """
+    patterns = sorted((name for name in policy.columns if name not in table.types and _is_pattern(name)), key=len)
+    unknown = [name for name in policy.columns if name not in table.types and name not in patterns]
+    if unknown:
+        raise PolicyError(f"the policy names columns that the table does not have: {listed(unknown)}")
+    matched = {pattern: set(fnmatch.filter(table.types, pattern.replace("[", "[[]"))) for pattern in patterns}
+    idle = [pattern for pattern in patterns if not matched[pattern]]
+    if idle:
+        raise PolicyError(f"the policy has patterns that match no column of the table: {listed(idle)}")
+    sections = {
+        name: _section(
+            name, table, policy, [pattern for pattern in patterns if name in matched[pattern]], name in withheld
+        )
+        for name in table.types
+    }
+    return policy.model_copy(update={"columns": sections})
+
+
+def _is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name
+
+
+def _section(name: str, table: Table, policy: Policy, patterns: list[str], withheld: bool) -> ColumnPolicy:
+    own = policy.column(name)
+    entry, privacy = own, policy.privacy
+    if patterns:
+        given: dict[str, Any] = {}
+        for section in [*(policy.columns[pattern] for pattern in patterns), own]:
+            given |= section.model_dump(exclude_unset=True)
+        try:
+            entry = ColumnPolicy.model_validate(given)
+        except ValidationError as error:
+            said = describe_mistake(error, start=("columns", name))
+            raise PolicyError(f"the policy's patterns and sections together, at {said}") from error
+    entity = privacy.unit.entity if isinstance(privacy.unit, EntityUnit) else None
+    if entry.drop or table.types[name] is ColumnType.OTHER or name == entity or withheld:
+        return own.model_copy(update={"drop": entry.drop})
+    if entry.kind != "boolean" and name not in table.booleans:
+        return entry
+    in_ball = privacy.l2_radius is not None and privacy.release == "rows"
+    kind = entry.kind if entry.kind != "boolean" else "continuous" if in_ball else "integer"
+    bounds = own.bounds if own.bounds is not None or in_ball else (0.0, 1.0)
+    return entry.model_copy(update={"kind": kind, "bounds": bounds})

@@ -1,0 +1,288 @@
+"""One release, from the raw table to a signed file: in constant memory, all or nothing.
+
+The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, seal the
+archive into another, note that it may leave, give it its name, note that it has. What is drawn is the business of
+`rows_release` or `covariance_release`. The final name appears in one atomic step and never replaces a file, so there is
+a whole bundle under it or nothing; unnamed files vanish with the process, however it ends. A cost is taken back only
+where the process never came to giving the file its name: afterwards a missing file proves nothing, as others may have
+moved it, and neither does an error, as a file may be in place though the answer was lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
+from dp_bundle.data import batch_rows
+from dp_bundle.describe import REPLACEMENT
+from dp_bundle.errors import BudgetExceededError, BundleError, DataError, DpGraphError, ParameterError
+from dp_bundle.files import require_names, settle, whole_file
+from dp_bundle.manifest import Release
+from dp_bundle.startup import interrupts_held
+from dp_publish.accounting import Ledger, Reservation
+from dp_publish.data import EntityCap, Source, Table, open_table
+from dp_publish.policy import EntityUnit, Policy, Privacy, choose_columns, require_rows, resolve
+from dp_publish.release.contents import Contents, Maker, Read
+from dp_publish.release.covariance import CovarianceMaker
+from dp_publish.release.rows import RowsMaker
+from dp_publish.rows import RowReport
+from dp_publish.sampling import Keystream, SecureKeystream
+
+__all__ = ["Receipt", "publish"]
+
+_TELL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before them
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What `publish` did.
+
+    `report`, and it alone, tells of private values: keep it. `remark` says what was chosen for her, and why. `withheld`
+    are those of the columns left out that were the unit of privacy of an earlier release; `budgets` holds by unit.
+    """
+
+    path: Path
+    release: Release
+    manifest_sha256: str
+    left_out: tuple[str, ...]
+    report: RowReport
+    remark: str | None = None
+    withheld: tuple[str, ...] = ()
+    budgets: Mapping[str, float] = field(default_factory=dict)
+
+
+def publish(
+    data: Source,
+    policy: Policy,
+    *,
+    out: str | Path,
+    key: Ed25519PrivateKey,
+    ledger: Ledger | None = None,
+    partition: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    keystream: Keystream | None = None,
+) -> Receipt:
+    """Add calibrated noise to a table and write it as one signed bundle.
+
+    Parameters
+    ----------
+    data : path, pyarrow.Table or pandas.DataFrame
+        The raw rows.
+    policy : Policy
+        Names, bounds, unit of privacy, strength.
+    out : str or Path
+        Where the bundle goes; a file that is there already is never replaced.
+    key : Ed25519PrivateKey
+        The publisher's signing key.
+    ledger : Ledger, optional
+        Where the cost is kept; the user's own by default.
+    partition : str, optional
+        The part of the dataset's rows that this is, disjoint from every other partition's.
+    progress : callable, optional
+        Called with the number of rows done after each batch.
+    keystream : Keystream, optional
+        Where random bits come from: a new `SecureKeystream`, and nothing else, for real data. An audit of made-up rows
+        gives one that can be repeated.
+
+    Returns
+    -------
+    Receipt
+        The release and what the publisher should know about it.
+
+    Raises
+    ------
+    PolicyError, DataError, PrivacyError
+        The policy, the table or the guarantee does not allow a release; nothing is written, and nothing spent unless
+        bounds were found with which the strength does not go together.
+    BudgetExceededError
+        The release would pass a budget of the dataset, or have none where it needs one; nothing is written or spent.
+    """
+    out, ledger = Path(out), ledger if ledger is not None else Ledger()
+    with _in_our_words(out):
+        _require_free(out)
+        require_names(out.parent)
+    table, privacy = open_table(data, policy.table), policy.privacy
+    withheld = ledger.entities(policy.dataset.name)
+    policy = resolve(table, policy, withheld)
+    kinds, left_out = choose_columns(table, policy, withheld)
+    require_rows(table, policy, kinds)
+    read, report = _reader(table, privacy, len(kinds))
+    maker: Maker
+    if privacy.release == "covariance":
+        maker = CovarianceMaker(policy, kinds, partition, read, report)
+    else:
+        maker = RowsMaker(policy, kinds, table, partition, read, report)
+    book = partial(_book, ledger, policy, maker, partition, kinds)
+    make = partial(_make_bundle, policy, maker, key, out, progress, keystream)
+    with _in_our_words(out):
+        release, digest, budgets = _release(ledger, book, maker, out, make)
+    withheld_here = tuple(name for name in left_out if name in withheld)
+    return Receipt(out, release, digest, left_out, report, maker.remark, withheld_here, budgets)
+
+
+def _book(ledger: Ledger, policy: Policy, maker: Maker, partition: str | None, kinds: Mapping[str, str]) -> Reservation:
+    """Put the release on the books."""
+    privacy = policy.privacy
+    try:
+        return ledger.reserve(
+            policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu, columns=kinds
+        )
+    except BudgetExceededError as error:
+        if privacy.neighbours == "add-remove":
+            error.add_note(REPLACEMENT)
+        raise
+
+
+def _release(
+    ledger: Ledger,
+    book: Callable[[], Reservation],
+    maker: Maker,
+    out: Path,
+    make: Callable[[Reservation, BinaryIO], tuple[Release, str]],
+) -> tuple[Release, str, Mapping[str, float]]:
+    """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way."""
+    reservation, digest, leaving = None, "", False
+    recorded = Path(os.fsencode(out).decode("utf-8", "backslashreplace"))  # a log is text, whatever bytes a name has
+    with contextlib.ExitStack() as ending:
+        try:
+            with interrupts_held():
+                reservation = book()
+            with whole_file(out) as file:
+                release, digest = make(reservation, file)
+                settle(file)
+                _require_free(out)  # the last moment at which it costs nothing to find out
+                ending.enter_context(interrupts_held(_announcement(reservation, out)))
+                leaving = True
+                ledger.seal(reservation, digest, recorded)
+        except BaseException as error:
+            if reservation is not None and not leaving:
+                _take_back(ledger, reservation, maker, error)
+            if reservation is None or not leaving:
+                raise
+            if not (isinstance(error, OSError) and _holds(out, digest)):
+                error.add_note(_whereabouts(reservation, out))
+                raise
+        try:
+            ledger.commit(reservation, digest, recorded)
+        except BaseException as error:
+            error.add_note(_whereabouts(reservation, out))
+            raise
+    return release, digest, reservation.budgets
+
+
+def _make_bundle(
+    policy: Policy,
+    maker: Maker,
+    key: Ed25519PrivateKey,
+    out: Path,
+    progress: Callable[[int], None] | None,
+    keystream: Keystream | None,
+    reservation: Reservation,
+    file: BinaryIO,
+) -> tuple[Release, str]:
+    """Draw the noise and write the signed bundle; return what its manifest says, and the manifest's digest."""
+    with contextlib.ExitStack() as unnamed:
+        contents = maker.make(keystream or SecureKeystream(), partial(_unnamed_file, unnamed, out.parent), progress)
+        release = _describe(policy, reservation, contents)
+        return release, write_bundle(file, release, contents.parts, key)
+
+
+def _describe(policy: Policy, reservation: Reservation, contents: Contents) -> Release:
+    """Return what the manifest says."""
+    return Release(
+        dataset=policy.dataset,
+        lineage=reservation.lineage,
+        kind=policy.privacy.release,
+        n_rows=contents.n_rows,
+        columns=contents.columns,
+        second_moments=contents.second_moments,
+        guarantee=contents.guarantee,
+        sigma_derived_from_data=contents.guarantee is None,
+        conditional_mu=contents.conditional_mu,
+        cumulative=reservation.cumulative,
+        software=f"dpgraph {importlib.metadata.version('dpgraph')}",
+    )
+
+
+def _take_back(ledger: Ledger, reservation: Reservation, maker: Maker, error: BaseException) -> None:
+    """Cancel a release that ends before its file could get a name, unless the error may tell of noisy numbers."""
+    if maker.told and not isinstance(error, _TELL_NOTHING):
+        return
+    ledger.cancel(reservation)
+    if isinstance(error, KeyboardInterrupt):
+        error.add_note("nothing was published, and nothing is booked")
+
+
+@contextlib.contextmanager
+def _in_our_words(out: Path) -> Iterator[None]:
+    """Turn errors about files into errors of ours, with what has been noted on them."""
+    try:
+        yield
+    except OSError as error:
+        ours = _taken(out)
+        if not isinstance(error, FileExistsError):
+            ours = DpGraphError(f"the bundle cannot be written to {out.parent}: {error.strerror}")
+        for note in getattr(error, "__notes__", []):
+            ours.add_note(note)
+        raise ours from error
+
+
+def _announcement(reservation: Reservation, out: Path) -> str:
+    return f"{_name(reservation)} is published, at {out}, and on the books as spent"
+
+
+def _whereabouts(reservation: Reservation, out: Path) -> str:
+    return f"{_name(reservation)} is signed and may be at {out}: it stays on the books as spent"
+
+
+def _name(reservation: Reservation) -> str:
+    return f"release {reservation.lineage.number} of {reservation.dataset!r}"
+
+
+def _holds(out: Path, digest: str) -> bool:
+    """Tell whether the file at the path is the bundle with this manifest."""
+    try:
+        with open_bundle(out, UnsafeTrustAnyone()) as bundle:
+            return bundle.manifest_sha256 == digest
+    except BundleError:
+        return False
+
+
+def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowReport]:
+    """Return what reads the rows that may be published, and a fresh report."""
+    rows = batch_rows(n_columns)
+    if not isinstance(privacy.unit, EntityUnit):
+        return lambda kinds: table.read(kinds, rows), RowReport()
+    cap = EntityCap(table, privacy.unit.entity, privacy.unit.max_rows, rows)
+    return cap.read, RowReport(n_over_cap=cap.n_left_out)
+
+
+def _unnamed_file(stack: contextlib.ExitStack, folder: Path) -> BinaryIO:
+    return cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=folder)))
+
+
+def _require_free(out: Path) -> None:
+    """Refuse a name that is taken, or that no file can have; the system says so of a name that is too long, say."""
+    try:
+        os.lstat(out)
+    except (FileNotFoundError, NotADirectoryError):
+        if not out.parent.is_dir():
+            raise ParameterError("out", "in a folder that exists", str(out)) from None
+    except ValueError as error:
+        raise ParameterError("out", "a name without a zero byte", str(out)) from error
+    else:
+        raise _taken(out)
+
+
+def _taken(out: Path) -> DpGraphError:
+    return DpGraphError(f"there is a file at {out} already, and releases are never replaced: give another --out")

@@ -1,0 +1,141 @@
+"""A release of rows: bounds found if they must be, then noise on every row, batch by batch, into Parquet parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from dp_bundle.data import PartWriter
+from dp_bundle.errors import DataError
+from dp_bundle.manifest import Column
+from dp_publish.accounting import Cost
+from dp_publish.data import Table
+from dp_publish.policy import Policy, standard_deviations
+from dp_publish.release.contents import Contents, NewFile, Progress, Read
+from dp_publish.rows import (
+    Bounds,
+    RowReport,
+    Shares,
+    account,
+    add_noise,
+    cost_of,
+    count_magnitudes,
+    find_bounds,
+    find_centers,
+    set_noise,
+    share_mu,
+    steps_for,
+    sum_complete_rows,
+)
+from dp_publish.sampling import Keystream
+
+__all__ = ["RowsMaker"]
+
+
+class RowsMaker:
+    """A `Maker` for rows.
+
+    Parameters
+    ----------
+    policy : Policy
+        Bounds and strength.
+    kinds : dict of str to str
+        The columns to publish.
+    table : Table
+        Read here for strength by SNR alone.
+    partition : str or None
+        The part of the rows that the table is.
+    read : callable
+        Yields the rows that may be published.
+    report : RowReport
+        Counts are added to it.
+
+    Raises
+    ------
+    PolicyError, PrivacyError
+        Strength, bounds and kinds do not go together, as far as that can be said before bounds are found.
+    """
+
+    remark = None
+
+    def __init__(
+        self,
+        policy: Policy,
+        kinds: dict[str, str],
+        table: Table,
+        partition: str | None,
+        read: Read,
+        report: RowReport,
+    ) -> None:
+        self.told = False
+        self._policy, self._kinds, self._partition = policy, kinds, partition
+        self._read, self._report = read, report
+        self._shares = share_mu(policy, kinds)
+        by_snr = policy.privacy.snr_db is not None
+        self._deviations = standard_deviations(table, kinds, policy) if by_snr else None
+        self._columns: tuple[Column, ...] | None = None
+        if not self._shares.searched:
+            self._columns = set_noise(policy, kinds, self._shares, deviations=self._deviations)
+
+    @property
+    def cost(self) -> Cost:
+        """What the release costs."""
+        return cost_of(self._policy, self._kinds, self._shares, self._columns)
+
+    def make(self, keystream: Keystream, new_file: NewFile, progress: Progress | None) -> Contents:
+        """Find bounds, add noise and write it; see `Maker`."""
+        found = _search_bounds(self._read, self._kinds, self._shares, keystream)
+        self.told = bool(found)
+        columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=found)
+        if math.isfinite(self._shares.centers_sigma):
+            columns = _with_centers(columns, self._read(self._kinds), self._shares.centers_sigma, keystream)
+            self.told = True
+        guarantee, conditional_mu = account(self._policy, columns, self._shares, self._partition)
+        batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
+        parts = _write_parts(batches, columns, new_file, progress)
+        return Contents(parts, self._report.n_rows, columns, guarantee, conditional_mu)
+
+
+def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream: Keystream) -> dict[str, Bounds]:
+    """Find the bounds that the policy leaves out; what is learned on the way is what the search was charged for."""
+    chosen = {name: kinds[name] for name in shares.searched}
+    if not chosen:
+        return {}
+    counts = count_magnitudes(read(chosen), len(chosen))
+    found = find_bounds(counts, chosen.values(), shares.histogram_sigma, keystream)
+    return dict(zip(chosen, found, strict=True))
+
+
+def _with_centers(
+    columns: tuple[Column, ...], batches: Iterator[pa.RecordBatch], sigma: float, keystream: Keystream
+) -> tuple[Column, ...]:
+    """Return the columns with the means, found privately, at which rows with gaps will stand."""
+    total = sum_complete_rows(batches, columns, steps_for(sigma))
+    centers = find_centers(total, columns, sigma, keystream)
+    return tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
+
+
+def _write_parts(
+    batches: Iterator[pa.RecordBatch], columns: tuple[Column, ...], new_file: NewFile, progress: Progress | None
+) -> list[BinaryIO]:
+    with PartWriter(columns, new_file) as writer:
+        for noisy in _one_ahead(batches):
+            writer.write(noisy)
+            if progress is not None:
+                progress(writer.n_rows)
+    if writer.n_rows == 0:
+        raise DataError("the table has no rows to publish")
+    return writer.parts
+
+
+def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches while a thread makes the next one, so that noise and encoding take a core each."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        upcoming = pool.submit(next, batches, None)
+        while (batch := upcoming.result()) is not None:
+            upcoming = pool.submit(next, batches, None)
+            yield batch

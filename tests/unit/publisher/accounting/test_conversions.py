@@ -1,0 +1,176 @@
+"""Privacy parameters against mpmath."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import pytest
+
+from dp_bundle.errors import ParameterError, PrivacyError
+from dp_publish.accounting.conversions import (
+    compose_mu,
+    delta_for_epsilon,
+    delta_for_epsilon_zcdp,
+    epsilon_for_delta,
+    epsilon_for_delta_zcdp,
+    mu_for_epsilon_delta,
+    mu_for_rho,
+    rho_for_epsilon_delta,
+    rho_for_mu,
+    unit_mu,
+)
+
+MUS = [0.1, 0.5, 1.0, 2.0, 5.0]
+DELTAS = [1e-3, 1e-6, 1e-10]
+
+
+def exact_delta(mu: float, epsilon: float) -> Any:
+    """Return delta of mu-GDP (Dong, Roth & Su, corollary 2.13), in 60 digits."""
+    mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+    return mpmath.ncdf(-epsilon / mu + mu / 2) - mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / mu - mu / 2)
+
+
+def exact_delta_zcdp(rho: float, epsilon: float) -> Any:
+    """Minimise the bound of Canonne, Kamath & Steinke (2020), proposition 12, by brute force, in 40 digits."""
+    rho, epsilon = mpmath.mpf(rho), mpmath.mpf(epsilon)
+
+    def log_bound(t: Any) -> Any:
+        a = 1 + mpmath.exp(t)
+        return (a - 1) * (a * rho - epsilon) - mpmath.log(a - 1) + a * mpmath.log(1 - 1 / a)
+
+    grid = [mpmath.mpf(k) / 4 for k in range(-60, 121)]
+    best = min(range(len(grid)), key=lambda k: log_bound(grid[k]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    for _ in range(120):
+        third = (high - low) / 3
+        low, high = (low, high - third) if log_bound(low + third) < log_bound(high - third) else (low + third, high)
+    return min(mpmath.mpf(1), mpmath.exp(log_bound(low)))
+
+
+def exact_delta_discrete(sigma: float, width: int, epsilon: float) -> Any:
+    """Return delta of one discrete Gaussian value whose centre moves by `width`, as the sum over all integers."""
+    reach = int(40 * sigma) + width
+    weights = {k: mpmath.exp(-mpmath.mpf(k * k) / (2 * mpmath.mpf(sigma) ** 2)) for k in range(-reach, reach + 1)}
+    factor = mpmath.exp(epsilon)
+    gains = (w - factor * weights.get(k - width, mpmath.mpf(0)) for k, w in weights.items())
+    return sum(gain for gain in gains if gain > 0) / sum(weights.values())
+
+
+@pytest.mark.parametrize("mu", [1e-4, *MUS, 20.0, 300.0])
+@pytest.mark.parametrize("at", [0.0, 0.01, 0.5, 1.0, 3.0, 6.0, 12.0])
+def test_delta_is_that_of_the_definition(mu: float, at: float) -> None:
+    """Delta agrees with 60-digit arithmetic, from the middle of the curve far into its tail."""
+    epsilon = at * mu + mu * mu / 2 if at else 0.0
+    with mpmath.workdps(60):
+        expected = float(exact_delta(mu, epsilon))
+    assert delta_for_epsilon(mu, epsilon) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize("mu", MUS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_epsilon_and_sigma_are_those_of_the_definition(mu: float, delta: float) -> None:
+    """Epsilon has exactly the wanted delta in 60-digit arithmetic, and sigma is found again from both."""
+    epsilon = epsilon_for_delta(mu, delta)
+
+    with mpmath.workdps(60):
+        exact = mpmath.findroot(lambda at: exact_delta(mu, at) / delta - 1, epsilon)
+    assert epsilon == pytest.approx(float(exact), rel=1e-9)
+    assert mu_for_epsilon_delta(epsilon, delta) == pytest.approx(mu, rel=1e-9)
+
+
+@pytest.mark.parametrize("rho", [1e-9, 1e-4, 0.005, 0.5, 2.0, 50.0])
+@pytest.mark.parametrize("at", [0.0, 0.5, 2.0, 6.0, 12.0])
+def test_zcdp_delta_is_the_smallest_bound(rho: float, at: float) -> None:
+    """The conversion finds the minimum that a brute-force search in 40 digits finds, and never goes below it."""
+    epsilon = rho + at * math.sqrt(2 * rho) if at else 0.0
+    with mpmath.workdps(40):
+        expected = float(exact_delta_zcdp(rho, epsilon))
+    found = delta_for_epsilon_zcdp(rho, epsilon)
+
+    assert found == pytest.approx(expected, rel=1e-7)
+    assert found >= expected * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "width"), [(0.3, 1), (1.0, 1), (2.0, 5), (10.0, 7), (7.5, 30)])
+def test_zcdp_bounds_the_true_discrete_gaussian(sigma: float, width: int) -> None:
+    """What is stated for integer columns holds: the exact delta of the discrete Gaussian is never above it."""
+    rho = rho_for_mu(width / sigma)
+    with mpmath.workdps(40):
+        for delta in DELTAS:
+            epsilon = epsilon_for_delta_zcdp(rho, delta)
+            assert exact_delta_discrete(sigma, width, epsilon) <= delta
+        for factor in (0.3, 1.0, 2.0):
+            epsilon = factor * width / sigma
+            assert exact_delta_discrete(sigma, width, epsilon) <= delta_for_epsilon_zcdp(rho, epsilon)
+
+
+def test_zcdp_never_promises_more_than_the_continuous_curve() -> None:
+    """Gaussian noise itself is zero-concentrated, so the conversion from rho is never below its exact curve."""
+    for mu in MUS:
+        for epsilon in (0.0, 0.3 * mu, mu, mu * mu / 2 + 3 * mu):
+            assert delta_for_epsilon_zcdp(rho_for_mu(mu), epsilon) >= delta_for_epsilon(mu, epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0, 300.0])
+@pytest.mark.parametrize("delta", [0.5, *DELTAS, 1e-30])
+def test_strength_for_epsilon_delta_is_the_largest_sound_one(epsilon: float, delta: float) -> None:
+    """The mu keeps to the requested point exactly, by 60-digit arithmetic, and a slightly larger one would not."""
+    mu = mu_for_epsilon_delta(epsilon, delta)
+    with mpmath.workdps(60):
+        assert exact_delta(mu, epsilon) <= delta * (1 + mpmath.mpf("1e-11"))
+        assert exact_delta(mu * (1 + 1e-9), epsilon) > delta
+    rho = rho_for_epsilon_delta(epsilon, delta)
+    assert delta_for_epsilon_zcdp(rho, epsilon) <= delta < delta_for_epsilon_zcdp(rho * (1 + 1e-6), epsilon)
+    assert rho <= rho_for_mu(mu) * (1 + 1e-9)
+
+
+def test_impossible_points_are_refused() -> None:
+    """A point that only boundless noise could reach is refused."""
+    with pytest.raises(PrivacyError, match="more noise"):
+        mu_for_epsilon_delta(1e-30, 1e-300)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
+def test_arguments_out_of_range_are_refused(bad: float) -> None:
+    """Nothing that is no strength is computed with."""
+    calls = [
+        lambda: delta_for_epsilon(bad, 1.0),
+        lambda: delta_for_epsilon_zcdp(bad, 1.0),
+        lambda: epsilon_for_delta(bad, 1e-6),
+        lambda: epsilon_for_delta_zcdp(bad, 1e-6),
+        lambda: epsilon_for_delta(1.0, bad),
+        lambda: mu_for_epsilon_delta(1.0, bad),
+        lambda: rho_for_epsilon_delta(1.0, bad),
+    ]
+    calls += [] if bad == 0 else [lambda: delta_for_epsilon(1.0, bad), lambda: mu_for_epsilon_delta(bad, 1e-6)]
+    for call in calls:
+        with pytest.raises(ParameterError):
+            call()
+
+
+def test_units_add_up_as_declared() -> None:
+    """A cell is as exposed as its largest column, a row as the root of the sum of squares; releases likewise."""
+    assert unit_mu("cell", [3.0, 4.0, 1.0]) == 4.0
+    assert unit_mu("row", [3.0, 4.0]) == pytest.approx(5.0, rel=1e-15)
+    assert compose_mu([3.0, 4.0]) == pytest.approx(5.0, rel=1e-15)
+    assert compose_mu([0.7]) == 0.7
+    assert unit_mu("row", [0.01] * 10_000) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_rho_and_mu_are_inverse() -> None:
+    """Rho is half the square of mu, there and back."""
+    for mu in MUS:
+        assert rho_for_mu(mu) == pytest.approx(mu * mu / 2, rel=1e-15)
+        assert mu_for_rho(rho_for_mu(mu)) == pytest.approx(mu, rel=1e-15)
+
+
+def test_papers_theorem_is_not_the_guarantee_of_rows() -> None:
+    """1000 rows in [-1, 1] with sigma 1 have a cell mu of 2, where theorem 4.1 of the paper gives 0.31."""
+    n_rows, sigma, width = 1000, 1.0, 2.0
+    sensitivity, smallest = 2 * width**2 / n_rows, 1 / n_rows / 3
+    printed = sensitivity / (sigma * math.sqrt(2 * smallest))
+
+    assert printed == pytest.approx(0.31, abs=0.005)
+    assert unit_mu("cell", [width / sigma]) == 2.0

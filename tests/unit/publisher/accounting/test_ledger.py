@@ -1,0 +1,455 @@
+"""The ledger: what is spent stays spent, adds up soundly, and survives two publishers at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dp_bundle.errors import BudgetExceededError, DpGraphError, MissingBudgetError, ParameterError, PrivacyError
+from dp_publish.accounting.budget import Cost
+from dp_publish.accounting.ledger import Ledger
+
+ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
+CELL = Cost("cell", {"cell": 1.0, "row": 12.0}, continuous=True)
+WHOLE = Cost("row", {"cell": 2.0, "row": 4.0}, continuous=False)
+NOTHING = Cost("row", {}, continuous=True)
+ENTITY = Cost("entity:who", {"cell": 1.0, "row": 2.0, "entity:who": 4.0}, continuous=True)
+
+
+@pytest.fixture
+def ledger(home: Path) -> Ledger:
+    """Return this test's ledger."""
+    return Ledger()
+
+
+def test_releases_add_up_in_their_own_unit(ledger: Ledger) -> None:
+    """A row-level total composes the rows' mus of all releases, a cell-level total the cells', whatever their units."""
+    first = ledger.reserve("wine", ROW).cumulative
+    second = ledger.reserve("wine", CELL).cumulative
+    third = ledger.reserve("wine", ROW).cumulative
+
+    assert (first.releases, first.mu, first.rho) == (1, 5.0, 12.5)
+    assert (second.releases, second.mu) == (2, pytest.approx(math.sqrt(9 + 1)))
+    assert third.mu == pytest.approx(math.sqrt(25 + 144 + 25))
+    assert third.rho == pytest.approx((25 + 144 + 25) / 2)
+    assert ledger.total("wine", "row") == third
+
+
+def test_totals_leave_out_what_does_not_hold(ledger: Ledger) -> None:
+    """With discrete noise anywhere there is no total mu, and after a release without guarantee no total at all."""
+    ledger.reserve("wine", ROW)
+    mixed = ledger.reserve("wine", WHOLE).cumulative
+    nothing = ledger.reserve("wine", NOTHING).cumulative
+    later = ledger.reserve("wine", ROW).cumulative
+
+    assert (mixed.mu, mixed.rho) == (None, pytest.approx((25 + 16) / 2))
+    assert (nothing.releases, nothing.mu, nothing.rho) == (3, None, None)
+    assert (later.releases, later.mu, later.rho) == (4, None, None)
+
+
+def test_datasets_have_accounts_of_their_own(ledger: Ledger) -> None:
+    """Numbers, totals and lists are kept per dataset."""
+    ledger.reserve("wine", ROW)
+    beer = ledger.reserve("beer", ROW)
+    assert (beer.lineage.number, beer.cumulative.releases) == (1, 1)
+    assert [entry.dataset for entry in ledger.entries()] == ["wine", "beer"]
+    assert [entry.dataset for entry in ledger.entries("beer")] == ["beer"]
+    assert ledger.total("cider", "row") is None
+
+
+def test_reservations_count_until_they_are_cancelled(ledger: Ledger) -> None:
+    """A reserved release is spent, a cancelled one is not, and a published one cannot be cancelled."""
+    first, second = ledger.reserve("wine", ROW), ledger.reserve("wine", ROW)
+    assert ledger.total("wine", "row") == second.cumulative
+    ledger.cancel(second)
+    assert ledger.total("wine", "row") == first.cumulative
+    ledger.commit(first, "a" * 64, Path("out.tar"))
+    for finished in (first, second):
+        with pytest.raises(PrivacyError, match="not reserved"):
+            ledger.cancel(finished)
+
+    (entry,) = ledger.entries("wine")
+    assert (entry.state, entry.manifest_sha256, entry.file, entry.cost) == ("published", "a" * 64, "out.tar", ROW)
+
+
+def test_sealed_releases_cannot_be_cancelled(ledger: Ledger) -> None:
+    """Once a file may get its name the cost stays, and the release can only be published."""
+    first = ledger.reserve("wine", ROW)
+    ledger.seal(first, "a" * 64, Path("out.tar"))
+    with pytest.raises(PrivacyError, match="not reserved"):
+        ledger.cancel(first)
+    with pytest.raises(PrivacyError, match="not reserved"):
+        ledger.seal(first, "b" * 64, Path("out.tar"))
+    assert ledger.total("wine", "row") == first.cumulative
+    assert [(entry.state, entry.manifest_sha256) for entry in ledger.entries()] == [("sealed", "a" * 64)]
+    assert ledger.reserve("wine", ROW).lineage.previous is None
+    ledger.commit(first, "a" * 64, Path("out.tar"))
+    assert ledger.entries()[0].state == "published"
+
+
+def test_numbers_grow_and_refer_to_the_last_published_release(ledger: Ledger) -> None:
+    """Each release has the next number and the digest of the newest published one before it."""
+    first = ledger.reserve("wine", ROW)
+    ledger.commit(first, "a" * 64, Path("1.tar"))
+    second, third = ledger.reserve("wine", ROW), ledger.reserve("wine", ROW)
+    ledger.commit(third, "c" * 64, Path("3.tar"))
+    fourth = ledger.reserve("wine", ROW)
+    ledger.cancel(second)
+    fifth = ledger.reserve("wine", ROW)
+
+    assert [r.lineage.number for r in (first, second, third, fourth, fifth)] == [1, 2, 3, 4, 5]
+    previous = [r.lineage.previous for r in (first, second, third, fourth, fifth)]
+    assert previous == [None, "a" * 64, "a" * 64, "c" * 64, "c" * 64]
+
+
+def test_floats_come_back_to_the_last_bit(ledger: Ledger) -> None:
+    """What is stored as spent is exactly what was reserved."""
+    cost = Cost("row", {"cell": math.nextafter(0.1, 1), "row": math.pi * 1e-7}, continuous=False)
+    ledger.reserve("wine", cost)
+    assert [entry.cost for entry in Ledger().entries()] == [cost]
+
+
+def test_names_are_data_and_not_commands(ledger: Ledger) -> None:
+    """A dataset's name cannot reach the database's language."""
+    name = "'; DROP TABLE log; --"
+    ledger.reserve(name, ROW)
+    assert [entry.dataset for entry in ledger.entries(name)] == [name]
+
+
+def test_asking_makes_no_file(ledger: Ledger) -> None:
+    """Looking into a ledger that does not exist finds nothing and creates nothing."""
+    assert ledger.entries() == []
+    assert ledger.total("wine", "cell") is None
+    assert not ledger.path.exists()
+
+
+def test_two_processes_lose_nothing(home: Path) -> None:
+    """Processes that reserve at the same moment get different numbers and all costs are kept."""
+    script = (
+        "from dp_publish.accounting.ledger import Ledger\n"
+        "from dp_publish.accounting.budget import Cost\n"
+        "import sys; sys.stdin.readline()\n"
+        "for _ in range(25): Ledger().reserve('wine', Cost('row', {'cell': 1.0, 'row': 1.0}, True))\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(2)]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    for process in running:
+        process.communicate(timeout=60)
+    assert [process.returncode for process in running] == [0, 0]
+    assert sorted(entry.number for entry in Ledger().entries("wine")) == list(range(1, 51))
+    total = Ledger().total("wine", "row")
+    assert total is not None
+    assert total.mu == pytest.approx(math.sqrt(50))
+
+
+@pytest.mark.parametrize("content", [b"this is no database" * 100, b""])
+def test_unusable_files_are_errors_of_ours(content: bytes, tmp_path: Path) -> None:
+    """A file that is no ledger, or a place that cannot hold one, is refused in one line."""
+    (tmp_path / "ledger.sqlite").write_bytes(content)
+    path = tmp_path / "ledger.sqlite" if content else tmp_path / "ledger.sqlite" / "deeper"
+    with pytest.raises(DpGraphError, match="cannot be used") as caught:
+        Ledger(path).reserve("wine", ROW)
+    assert "\n" not in str(caught.value)
+
+
+def test_failure_within_a_transaction_books_nothing(ledger: Ledger) -> None:
+    """A release that cannot be written down leaves no half entry, and the ledger goes on."""
+    ledger.reserve("wine", ROW)
+    with pytest.raises(TypeError):
+        ledger.reserve("wine", Cost("row", {"row": object()}, continuous=True))  # type: ignore[dict-item]
+    assert len(ledger.entries()) == 1
+    assert ledger.reserve("wine", ROW).lineage.number == 2
+    with sqlite3.connect(ledger.path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def test_entities_add_up_in_their_own_account(ledger: Ledger) -> None:
+    """An entity's total exists only if all releases protect that entity; a row's takes every release's row cost."""
+    first = ledger.reserve("wine", ENTITY).cumulative
+    second = ledger.reserve("wine", ENTITY).cumulative
+    third = ledger.reserve("wine", ROW).cumulative
+    assert (first.mu, second.mu) == (4.0, pytest.approx(math.sqrt(32)))
+    assert third.mu == pytest.approx(math.sqrt(4 + 4 + 25))
+    total = ledger.total("wine", "entity:who")
+    assert total is not None
+    assert (total.releases, total.mu, total.rho) == (3, None, None)
+    other = ledger.total("wine", "entity:whom")
+    assert other is not None
+    assert other.rho is None
+
+
+def test_partitions_cost_in_parallel_and_all_else_on_top(ledger: Ledger) -> None:
+    """The total is the costliest partition's, plus what was released about all rows."""
+    for partition, cost in (("a", ROW), ("b", ROW), ("b", ROW), ("c", WHOLE)):
+        ledger.reserve("wine", cost, partition=partition)
+    total = ledger.total("wine", "row")
+    assert total is not None
+    assert total.rho == pytest.approx((25 + 25) / 2)
+    assert total.mu is None
+    after = ledger.reserve("wine", CELL)
+    assert after.cumulative.rho == pytest.approx((1 + 9 + 9) / 2)
+    assert after.lineage.partition is None
+    row = ledger.total("wine", "row")
+    assert row is not None
+    assert row.rho == pytest.approx((144 + 25 + 25) / 2)
+
+
+def test_entities_are_not_split_by_partitions(ledger: Ledger) -> None:
+    """An entity may have rows in every partition, so its costs add up over partitions, as its rows' do not."""
+    ledger.reserve("wine", ENTITY, partition="2026-10")
+    second = ledger.reserve("wine", ENTITY, partition="2026-11").cumulative
+    assert second.mu == pytest.approx(math.sqrt(32))
+    rows = ledger.total("wine", "row")
+    assert rows is not None
+    assert rows.mu == pytest.approx(2.0)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("wine", ENTITY, partition="2026-12", budget_mu=6.9)
+
+
+@pytest.mark.parametrize("partition", ["", "x" * 1001, "a\nb", "\udc80", "\0"])
+def test_partitions_without_a_usable_name_are_refused(partition: str, ledger: Ledger) -> None:
+    """What no manifest can carry as a name is an argument error, before anything is written."""
+    with pytest.raises(ParameterError, match="partition"):
+        ledger.reserve("wine", ROW, partition=partition)
+    assert ledger.entries() == []
+
+
+def lines(ledger: Ledger) -> list[tuple[int, str, str]]:
+    """Return the log as it is in the file."""
+    with sqlite3.connect(ledger.path) as connection:
+        found = connection.execute("SELECT line, content, sha256 FROM log ORDER BY line").fetchall()
+    connection.close()
+    return found
+
+
+def test_budget_is_filled_exactly_and_not_passed(ledger: Ledger) -> None:
+    """Four releases at mu = 1 fill a budget of 2; a millionth more is refused, and nothing is written."""
+    one = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
+    for _ in range(4):
+        ledger.reserve("wine", one, budget_mu=2.0)
+    before = lines(ledger)
+    with pytest.raises(BudgetExceededError) as caught:
+        ledger.reserve("wine", Cost("row", {"cell": 0.0, "row": 2e-3}, continuous=True), budget_mu=2.0)
+    assert (caught.value.spent_mu, caught.value.requested_mu, caught.value.budget_mu) == (pytest.approx(2), 2e-3, 2.0)
+    assert caught.value.exit_code == 5
+    assert lines(ledger) == before
+    assert ledger.reserve("beer", one, budget_mu=1.0).lineage.number == 1
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("cider", Cost("row", {"row": 1 + 1e-6}, continuous=True), budget_mu=1.0)
+    assert ledger.entries("cider") == []
+
+
+def test_cancelled_releases_free_their_budget_and_keep_their_number(ledger: Ledger) -> None:
+    """What was cancelled costs nothing, and its number is never given again."""
+    cancelled = ledger.reserve("wine", ROW, budget_mu=5.0)
+    ledger.cancel(cancelled)
+    again = ledger.reserve("wine", ROW, budget_mu=5.0)
+    assert (cancelled.lineage.number, again.lineage.number) == (1, 2)
+    assert again.cumulative.releases == 1
+    ledger.cancel(again)
+    assert ledger.total("wine", "row") is None
+    assert ledger.reserve("wine", ROW).lineage.number == 3
+
+
+@pytest.mark.parametrize(("before", "cost"), [(NOTHING, ROW), (ROW, NOTHING), (ROW, ENTITY)])
+def test_budget_allows_nothing_beside_a_release_without_its_guarantee(before: Cost, cost: Cost, ledger: Ledger) -> None:
+    """Where one release does not protect the unit, no budget for that unit holds."""
+    ledger.reserve("wine", before)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("wine", cost, budget_mu=1e9)
+    assert len(ledger.entries()) == 1
+
+
+def test_budget_is_not_passed_by_changing_the_unit(ledger: Ledger) -> None:
+    """A release in another unit keeps to the budget of the first one, named now or before, and leaves no trace if not.
+
+    Two rows at mu = 1 under a budget of 1.5; a cell-level release that costs a row 3.2 does not fit, whatever the
+    cells' budget, nor does it if its policy names no budget at all.
+    """
+    row = Cost("row", {"cell": 0.3, "row": 1.0}, continuous=True)
+    cell = Cost("cell", {"cell": 1.0, "row": 3.2}, continuous=True)
+    for _ in range(2):
+        ledger.reserve("wine", row, budget_mu=1.5)
+    before = lines(ledger)
+    for budget in (None, 1.5, {"cell": 1.5}, {"cell": 9.0, "row": 1.5}):
+        with pytest.raises(BudgetExceededError, match=r"mu = 1\.41421 of its budget of 1\.5 per row") as caught:
+            ledger.reserve("wine", cell, budget_mu=budget)
+        assert (caught.value.unit, caught.value.requested_mu) == ("row", 3.2)
+    assert lines(ledger) == before
+    assert ledger.budgets("wine") == {"row": 1.5}
+
+    raised = ledger.reserve("wine", cell, budget_mu={"cell": 2.0, "row": 4.0})
+    assert raised.budgets == ledger.budgets("wine") == {"cell": 2.0, "row": 4.0}
+    assert ledger.budgets("beer") == {}
+
+
+def test_budget_once_given_stays_on_the_books(ledger: Ledger) -> None:
+    """A later policy that does not mention the budget keeps to it, and one that gives another replaces it."""
+    one = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
+    ledger.reserve("wine", one, budget_mu=1.0)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("wine", one)
+    with pytest.raises(BudgetExceededError, match="would void"):
+        ledger.reserve("wine", NOTHING)
+    assert Ledger().reserve("wine", one, budget_mu=1.5).budgets == {"row": 1.5}
+
+
+@pytest.mark.parametrize(("first", "second", "unit"), [(ROW, CELL, "row"), (CELL, ROW, "cell"), (ENTITY, ROW, "row")])
+def test_every_unit_in_which_something_was_promised_needs_a_budget(
+    first: Cost, second: Cost, unit: str, ledger: Ledger
+) -> None:
+    """Books without budgets take none in one unit alone, and a release in a new unit names one for that unit."""
+    if first is ENTITY:
+        ledger.reserve("wine", first, budget_mu=50.0)
+        with pytest.raises(BudgetExceededError, match=r"budget per entity:who, .* does not protect that unit"):
+            ledger.reserve("wine", second, budget_mu=50.0)
+        with pytest.raises(MissingBudgetError, match="none per row"):
+            ledger.reserve("wine", Cost("row", ENTITY.mu, continuous=True))
+        return
+    ledger.reserve("wine", first)
+    with pytest.raises(MissingBudgetError, match=f"none per {unit}") as caught:
+        ledger.reserve("wine", second, budget_mu=50.0)
+    assert (caught.value.exit_code, caught.value.unit) == (5, unit)
+    assert len(ledger.entries()) == 1
+    assert ledger.reserve("wine", second, budget_mu={"row": 50.0, "cell": 50.0}).lineage.number == 2
+
+
+def test_entities_are_never_published_as_columns(ledger: Ledger) -> None:
+    """A column that was the unit of privacy of a release that counts is refused, in its own dataset."""
+    cancelled = ledger.reserve("wine", ENTITY)
+    ledger.cancel(cancelled)
+    ledger.reserve("wine", ROW, columns=["who", "x"])
+    ledger.reserve("wine", ENTITY, columns=["x"])
+    assert ledger.entities("wine") == {"who": 3}
+    with pytest.raises(PrivacyError, match="'who' was the unit of privacy of release 3 of 'wine'"):
+        ledger.reserve("wine", ROW, columns=["x", "who"])
+    assert len(ledger.entries()) == 2
+    assert ledger.reserve("beer", ROW, columns=["who"]).lineage.number == 1
+
+
+def test_only_reservations_of_this_ledger_can_be_finished(ledger: Ledger, tmp_path: Path) -> None:
+    """A reservation from elsewhere is refused, twice published is refused, and neither harms the log."""
+    foreign = Ledger(tmp_path / "other.sqlite").reserve("wine", ROW)
+    for finish in (ledger.cancel, lambda r: ledger.commit(r, "a" * 64, Path("a"))):
+        with pytest.raises(PrivacyError, match="not reserved"):
+            finish(foreign)
+    own = ledger.reserve("wine", ROW)
+    ledger.commit(own, "a" * 64, Path("a"))
+    with pytest.raises(PrivacyError, match="not reserved"):
+        ledger.commit(own, "b" * 64, Path("b"))
+    assert [entry.manifest_sha256 for entry in ledger.entries()] == ["a" * 64]
+
+
+TAMPERINGS = {
+    "edited": ["UPDATE log SET content = replace(content, '5.0', '0.1') WHERE line = 3"],
+    "edited hash": ["UPDATE log SET sha256 = replace(sha256, 'a', 'b') || 'a' WHERE line = 2"],
+    "emptied": ["UPDATE log SET content = '' WHERE line = 2"],
+    "blob": ["UPDATE log SET content = x'00' WHERE line = 2"],
+    "deleted first": ["DELETE FROM log WHERE line = 1"],
+    "deleted inside": ["DELETE FROM log WHERE line = 3"],
+    "truncated": ["DELETE FROM log WHERE line = 5"],
+    "cut to nothing": ["DELETE FROM log"],
+    "closed up": ["DELETE FROM log WHERE line = 3", "UPDATE log SET line = line - 1 WHERE line > 3"],
+    "inserted": ["INSERT INTO log (content, sha256) SELECT content, sha256 FROM log WHERE line = 2"],
+    "swapped": [
+        "UPDATE log SET line = 99 WHERE line = 2",
+        "UPDATE log SET line = 2 WHERE line = 3",
+        "UPDATE log SET line = 3 WHERE line = 99",
+    ],
+}
+
+
+@pytest.mark.parametrize("statements", TAMPERINGS.values(), ids=TAMPERINGS)
+def test_every_tampering_shows(statements: list[str], ledger: Ledger) -> None:
+    """A line that was edited, deleted, inserted, moved or cut off stops every use of the ledger."""
+    first = ledger.reserve("wine", ROW)
+    ledger.commit(first, "a" * 64, Path("a.tar"))
+    second = ledger.reserve("wine", ROW)
+    ledger.cancel(second)
+    ledger.reserve("beer", CELL)
+    assert len(lines(ledger)) == 5
+    with sqlite3.connect(ledger.path) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    for use in (ledger.entries, lambda: ledger.reserve("wine", ROW), lambda: ledger.total("wine", "row")):
+        with pytest.raises(PrivacyError, match="altered at line") as caught:
+            use()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_eight_processes_with_room_for_five(home: Path) -> None:
+    """Of eight processes that reserve at once from a new ledger, exactly as many as the budget allows succeed."""
+    script = (
+        "import sys\n"
+        "from dp_publish.accounting.ledger import Ledger\n"
+        "from dp_publish.accounting.budget import Cost\n"
+        "from dp_bundle.errors import BudgetExceededError\n"
+        "sys.stdin.readline()\n"
+        "try: Ledger().reserve('wine', Cost('row', {'row': 1.0}, True), budget_mu=5**0.5)\n"
+        "except BudgetExceededError as error: sys.exit(error.exit_code)\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(8)]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    for process in running:
+        process.communicate(timeout=120)
+    assert sorted(process.returncode for process in running) == [0] * 5 + [5] * 3
+    assert sorted(entry.number for entry in Ledger().entries("wine")) == [1, 2, 3, 4, 5]
+    total = Ledger().total("wine", "row")
+    assert total is not None
+    assert total.mu == pytest.approx(math.sqrt(5))
+
+
+def test_exceptions_add_up_and_old_lines_have_none(ledger: Ledger) -> None:
+    """Probabilities of an exception add up over all partitions, and lines from before they were kept count as 0."""
+    wishart = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True, excepted_delta=1e-6)
+    ledger.reserve("wine", ROW)
+    connection = sqlite3.connect(ledger.path)
+    (text,) = connection.execute("SELECT content FROM log").fetchone()
+    content = json.loads(text)
+    ledger.copy.unlink()  # which earlier versions did not keep
+    assert content.pop("excepted_delta") == 0.0
+    assert "budgets" not in content
+    old = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    digest = hashlib.sha256(f"\n{old}".encode()).hexdigest()
+    connection.execute("UPDATE log SET content = ?, sha256 = ?", (old, digest))
+    connection.commit()
+    connection.close()
+
+    assert ledger.entries()[0].cost == ROW
+    assert ledger.reserve("wine", wishart, partition="a").cumulative.excepted_delta == 1e-6
+    total = ledger.reserve("wine", wishart, partition="b").cumulative
+    assert total.excepted_delta == 2e-6
+    assert ledger.entries()[1].cost == wishart
+
+
+def test_a_budget_limits_what_is_excepted(ledger: Ledger) -> None:
+    """Exceptions of 0.0004 each fit twice into a budget, and a third time does not; without one, at 1 nothing holds."""
+    cost = Cost("row", {"row": 0.01}, continuous=True, excepted_delta=4e-4)
+    for _ in range(2):
+        assert ledger.reserve("wine", cost, budget_mu=5.0).cumulative.mu is not None
+    with pytest.raises(BudgetExceededError, match=r"fail to hold with a probability of 0\.0012"):
+        ledger.reserve("wine", cost, budget_mu=5.0)
+    ledger.reserve("cider", replace(cost, excepted_delta=0.01))
+    with pytest.raises(BudgetExceededError, match="nothing is left of it"):
+        ledger.reserve("cider", ROW, budget_mu=50.0)
+    half = replace(cost, excepted_delta=0.6)
+    assert ledger.reserve("beer", half).cumulative.mu is not None
+    total = ledger.reserve("beer", half).cumulative
+    assert (total.mu, total.rho, total.excepted_delta) == (None, None, 1.0)

@@ -1,0 +1,378 @@
+"""A ledger that was rolled back, lost or damaged: it is refused, and can be put right without forgetting a cost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import MissingValuesError, PrivacyError, UntrustedKeyError
+from dp_bundle.trust.keys import private_key_path
+from dp_bundle.trust.signing import load_private_key, public_key_of
+from dp_publish import Policy, Receipt, publish
+from dp_publish.accounting.budget import Cost, Entry
+from dp_publish.accounting.ledger import Ledger
+from dp_publish.accounting.restoring import cost_of_release, restore
+from dp_publish.messages.ledger import describe_surprises
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Publish = Callable[..., Receipt]
+
+ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
+FRAME = pd.DataFrame({"x": np.linspace(0, 1, 50), "n": np.arange(50) % 7, "who": np.arange(50) // 2})
+BOUNDS: dict[str, list[float]] = {"x": [0, 1], "n": [0, 7]}
+
+
+@pytest.fixture
+def release(tmp_path: Path, key: Ed25519PrivateKey) -> Publish:
+    """Return a function that publishes a small table under a privacy section, into a folder of its own."""
+    (tmp_path / "out").mkdir()
+    numbers: Iterator[int] = iter(range(1, 100))
+
+    def make(policy: Policy | None = None, **privacy: Any) -> Receipt:
+        chosen = policy or make_policy(BOUNDS, name="d", **(privacy or {"mu": 1.0}))
+        frame = FRAME if "who" in str(chosen.privacy.unit) else FRAME[["x", "n"]]
+        return publish(frame, chosen, out=tmp_path / "out" / f"{next(numbers)}.tar", key=key)
+
+    return make
+
+
+def keep(home: Path, *names: str) -> Callable[[], None]:
+    """Back up some of the state's files; return what puts them back."""
+    kept = {name: (home / name).read_bytes() for name in names}
+
+    def put_back() -> None:
+        for name, content in kept.items():
+            (home / name).write_bytes(content)
+
+    return put_back
+
+
+def test_rolled_back_ledger_is_refused_and_restored(home: Path, release: Publish) -> None:
+    """A backup put in the ledger's place is noticed at its next use, and the copy beside the key completes it."""
+    release()
+    roll_back = keep(home, "ledger.sqlite")
+    for _ in range(2):
+        release(mu=2.0, budget_mu=5.0)
+    before = Ledger().books()
+    roll_back()
+
+    for use in (Ledger().entries, lambda: Ledger().reserve("d", ROW), lambda: Ledger().reserve("other", ROW)):
+        with pytest.raises(PrivacyError, match="dp-publish ledger restore") as caught:
+            use()
+        assert "\n" not in str(caught.value)
+    done = restore(Ledger(), [])
+    assert (done.put_back, done.n_lines) == ([], 6)
+    assert Ledger().books() == before
+    assert Ledger().budgets("d") == {"row": 5.0}
+    assert release(mu=0.1).release.lineage.number == 4
+
+
+@pytest.mark.parametrize("loss", ["deleted", "damaged", "altered", "of another"])
+def test_lost_ledger_is_refused_and_restored(loss: str, home: Path, release: Publish, tmp_path: Path) -> None:
+    """Neither without its file, nor with a broken or a strange one, does the ledger begin anew."""
+    for _ in range(2):
+        release()
+    before, path = Ledger().entries(), Ledger().path
+    if loss == "deleted":
+        path.unlink()
+    elif loss == "damaged":
+        path.write_bytes(b"this is no database" * 1000)
+    elif loss == "altered":
+        with sqlite3.connect(path) as connection:
+            connection.execute("DELETE FROM log WHERE line > 2")
+        connection.close()
+    else:
+        other = Ledger(tmp_path / "other.sqlite")
+        other.reserve("other", ROW)
+        shutil.copy(other.path, path)
+
+    with pytest.raises(Exception, match="ledger restore"):
+        Ledger().entries("d")
+    done = restore(Ledger(), [])
+    assert Ledger().entries("d") == before
+    assert (done.damaged is not None) == (loss in ("damaged", "altered"))
+    assert [entry.dataset for entry in Ledger().entries()].count("other") == (1 if loss == "of another" else 0)
+    assert release().release.lineage.number == 3
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"mu": 1.0},
+        {"rho": 0.3, "unit": "cell"},
+        {"mu": 1.0, "unit": {"entity": "who", "max_rows": 3}},
+        {"mu": 1.0, "bounds": False},
+        {"mu": 1.0, "bounds": False, "unit": "cell"},
+        {"mu": 1.0, "bounds": False, "unit": {"entity": "who", "max_rows": 3}},
+        {"mu": 1.0, "gaps": True},
+        {"mu": 1.0, "gaps": True, "bounds": False},
+        {"mu": 1.0, "gaps": True, "bounds": False, "unit": {"entity": "who", "max_rows": 3}},
+        {"mu": 1.0, "l2_radius": 2.0},
+        {"snr_db": 20.0},
+        {"sigma": 3.0},
+        {"mu": 1.0, "release": "covariance", "mechanism": "gaussian", "unit": {"entity": "who", "max_rows": 3}},
+        {"mu": 1.0, "release": "covariance", "mechanism": "gaussian", "neighbours": "add-remove"},
+        {"epsilon": 1.0, "release": "covariance", "mechanism": "laplace"},
+        {"epsilon": 1.0, "release": "covariance", "mechanism": "laplace", "unit": {"entity": "who", "max_rows": 3}},
+        {"epsilon": 1.0, "release": "covariance", "mechanism": "laplace", "neighbours": "add-remove"},
+        {"epsilon": 1.0, "delta": 1e-4, "release": "covariance", "mechanism": "wishart", "neighbours": "add-remove"},
+    ],
+    ids=str,
+)
+def test_bundle_tells_what_it_cost(privacy: dict[str, Any], release: Publish) -> None:
+    """What bounds and noise of a bundle say of its cost, in every unit, is what the ledger had booked."""
+    privacy = dict(privacy)
+    bare = not privacy.pop("bounds", True) or "l2_radius" in privacy
+    columns: dict[str, Any] = (
+        {name: {"kind": "continuous"} for name in BOUNDS} if bare else {n: {"bounds": b} for n, b in BOUNDS.items()}
+    )
+    if privacy.pop("gaps", False):
+        columns = {name: {**entry, "kind": "continuous", "missing": "center"} for name, entry in columns.items()}
+    document = {"dataset": {"name": "d"}, "privacy": privacy, "columns": columns}
+    made = release(Policy.model_validate(document)).release
+    (booked,) = (entry.cost for entry in Ledger().entries())
+    found = cost_of_release(made)
+    assert found.mu == pytest.approx(booked.mu, rel=1e-9)
+    assert all(found.mu[unit] >= mu * (1 - 1e-11) for unit, mu in booked.mu.items())
+    assert (found.unit, found.continuous) == (booked.unit, booked.continuous)
+    assert found.excepted_delta == pytest.approx(booked.excepted_delta)
+
+
+def test_bundles_restore_what_no_copy_holds(home: Path, release: Publish, tmp_path: Path) -> None:
+    """After the whole state folder was rolled back, bundles put the releases back, and doing so twice adds nothing."""
+    release()
+    roll_back = keep(home, "ledger.sqlite", "keys/ledger.log")
+    release(mu=2.0)
+    with pytest.raises(MissingValuesError):
+        publish(
+            pd.DataFrame({"x": [np.nan], "n": [1]}),
+            make_policy(BOUNDS, name="d", mu=1.0),
+            out=tmp_path / "x.tar",
+            key=load_private_key(private_key_path()),
+        )
+    last = release(mu=1.0, unit="cell")
+    before = {entry.number: entry for entry in Ledger().entries()}
+    roll_back()
+
+    done = restore(Ledger(), [tmp_path / "out"])
+    assert [entry.number for entry in done.put_back] == [2, 4]
+    after = {entry.number: entry for entry in Ledger().entries()}
+    assert after.keys() == before.keys()
+    for number, entry in after.items():
+        assert entry.cost.mu == pytest.approx(before[number].cost.mu)
+        assert (entry.state, entry.manifest_sha256) == ("published", before[number].manifest_sha256)
+    assert last.release.cumulative.rho == pytest.approx(Ledger().total("d", "cell").rho)  # type: ignore[union-attr]
+    again = restore(Ledger(), [tmp_path / "out"])
+    assert (again.put_back, again.doubled, again.damaged) == ([], [], None)
+    assert release().release.lineage.number == 5
+
+
+def test_restoring_tells_of_budgets_that_no_bundle_holds(home: Path, release: Publish, tmp_path: Path) -> None:
+    """What comes from bundles alone has lost its budget, and the publisher is told so; the copy keeps budgets."""
+    release(mu=1.0, budget_mu=3.0)
+    (home / "ledger.sqlite").unlink()
+    assert restore(Ledger(), [tmp_path / "out"]).without_budget == []
+
+    (home / "ledger.sqlite").unlink()
+    (home / "keys" / "ledger.log").unlink()
+    done = restore(Ledger(), [tmp_path / "out"])
+    assert done.without_budget == ["d"]
+    assert "none is on the books for d: give budget_mu in the policy anew" in describe_surprises(done)[-1]
+
+
+def test_totals_of_bundles_count_what_is_lost(home: Path, release: Publish) -> None:
+    """What the newest bundle's total holds beyond all bundles that turn up is booked as lost, in every unit."""
+    release()
+    roll_back = keep(home, "ledger.sqlite", "keys/ledger.log")
+    release(mu=2.0)
+    release(mu=0.5, unit="cell")
+    last = release(mu=1.0)
+    stated = last.release.cumulative
+    roll_back()
+
+    done = restore(Ledger(), [last.path])
+    assert [(entry.number, entry.state) for entry in done.put_back] == [(4, "published"), (2, "lost")]
+    for unit, rho in {stated.unit: stated.rho, **stated.other_units_rho}.items():
+        total = Ledger().total("d", unit)
+        assert total is not None
+        assert total.rho == pytest.approx(rho)
+    assert restore(Ledger(), [last.path]).put_back == []
+    assert release(mu=0.1).release.lineage.number == 5
+
+
+def test_total_without_a_guarantee_stays_without_one(home: Path, release: Publish) -> None:
+    """Where a lost release had no guarantee, the restored books give none in all."""
+    release()
+    roll_back = keep(home, "ledger.sqlite", "keys/ledger.log")
+    release(snr_db=20.0)
+    last = release()
+    roll_back()
+    restore(Ledger(), [last.path])
+    total = Ledger().total("d", "row")
+    assert total is not None
+    assert total.rho is None
+
+
+def test_cancelled_releases_are_no_loss(release: Publish) -> None:
+    """A total that counted a release which was cancelled later does not bring that one back."""
+    ledger = Ledger()
+    cancelled = ledger.reserve("d", ROW)
+    last = release()
+    ledger.cancel(cancelled)
+    assert last.release.cumulative.releases == 2
+    assert restore(ledger, [last.path]).put_back == []
+
+
+def test_two_releases_of_one_number_both_count(home: Path, release: Publish, tmp_path: Path) -> None:
+    """After a rollback that nobody noticed, restoring finds the number that was given twice, and charges for both."""
+    roll_back = keep(home, "keys/publisher.pub")
+    first = release(mu=2.0)
+    roll_back()
+    for name in ("ledger.sqlite", "keys/ledger.log"):
+        (home / name).unlink()
+    second = release(mu=1.0)
+    assert first.release.lineage.number == second.release.lineage.number == 1
+
+    done = restore(Ledger(), [tmp_path / "out"])
+    assert done.doubled == [("d", 1)]
+    assert done.rewritten == [first.path]
+    total = Ledger().total("d", "row")
+    assert total is not None
+    assert total.rho == pytest.approx(2.0 + 0.5, rel=1e-9)
+    assert release().release.lineage.number == 2
+
+
+def test_sealed_release_whose_bundle_turns_up_is_published(release: Publish) -> None:
+    """A release that was interrupted while its file got its name is known to be out once the file is found."""
+    made = release()
+    (entry,) = Ledger().entries()
+    ledger = Ledger()
+    ledger.path.unlink()
+    ledger.copy.unlink()  # type: ignore[union-attr]
+    sealed = Entry(**{**vars(entry), "state": "sealed"})
+    assert ledger.put_back([sealed]) == [sealed]
+    restore(ledger, [made.path])
+    assert [each.state for each in ledger.entries()] == ["published"]
+
+
+def test_only_own_bundles_are_witnesses(release: Publish, tmp_path: Path, home: Path) -> None:
+    """A stranger's bundle changes nothing; in a folder it is skipped, as is what is no bundle."""
+    made = release()
+    stranger = Ed25519PrivateKey.generate()
+    other = Ledger(tmp_path / "theirs.sqlite")
+    theirs = publish(
+        FRAME[["x", "n"]],
+        make_policy(BOUNDS, name="d", mu=9.0),
+        out=tmp_path / "out" / "theirs.tar",
+        key=stranger,
+        ledger=other,
+    ).path
+    (tmp_path / "out" / "note.tar").write_text("no bundle")
+    before = Ledger().books()
+    with pytest.raises(UntrustedKeyError, match=public_key_of(stranger).fingerprint):
+        restore(Ledger(), [made.path, theirs])
+    done = restore(Ledger(), [tmp_path / "out"])
+    assert set(done.skipped) == {theirs, tmp_path / "out" / "note.tar"}
+    assert Ledger().books() == before
+
+
+def test_file_alone_is_the_whole_ledger(tmp_path: Path, home: Path) -> None:
+    """A copy of the database file holds every release, even while another process has it open."""
+    ledger = Ledger()
+    ledger.reserve("wine", ROW)
+    reader = sqlite3.connect(ledger.path)
+    reader.execute("SELECT * FROM log").fetchall()
+    ledger.reserve("wine", ROW)
+    shutil.copy(ledger.path, tmp_path / "copy.sqlite")
+    reader.close()
+    assert Ledger(tmp_path / "copy.sqlite").entries() == ledger.entries()
+    assert {path.name for path in home.iterdir()} == {"ledger.sqlite", "ledger.sqlite.stamp", "keys"}
+
+
+def test_ledger_of_an_earlier_version_goes_on(home: Path) -> None:
+    """A ledger with a write-ahead log and without a copy is taken over, in one file and with a copy."""
+    ledger = Ledger()
+    ledger.reserve("wine", ROW)
+    assert ledger.copy is not None
+    ledger.copy.unlink()
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    assert ledger.reserve("wine", ROW).lineage.number == 2
+    with sqlite3.connect(ledger.path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    connection.close()
+    assert ledger.copy.read_text().splitlines() == ledger.books().lines
+
+
+@pytest.mark.parametrize("cut", [1, 30])
+def test_copy_that_a_crash_cut_short_is_completed(cut: int) -> None:
+    """The copy may be behind by a line or a part of one; the next use completes it."""
+    ledger = Ledger()
+    ledger.reserve("wine", ROW)
+    ledger.reserve("wine", ROW)
+    assert ledger.copy is not None
+    whole = ledger.copy.read_bytes()
+    ledger.copy.write_bytes(whole[:-cut])
+    assert len(ledger.entries()) == 2
+    assert ledger.copy.read_bytes() == whole
+
+
+def test_copy_with_a_line_too_many_is_refused() -> None:
+    """The copy never runs ahead of the ledger, so that a line that only it has was lost from the ledger."""
+    ledger = Ledger()
+    ledger.reserve("wine", ROW)
+    assert ledger.copy is not None
+    with ledger.copy.open("a") as file:
+        file.write("anything\n")
+    with pytest.raises(PrivacyError, match="lacks what was on it before"):
+        ledger.reserve("wine", ROW)
+    restore(ledger, [])
+    assert ledger.reserve("wine", ROW).lineage.number == 2
+
+
+def test_bundle_states_the_ledgers_head(release: Publish) -> None:
+    """The head in a bundle is the hash of the line that reserved it."""
+    made = release()
+    books = Ledger().books()
+    assert made.release.lineage.ledger_head == books.heads[0]
+    with open_bundle(made.path) as bundle:
+        assert bundle.release.lineage.ledger_head == books.heads[0]
+
+
+def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: Run) -> None:
+    """A backup is a ledger; put in place of the ledger it is refused, with the command that mends it."""
+    release()
+    assert command("dp-publish", "ledger", "backup", "safe.sqlite").stdout == "wrote safe.sqlite\n"
+    assert command("dp-publish", "ledger", "backup", "safe.sqlite").returncode == 1
+    assert Ledger(tmp_path / "safe.sqlite").entries() == Ledger().entries()
+    roll_back = keep(home, "ledger.sqlite", "keys/ledger.log")
+    release(mu=2.0)
+    shutil.copy(tmp_path / "safe.sqlite", home / "ledger.sqlite")
+    refused = command("dp-publish", "ledger")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "dp-publish ledger restore" in refused.stderr
+    restored = command("dp-publish", "ledger", "restore").stdout.splitlines()
+    assert restored[0] == "put back 3 lines of the log, from the copy beside the key"
+    assert restored[-1].startswith("the ledger holds all")
+    assert "mu = 2.23607 over 2 releases" in command("dp-publish", "ledger", "d").stdout
+
+    roll_back()
+    document = json.loads(command("dp-publish", "ledger", "restore", "out", "--json").stdout)
+    assert [entry["number"] for entry in document["put_back"]] == [2]
+    shown = command("dp-publish", "ledger", "show", "d").stdout
+    assert shown == command("dp-publish", "ledger", "d").stdout
+    assert shown.splitlines()[2].endswith("published")
+    assert command("dp-publish", "ledger", "restore", "nowhere.tar").returncode == 2

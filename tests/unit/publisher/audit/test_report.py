@@ -1,0 +1,392 @@
+"""The audit's report, its statistics against independent computations, and the command."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.manifest.columns import Column, Noise
+from dp_publish.accounting.ledger import Ledger
+from dp_publish.audit import audit
+from dp_publish.audit.covariance_attack import attack_moments
+from dp_publish.audit.hypothesis_tests import (
+    correlated_signs,
+    law_excess,
+    low_bits_p_value,
+    n_repeats,
+    sample_excess,
+    variance_ratio,
+)
+from dp_publish.audit.mechanisms import audit_moments
+from dp_publish.audit.report import describe_audit
+from dp_publish.audit.row_attack import Attack
+from dp_publish.covariance.calibration import MechanismSetting, draw_moments
+from dp_publish.covariance.mechanisms.base import NoisyMoments
+from dp_publish.covariance.scaling import Scaling, scaling_for
+from dp_publish.covariance.second_moments import SecondMoments
+from dp_publish.release import rows as rows_release
+from dp_publish.rows.mechanism import RowReport, add_noise, noise_for
+from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.sampling.keystream import Keystream, insecure_keystream
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+POLICY = """
+[privacy]
+unit = "row"
+mu = 1.0
+[columns.height]
+bounds = [120, 220]
+[columns.weight]
+bounds = [20, 140]
+[columns.visits]
+bounds = [0, 30]
+"""
+
+
+def _column(kind: str, width: float, sigma: float, missing: str = "refuse") -> Column:
+    return Column(
+        name=kind,
+        kind=kind,
+        bounds=(0.0, width),
+        bounds_obtained="declared",
+        missing=missing,
+        noise=noise_for(kind, sigma, (0.0, width)),
+    )
+
+
+@pytest.fixture
+def people(tmp_path: Path, table: pd.DataFrame) -> Path:
+    """Put the small table and its policy into the test's folder."""
+    table.to_parquet(tmp_path / "people.parquet")
+    (tmp_path / "people.policy.toml").write_text(POLICY)
+    return tmp_path / "people.parquet"
+
+
+@pytest.mark.parametrize(("width", "sigma"), [(1.0, 0.5), (1.0, 2.0), (3.0, 1.0), (4.0, 1.3), (7.0, 30.0)])
+def test_success_against_discrete_noise_is_that_of_a_plain_sum(width: float, sigma: float) -> None:
+    """The chance of a correct guess agrees with a sum over all values of the noise, for any scale of it."""
+    attack = Attack([_column("integer", width, sigma)], np.array([width]))
+    for scale in (0.5, 1.0, 1.7):
+        k = np.arange(-20 * 60, 20 * 60 + 1)
+        law = np.exp(-((k / (scale * sigma)) ** 2) / 2)
+        expected = law / law.sum() @ stats.norm.cdf((width / 2 - k) / (0.1 * sigma))
+        assert attack.success(scale) == pytest.approx(expected, abs=1e-10)
+
+
+def test_success_against_mixed_noise_is_that_of_a_simulation() -> None:
+    """With one column of each kind, two million simulated rows are told apart as often as computed."""
+    columns = [_column("integer", 2.0, 1.1), _column("continuous", 1.0, 0.7), _column("integer", 1.0, 0.8)]
+    distances = np.array([2.0, 1.0 / columns[1].noise.granularity, 1.0])
+    rng, n = np.random.default_rng(1), 2_000_000
+    attack = Attack(columns, distances)
+    noise = [
+        sample_discrete_gaussian(1.1, n, insecure_keystream(1)),
+        rng.normal(0, 0.7 / columns[1].noise.granularity, n),
+        sample_discrete_gaussian(0.8, n, insecure_keystream(2)),
+    ]
+    correct, total = attack.count_correct(np.column_stack(noise) - distances / 2, np.zeros(n, dtype=bool), rng)
+
+    assert correct / total == pytest.approx(attack.success(1.0), abs=4 * 0.5 / math.sqrt(n))
+
+
+def test_bound_is_that_of_clopper_and_pearson() -> None:
+    """For continuous noise mu is twice the normal quantile of scipy's exact bound on the chance of success."""
+    attack = Attack([_column("continuous", 1.0, 1.0)], np.array([256.0]))
+    lower = stats.binomtest(7000, 10000, alternative="greater").proportion_ci(0.99, method="exact").low
+
+    assert attack.mu_bound(7000, 10000, 0.01) == pytest.approx(2 * stats.norm.ppf(lower))
+    assert attack.mu_bound(4000, 10000, 0.01) == 0.0
+    assert attack.mu_bound(0, 10000, 0.01) == 0.0
+
+
+def test_gaussian_formula_would_accuse_honest_discrete_noise() -> None:
+    """At sigma = half a step the exact chance of success, not Phi(mu / 2), is what the honest mechanism keeps to."""
+    attack = Attack([_column("integer", 1.0, 0.5)], np.array([1.0]))
+    correct = round(attack.success(1.0) * 1_000_000)
+
+    assert 2 * stats.norm.ppf(correct / 1_000_000) > 1.15 * attack.mu
+    assert 0.98 * attack.mu < attack.mu_bound(correct, 1_000_000, 1e-5) < attack.mu
+
+
+@pytest.mark.parametrize("sigma", [0.3, 3.0, 300.0, 5000.0])
+def test_laws_and_variances_are_told_from_wrong_ones(sigma: float) -> None:
+    """True noise is within what chance allows; noise of 0.9 times the sigma, or of the other kind, is not."""
+    n = 200_000
+    discrete, rounded = Noise.discrete_gaussian(sigma), Noise.rounded_gaussian(sigma, 1.0)
+    one = sample_discrete_gaussian(sigma, n, insecure_keystream(1)).astype(float)
+    other = sample_rounded_gaussian(sigma, n, insecure_keystream(2)).astype(float)
+    for values, noise in ((one, discrete), (other, rounded)):
+        assert law_excess(values, noise, 1e-3) < 1
+        found, chance = variance_ratio(values, noise, 1e-3)
+        assert abs(found - 1) < chance
+    narrow = sample_rounded_gaussian(0.9 * sigma, n, insecure_keystream(3)).astype(float)
+    found, chance = variance_ratio(narrow, rounded, 1e-3)
+    assert found < 1 - chance
+    assert law_excess(narrow, rounded, 1e-3) > 1
+    assert (law_excess(one, rounded, 1e-3) > 1) == (sigma < 1)
+    assert sample_excess(other, narrow, 1e-3) > 1 > sample_excess(other[::2], other[1::2], 1e-3)
+
+
+def test_too_little_noise_for_an_approximation_is_no_evidence() -> None:
+    """Where hardly any value is moved, the test of the variance says nothing."""
+    assert variance_ratio(np.zeros(10_000), Noise.discrete_gaussian(0.1), 1e-3) == (1.0, math.inf)
+
+
+def test_low_bits_that_follow_the_raw_ones_are_seen() -> None:
+    """Noise of even steps only keeps the raw parity, which noise on all steps does not."""
+    rng, noise = np.random.default_rng(5), Noise.rounded_gaussian(300.0, 1.0)
+    raw = rng.integers(0, 1000, 20_000).astype(float)
+    drawn = sample_rounded_gaussian(300.0, 20_000, insecure_keystream(1)).astype(float)
+
+    assert low_bits_p_value(raw, raw + drawn, noise) > 1e-3
+    assert low_bits_p_value(raw, raw + 2 * np.rint(drawn / 2), noise) < 1e-12
+
+
+def test_repeats_and_correlations_are_seen_at_any_distance() -> None:
+    """A stretch of 200 signs that occurs again is found, and so are equal columns and slowly changing ones."""
+    signs = np.random.default_rng(3).choice(np.array([-1, 1], dtype=np.int8), (20_000, 3))
+    assert n_repeats(list(signs.T)) == 0
+    assert correlated_signs(signs, 1e-3)[0] < 1
+    again = signs.copy()
+    again[15_000:15_200, 2] = again[100:300, 0]
+    assert 200 - 63 <= n_repeats(list(again.T)) < 200
+    equal = signs.copy()
+    equal[::4, 2] = equal[::4, 0]
+    assert correlated_signs(equal, 1e-3)[0] > 1
+    assert correlated_signs(equal, 1e-3)[1] == "2 columns apart"
+    slow = np.sign(signs[1:].astype(float) + 0.5 * signs[:-1]).astype(np.int8)
+    slow[1:][::3] = slow[:-1][::3]
+    assert correlated_signs(slow, 1e-3)[1] == "1 row apart"
+
+
+@pytest.mark.parametrize("missing", ["refuse", "midpoint", "drop"])
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_empty_cells_are_judged_by_the_policy(kind: str, missing: str) -> None:
+    """What the policy says of empty cells passes, and doing anything else with them is a finding."""
+    columns = [_column(kind, 21.0, 7.0, missing)]
+
+    def other(
+        batch: pa.RecordBatch, columns: Sequence[Column], keystream: Keystream, report: RowReport
+    ) -> pa.RecordBatch:
+        wrong = "midpoint" if missing == "refuse" else "refuse"
+        return add_noise(batch, [column.model_copy(update={"missing": wrong}) for column in columns], keystream, report)
+
+    assert audit(columns, "row", n_canaries=3000).findings == ()
+    assert [found.name for found in audit(columns, "row", n_canaries=3000, mechanism=other).findings] == ["bounds"]
+
+
+def test_wrong_arguments_are_refused() -> None:
+    """Too few canaries, a confidence that is none, a column without bounds and lost rows are each refused."""
+    columns = [_column("continuous", 1.0, 1.0)]
+    with pytest.raises(ParameterError, match="canaries must be from 1000"):
+        audit(columns, "row", n_canaries=10)
+    with pytest.raises(ParameterError, match="confidence must be in"):
+        audit(columns, "row", confidence=1.0)
+    unbounded = columns[0].model_copy(update={"bounds": None, "bounds_obtained": "none"})
+    with pytest.raises(PrivacyError, match="has no bounds"):
+        audit([unbounded], "row", n_canaries=3000)
+    with pytest.raises(PrivacyError, match="made 10 rows of 3000"):
+        audit(columns, "row", n_canaries=3000, mechanism=lambda batch, *rest: add_noise(batch.slice(0, 10), *rest))
+
+
+def test_command_reports_and_spends_nothing(people: Path, command: Run) -> None:
+    """The command shows the stated mu, the bound and seven checks, as text and as JSON, and leaves the ledger empty."""
+    shown = command("dp-publish", "audit", people, "--canaries", 20_000, "--unit", "cell", "--mu", 2)
+    assert shown.returncode == 0, shown.stderr
+    assert "stated mu     2\n" in shown.stdout
+    document = json.loads(command("dp-publish", "audit", people, "--canaries", 20_000, "--json").stdout)
+
+    assert document["passed"]
+    assert document["stated_mu"] == pytest.approx(1)
+    assert 0.5 < document["mu_lower"] < 1
+    names = ["attack", "bounds", "grid", "noise", "independence", "replay", "books"]
+    assert [check["name"] for check in document["checks"]] == names
+    assert Ledger().entries(None) == []
+
+
+def test_command_reads_no_value(tmp_path: Path, command: Run) -> None:
+    """A table without a single row is audited like any other."""
+    pd.DataFrame({name: np.empty(0) for name in ("height", "weight", "visits")}).to_parquet(tmp_path / "no.parquet")
+    (tmp_path / "no.policy.toml").write_text(POLICY)
+
+    assert command("dp-publish", "audit", tmp_path / "no.parquet", "--canaries", 3000, "--quiet").returncode == 0
+
+
+def test_command_says_in_one_sentence_what_it_found(
+    people: Path, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mechanism with a fault makes the command exit 1, with the fault and its place on stderr."""
+
+    def off_grid(
+        batch: pa.RecordBatch, columns: Sequence[Column], keystream: Keystream, report: RowReport
+    ) -> pa.RecordBatch:
+        noisy = add_noise(batch, columns, keystream, report)
+        return noisy.set_column(0, noisy.schema.field(0), pa.array(noisy.column(0).to_numpy() + 1e-3))
+
+    monkeypatch.setattr(rows_release, "add_noise", off_grid)
+    finished = command("dp-publish", "audit", people, "--canaries", 3000)
+
+    assert finished.returncode == 1
+    assert "grid          FAIL" in finished.stdout
+    assert finished.stderr.startswith("error: the audit failed: 100.0% of column 'height' is off its grid")
+    assert len(finished.stderr.splitlines()) == 1
+
+
+def test_strength_without_a_guarantee_is_not_audited(people: Path, command: Run) -> None:
+    """Noise set from the data itself promises nothing, and the command says so."""
+    finished = command("dp-publish", "audit", people, "--snr-db", 10)
+
+    assert finished.returncode == 2
+    assert "states no guarantee" in finished.stderr
+
+
+def _setting(mechanism: str = "gaussian", neighbours: str = "replace-one", **strength: float) -> MechanismSetting:
+    return MechanismSetting(mechanism, neighbours, scaling_for([(0.0, 4.0)] * 3), 1, **strength)
+
+
+def _attack(setting: MechanismSetting, **faults: object) -> tuple[float, float, dict[str, bool]]:
+    seeds = iter(range(100))
+    stated, lower, _, checks = attack_moments(
+        setting,
+        n_runs=3000,
+        new_keystream=lambda: insecure_keystream(next(seeds)),
+        rng=np.random.default_rng(4),
+        **faults,  # type: ignore[arg-type]
+    )
+    return stated, lower, {check.name: check.passed for check in checks}
+
+
+@pytest.mark.parametrize(
+    ("setting", "at_least"),
+    [
+        (_setting(mu=1.0), 0.7),
+        (_setting(mu=1.0, neighbours="add-remove"), 0.7),
+        (_setting("laplace", epsilon=3.0), 0.3),
+        (_setting("laplace", epsilon=3.0, neighbours="add-remove"), 0.3),
+    ],
+)
+def test_sound_covariance_mechanisms_pass(setting: MechanismSetting, at_least: float) -> None:
+    """Nothing is found in what is built, and the attack proves a good part of the mu that is stated."""
+    stated, lower, checks = _attack(setting)
+    assert all(checks.values())
+    assert at_least < lower <= stated
+
+
+def _draw_scaled(factor: float) -> Callable[..., NoisyMoments]:
+    """Return the mechanism with its noise multiplied, and stated as if it were not."""
+
+    def draw(setting: MechanismSetting, moments: SecondMoments, rng: Keystream) -> NoisyMoments:
+        honest = draw_moments(setting, moments, rng)
+        step = honest.granularity or 1.0
+        noise = (honest.matrix - moments.matrix) * factor
+        return replace(honest, matrix=np.rint((moments.matrix + noise) / step) * step)
+
+    return draw
+
+
+def _draw_for(sensitivity: float) -> Callable[..., NoisyMoments]:
+    """Return the mechanism made for a wrong sensitivity, with its own noise stated."""
+
+    def draw(setting: MechanismSetting, moments: SecondMoments, rng: Keystream) -> NoisyMoments:
+        stronger = {"mu": setting.mu} if setting.mu is not None else {"epsilon": setting.epsilon}
+        wrong = {name: value / sensitivity for name, value in stronger.items() if value is not None}
+        return draw_moments(replace(setting, **wrong), moments, rng)
+
+    return draw
+
+
+def _unclipped(values: np.ndarray, scaling: Scaling) -> SecondMoments:
+    """Sum rows that were not clipped."""
+    z = np.trunc(((values - scaling.centers) / scaling.half_widths).clip(-8, 8) * 2**20)
+    products, sums = (part.astype(np.int64).astype(object) for part in (z.T @ z, z.sum(axis=0)))
+    return SecondMoments(scaling, len(z), products, sums)
+
+
+def _draw_floats(setting: MechanismSetting, moments: SecondMoments, rng: Keystream) -> NoisyMoments:
+    """Return noise that is on no grid."""
+    honest = draw_moments(setting, moments, rng)
+    return replace(honest, matrix=honest.matrix * (1 + 2.0**-40))
+
+
+class _SameNoise:
+    """A mechanism that draws once and uses that for every release."""
+
+    def __init__(self) -> None:
+        self.noise: np.ndarray | None = None
+
+    def __call__(self, setting: MechanismSetting, moments: SecondMoments, rng: Keystream) -> NoisyMoments:
+        honest = draw_moments(setting, moments, rng)
+        if self.noise is None:
+            self.noise = honest.matrix - moments.matrix
+        step = honest.granularity or 1.0
+        return replace(honest, matrix=np.rint((moments.matrix + self.noise) / step) * step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", [_setting(mu=1.0), _setting("laplace", epsilon=3.0)])
+@pytest.mark.parametrize(
+    ("faults", "found"),
+    [
+        ({"draw": _draw_scaled(0.8)}, {"noise"}),
+        ({"draw": _draw_for(0.5)}, {"bounds", "attack"}),
+        ({"add_up": _unclipped}, {"bounds"}),
+        ({"draw": _draw_floats}, {"grid"}),
+        ({"draw": _SameNoise()}, {"independence"}),
+    ],
+)
+def test_planted_faults_of_covariance_mechanisms_are_found(
+    setting: MechanismSetting, faults: dict[str, object], found: set[str]
+) -> None:
+    """Too little noise, a wrong sensitivity, no clipping, no grid and reused noise are found under their names."""
+    _, _, checks = _attack(setting, **faults)
+    failed = {name for name, passed in checks.items() if not passed}
+    if setting.mechanism == "laplace":
+        found = found - {"attack"}  # which proves little of a pure epsilon
+    assert found <= failed
+
+
+@pytest.mark.slow
+def test_the_audit_of_an_entitys_covariance_says_that_one_row_is_attacked() -> None:
+    """The stated mu is one row's, and the report says what part of an entity that is."""
+    setting = MechanismSetting("gaussian", "replace-one", scaling_for([(0, 1)] * 2), 5, mu=10.0)
+    report = audit_moments(setting, n_canaries=1000)
+
+    assert report.stated_mu == pytest.approx(2.0)
+    assert report.max_rows == 5
+    assert "row, one of the 5 that an entity may have" in describe_audit(report)
+
+
+@pytest.mark.slow
+def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -> None:
+    """The command audits a covariance release, in mu or in epsilon, and spends nothing."""
+    words = ("dp-publish", "audit", "people.parquet", "--release", "covariance")
+    finished = command(*words, "--mechanism", "gaussian", "--canaries", "2000", "--json")
+    document = json.loads(finished.stdout)
+    other = command(*words, "--mechanism", "eigenvectors", "--canaries", "1000")
+
+    assert finished.returncode == 0, finished.stderr
+    assert (document["mechanism"], document["stated_mu"], document["passed"]) == ("gaussian", pytest.approx(1.0), True)
+    assert document["n_canaries"] == 2000
+    assert other.returncode == 0, other.stderr
+    assert "1000 covariance releases of made-up rows by the eigenvectors mechanism" in other.stdout
+    assert "  epsilon       " in other.stdout
+    assert command(*words, "--canaries", "10").returncode == 2
+    assert Ledger().entries() == []
+
+
+def test_noise_on_entries_alone_is_attacked_entry_by_entry() -> None:
+    """The attack that knows the noise of every entry refuses a mechanism that has none."""
+    with pytest.raises(PrivacyError, match="eigenvectors mechanism cannot be audited"):
+        attack_moments(_setting("eigenvectors", epsilon=1.0))

@@ -1,0 +1,139 @@
+"""Directions, normal numbers and eigenvalues as integers have their laws, to the precision stated."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dp_publish.covariance.mechanisms.directions import PLACES, _ellipsoid, _places, draw_direction
+from dp_publish.covariance.mechanisms.spectrum import eigenvalues_in_units
+from dp_publish.sampling.bingham import sample_bingham
+from dp_publish.sampling.fixed_point import exp_minus, integers, power_of_root, uniform_bits
+from dp_publish.sampling.high_precision import precise_normals
+from dp_publish.sampling.keystream import insecure_keystream
+
+_EXPONENT = 60
+
+
+def _draw(matrix: np.ndarray, n: int, seed: int = 1) -> np.ndarray:
+    rng, exact = insecure_keystream(seed), integers(np.asarray(matrix, dtype=float), _EXPONENT)
+    return np.array([draw_direction(exact, _EXPONENT, 64, rng) for _ in range(n)], dtype=float) / 2**PLACES
+
+
+@pytest.mark.parametrize("places", [64, 300, 2000])
+def test_exponentials_are_right_to_the_last_two_units(places: int) -> None:
+    """They agree with mpmath's, from 0 to where nothing is left."""
+    with mpmath.workprec(places + 64):
+        for value in (0.0, 1e-9, 0.5, 1.0, 7.25, 41.0, 0.6 * places):
+            at = int(mpmath.mpf(value) * 2**places)
+            exact = mpmath.exp(-mpmath.mpf(at) / 2**places) * 2**places
+            assert abs(exp_minus(at, places) - exact) <= 2
+        for exponent in (1, 2, 5, 40):
+            exact = (mpmath.mpf(3) / 4) ** (mpmath.mpf(exponent) / 2) * 2**places
+            assert abs(power_of_root(3 << (places - 2), exponent, places) - exact) <= 2 * exponent
+    assert exp_minus((places + 1) << places, places) == 0
+
+
+def test_numbers_become_integers_by_rounding() -> None:
+    """Large, small and negative numbers are rounded to the nearest unit."""
+    values = np.array([[0.0, 1.0], [-2.5, 1e300], [3e-20, -0.7]])
+    assert [[round(Fraction(v) * 2**70) for v in row] for row in values.tolist()] == integers(values, 70).tolist()
+
+
+def test_uniform_bits_fill_their_range() -> None:
+    """Each of a hundred bits is one about half of the time."""
+    rng = insecure_keystream(8)
+    draws = [uniform_bits(100, rng) for _ in range(2000)]
+    counts = [sum(draw >> bit & 1 for draw in draws) for bit in range(101)]
+    assert counts.pop() == 0
+    assert max(abs(count - 1000) for count in counts) < 5 * math.sqrt(500)
+
+
+def test_normal_numbers_are_normal() -> None:
+    """At 64 and 400 places a Kolmogorov-Smirnov test accepts them, and rejects 0.9 times them; they are odd."""
+    for places in (64, 400):
+        found = precise_normals(6000, places, insecure_keystream(places))
+        values = np.array(found, dtype=object) / (1 << (places + 1))
+        assert all(number & 1 for number in found)
+        assert stats.kstest(values.astype(float), "norm").pvalue > 1e-4
+        assert stats.kstest(0.9 * values.astype(float), "norm").pvalue < 1e-3
+
+
+@pytest.mark.parametrize("kappa", [0.0, 8.0, 300.0])
+def test_angles_on_the_circle_have_the_density(kappa: float) -> None:
+    """In two coordinates a Kolmogorov-Smirnov test accepts the law at kappa, and rejects it at 0.5 and 2 of it."""
+    turned = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    draws = _draw(kappa * turned.T @ np.diag([0.0, 1.0]) @ turned, 1000) @ turned.T
+    angles = np.arctan2(draws[:, 1], draws[:, 0]) % np.pi
+
+    def p_value(kappa: float) -> float:
+        grid = np.linspace(0, np.pi, 20_001)
+        cdf = integrate.cumulative_simpson(np.exp(kappa * (np.sin(grid) ** 2 - 1)), x=grid, initial=0)
+        return float(stats.kstest(angles, lambda x: np.interp(x, grid, cdf / cdf[-1])).pvalue)
+
+    assert p_value(kappa) > 1e-4
+    assert kappa == 0 or max(p_value(0.5 * kappa), p_value(2 * kappa)) < 1e-6
+    np.testing.assert_allclose(np.linalg.norm(draws, axis=1), 1, atol=4 * 2.0**-PLACES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", [[0.0, 1.0, 40.0], [0, 1, 2, 3, 4, 5, 12], [0, 0, 0, 0, 0, 30, 31], [-5, -4, 3, 3]])
+def test_second_moments_are_those_of_floating_point(weights: list[float]) -> None:
+    """E u_i^2 is that of the sampler in floating point, tested against the normalising constant, within five errors."""
+    axes = stats.ortho_group.rvs(len(weights), random_state=3)
+    squares = (_draw(axes @ np.diag(weights) @ axes.T, 3000) @ axes) ** 2
+    rng = insecure_keystream(5)
+    others = np.array([sample_bingham(np.array(weights, dtype=float), rng) for _ in range(6000)]) ** 2
+    errors = np.hypot(squares.std(axis=0) / math.sqrt(3000), others.std(axis=0) / math.sqrt(6000))
+    assert (np.abs(squares.mean(axis=0) - others.mean(axis=0)) < 5 * errors).all()
+
+
+def _trace_of_inverse(matrix: np.ndarray) -> float:
+    return float(np.trace(np.linalg.inv(matrix)))
+
+
+@pytest.mark.parametrize("k", [2, 7, 20])
+def test_proposals_keep_what_the_proof_asks_of_them(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """L^T R L is near the identity and tr R^-1 in [1, 3], for round and long matrices, and for a bad first guess."""
+    axes = stats.ortho_group.rvs(k, random_state=k)
+    for spread in (0.0, 1.0, 1e4, 1e9):
+        for guess in (None, 0, 1 << 200):
+            if guess is not None:
+                monkeypatch.setattr("dp_publish.covariance.mechanisms.directions._likely_rho", lambda *_, g=guess: g)
+            matrix = integers(axes @ np.diag(spread * np.linspace(-0.5, 1, k)) @ axes.T, _EXPONENT)
+            matrix = (matrix + matrix.T) // 2
+            shape = _ellipsoid(matrix, _EXPONENT)
+            form = (shape.form / (1 << _EXPONENT)).astype(float)
+            product = shape.inverse @ shape.form @ shape.inverse.T
+            one = product[0, 0]
+            assert abs(product / one - np.eye(k)).max() < 1 / (4 * k * k)
+            assert shape.least <= one
+            assert np.abs(form).sum(axis=1).max() <= 4.0**shape.bits
+            if spread < 1e9:
+                assert 0.999 < _trace_of_inverse(form) < 3.01
+            monkeypatch.undo()
+
+
+def test_precision_grows_with_what_is_asked() -> None:
+    """More security, a longer matrix and more coordinates take more places."""
+    small, large = (_ellipsoid(integers(np.diag([0.0, top]), _EXPONENT), _EXPONENT) for top in (1.0, 1e40))
+    assert _places(2, small, 64) < _places(2, large, 64) < _places(2, large, 256)
+
+
+@pytest.mark.parametrize("d", [1, 2, 6, 15])
+def test_eigenvalues_are_within_their_unit(d: int) -> None:
+    """They agree with mpmath's to 3/4 of a unit, also where many are equal or units are far below float64's."""
+    rng = np.random.default_rng(d)
+    rows = rng.integers(-(2**20), 2**20, (40, d)).astype(object)
+    cluster = np.full((d, d), 2**50, dtype=object) + np.diag([1] * d).astype(object)
+    for matrix in (rows.T @ rows, cluster, np.zeros((d, d), dtype=object), (rows.T @ rows) << 200):
+        with mpmath.workprec(600):
+            exact = sorted(mpmath.eigsy(mpmath.matrix(matrix.tolist()), eigvals_only=True), reverse=True)
+            for exponent in (0, 30):
+                found = eigenvalues_in_units(matrix, exponent)
+                assert all(abs(one - true / 2**exponent) <= 0.75 for one, true in zip(found, exact, strict=True))

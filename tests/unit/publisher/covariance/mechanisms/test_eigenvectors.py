@@ -1,0 +1,194 @@
+"""The Bingham sampler has its law, and the eigenvector mechanisms pass it what their guarantee says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+
+from dp_bundle.errors import PrivacyError
+from dp_publish.covariance.mechanisms import eigenvectors
+from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments
+from dp_publish.covariance.mechanisms.eigenvectors import release_eigenvectors, release_kapralov_talwar
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
+from dp_publish.sampling import bingham
+from dp_publish.sampling.bingham import envelope_parameter, sample_bingham
+from dp_publish.sampling.keystream import Keystream, insecure_keystream
+
+
+def _draw(weights: np.ndarray, n: int, seed: int = 1) -> np.ndarray:
+    rng = insecure_keystream(seed)
+    return np.array([sample_bingham(weights, rng) for _ in range(n)])
+
+
+def _second_moments(weights: np.ndarray) -> np.ndarray:
+    """Return E u_i^2 from the normalising constant, the contour integral of e^t prod (t + a_i)^(-1/2).
+
+    The contour is the parabola t = (1 + i x)^2 around all the branch points, which lie on the negative axis, and the
+    trapezoidal rule converges exponentially on it.
+    """
+    a = weights.max() - weights
+    x = np.linspace(-8, 8, 4001)
+    t = (1 + 1j * x) ** 2
+    constant = np.exp(t) * np.prod((t[:, None] + a) ** -0.5, axis=1) * 2j * (1 + 1j * x)
+    return np.array([0.5 * (constant / (t + one)).sum().imag for one in a]) / constant.sum().imag
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kappa", [0.0, 2.0, 8.0, 300.0])
+def test_angles_on_the_circle_have_the_density(kappa: float) -> None:
+    """For d = 2 a Kolmogorov-Smirnov test accepts the law at kappa, and rejects it at 0.75 and 1.33 of a kappa."""
+    draws = _draw(np.array([0.3, 0.3 + kappa]), 6000)
+    angles = np.arctan2(draws[:, 1], draws[:, 0]) % np.pi
+
+    def p_value(kappa: float) -> float:
+        grid = np.linspace(0, np.pi, 20_001)
+        cdf = integrate.cumulative_simpson(np.exp(kappa * (np.sin(grid) ** 2 - 1)), x=grid, initial=0)
+        return float(stats.kstest(angles, lambda x: np.interp(x, grid, cdf / cdf[-1])).pvalue)
+
+    assert p_value(kappa) > 1e-4
+    assert kappa == 0 or max(p_value(0.75 * kappa), p_value(1.33 * kappa)) < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "weights", [[0.0, 0.0, 5.0], [0.0, 6.0, 6.0], [0.0, 1.0, 40.0], [0, 1, 2, 3, 4, 5, 12], [0, 0, 0, 0, 0, 30, 31]]
+)
+def test_second_moments_are_those_of_the_normalising_constant(weights: list[float]) -> None:
+    """E u_i^2 agrees within five standard errors in every coordinate; products of two coordinates average to zero."""
+    expected = _second_moments(np.array(weights))
+    draws = _draw(np.array(weights), 4000)
+    squares = draws**2
+
+    assert expected.sum() == pytest.approx(1, abs=1e-9)
+    assert (np.abs(squares.mean(axis=0) - expected) < 5 * squares.std(axis=0) / math.sqrt(4000)).all()
+    products = draws[:, 0] * draws[:, 1]
+    assert abs(products.mean()) < 5 * products.std() / math.sqrt(4000)
+
+
+def test_second_moments_by_integration_over_the_sphere() -> None:
+    """For d = 3 the reference itself agrees with a two-dimensional integral."""
+    weights = np.array([0.0, 2.0, 7.0])
+
+    def moment(power: int, index: int) -> float:
+        def integrand(z: float, angle: float) -> float:
+            u = np.array([math.sqrt(1 - z * z) * math.cos(angle), math.sqrt(1 - z * z) * math.sin(angle), z])
+            return float(math.exp(weights @ u**2) * u[index] ** power)
+
+        return integrate.dblquad(integrand, 0, 2 * math.pi, -1, 1)[0]
+
+    expected = [moment(2, index) / moment(0, 0) for index in range(3)]
+    np.testing.assert_allclose(_second_moments(weights), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("d", [2, 5, 60])
+def test_envelope_solves_its_equation(d: int) -> None:
+    """The sum of 1 / (b + 2 a_i) is 1, b lies in [1, d], and the ratio is nowhere above its stated maximum."""
+    for spread in (0.0, 1e-3, 1.0, 1e6):
+        a = spread * np.arange(d, dtype=float) ** 2
+        b = envelope_parameter(a)
+        found = optimize.brentq(lambda b, a=a: np.sum(1 / (b + 2 * a)) - 1, 0.5, d + 1)
+        assert b == pytest.approx(found, rel=1e-9)
+        w = np.linspace(0, 5 * d, 10_001)
+        ratio = 0.5 * d * np.log1p(2 * w / b) - w
+        assert ratio.max() <= 0.5 * d * math.log(d / b) - 0.5 * (d - b) + 1e-9
+
+
+@pytest.mark.parametrize("d", [3, 30, 120])
+def test_a_vector_takes_few_proposals(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one eigenvalue stands out, the worst spectrum known, about sqrt(d) / 0.858 proposals are needed."""
+    monkeypatch.setattr(bingham, "_MOST_PROPOSALS", 40 * math.isqrt(d) + 40)
+    _draw(np.append(np.zeros(d - 1), 1e6), 300)
+
+
+def test_bound_on_work_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sampler that may not try enough gives nothing out."""
+    monkeypatch.setattr(bingham, "_MOST_PROPOSALS", 0)
+    with pytest.raises(PrivacyError, match="bound on work"):
+        sample_bingham(np.array([0.0, 1.0]), insecure_keystream(0))
+
+
+@pytest.fixture
+def moments() -> SecondMoments:
+    """Return the moments of 2000 rows of five columns."""
+    rows = np.random.default_rng(4).uniform(-1, 1, (2000, 5)) * [1, 0.8, 0.6, 0.4, 0.2]
+    return moments_of_batch(rows, scaling_for([(-1.0, 1.0)] * 5))
+
+
+@pytest.mark.parametrize(("neighbours", "exponent", "moved"), [("replace-one", 0.5, 2.0), ("add-remove", 1.0, 1.0)])
+@pytest.mark.parametrize("split", ["adaptive", "uniform"])
+def test_budget_is_spent_once(
+    neighbours: str, exponent: float, moved: float, split: str, moments: SecondMoments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eigenvalue noise takes half of epsilon; the vectors' shares add up to the other half, the last one's is zero."""
+    epsilon, scales, kappas = 3.0, [], [0.0]  # the last vector's is 0, and it is not drawn
+    moved *= moments.scaling.square
+
+    def laplace(scale: float, size: int, rng: Keystream, *, bits: int) -> np.ndarray:
+        scales.append(scale)
+        return np.zeros(size, dtype=np.int64)
+
+    def sample(matrix: np.ndarray, exponent: int, security: int, rng: Keystream) -> list[int]:
+        left = np.linalg.eigvalsh(moments.matrix / moments.scaling.square)[: len(matrix)]
+        weights, vectors = np.linalg.eigh((matrix / (1 << exponent)).astype(float))
+        kappas.append(weights.max() / left.max())
+        return [round(part * 2**48) for part in vectors[:, -1]]  # the eigenvector of the largest eigenvalue left
+
+    monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", laplace)
+    monkeypatch.setattr(eigenvectors, "draw_direction", sample)
+    noisy = release_eigenvectors(moments, epsilon=epsilon, neighbours=neighbours, split=split)
+
+    step = math.ldexp(1.0, math.frexp(2 * moved / epsilon)[1] - 29)
+    assert scales[0] * step == pytest.approx(moved / (epsilon / 2), rel=1e-3)
+    assert scales[0] * step > moved / (epsilon / 2)
+    assert sum(kappas) == pytest.approx(exponent * epsilon / 2, rel=1e-6)
+    assert sum(kappas) < exponent * epsilon / 2
+    assert len(kappas) == len(noisy.matrix)
+    if neighbours == "add-remove":  # where the constant's own entry is not replaced
+        assert np.trace(noisy.matrix) == pytest.approx(np.trace(moments.matrix), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_mechanisms_find_the_matrix_at_a_huge_epsilon(moments: SecondMoments) -> None:
+    """Both eigenvector mechanisms, in both forms, come within 2 % of the exact matrix at epsilon 700."""
+    exact = moments.matrix
+    for release in (release_eigenvectors, release_kapralov_talwar):
+        for form in ("tight", "printed"):
+            noisy = release(moments, epsilon=700.0, sensitivity=form, rng=insecure_keystream(3))
+            assert np.linalg.norm(noisy.matrix - exact) < 0.02 * np.linalg.norm(exact)
+
+
+def test_eigenvalues_stay_within_what_rows_allow(moments: SecondMoments) -> None:
+    """At a tiny epsilon the release without its exact entry is still positive semidefinite, with a trace of n N^2.
+
+    It is so but for the rounding to its grid, of half a step an entry.
+    """
+    flat = moments_of_batch(np.zeros((50, 4)), scaling_for([(-1.0, 1.0)] * 4, with_mean=False))
+    for seed in range(50):
+        noisy = release_eigenvectors(flat, epsilon=0.01, rng=insecure_keystream(seed))
+        eigenvalues = np.linalg.eigvalsh(noisy.matrix)
+        assert eigenvalues.min() > -4 * noisy.granularity / 2 - 1e-9
+        assert eigenvalues.sum() <= 50 * flat.scaling.square * (1 + 1e-9) + 4 * noisy.granularity / 2
+
+
+def test_eigenvalues_get_their_noise_as_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where float64 does not hold the exact eigenvalues, of very many rows, nothing is rounded before the noise."""
+    scaling = scaling_for([(-1.0, 1.0)] * 2, with_mean=False)
+    products = np.array([[(1 << 60) + 3, 0], [0, (1 << 59) + 1]], dtype=object)
+    moments = SecondMoments(scaling, 1 << 21, products, np.zeros(2, dtype=object))
+    monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", lambda *_, **__: np.array([-(1 << 60), -(1 << 59)]))
+    tools = eigenvectors._exact_tools(moments, 1.0, 1, insecure_keystream(1))
+    assert tools.eigenvalues(Grid(0), 1e8).tolist() == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("release", [release_eigenvectors, release_kapralov_talwar])
+def test_a_table_without_rows_has_a_matrix_of_noise(release: Callable[..., NoisyMoments]) -> None:
+    """Where the public number of rows is zero, no eigenvalue may be positive, and the matrix is zero."""
+    scaling = scaling_for([(-1.0, 1.0)] * 3, with_mean=False)
+    moments = moments_of_batch(np.zeros((0, 3)), scaling)
+    released = release(moments, epsilon=1.0, rng=insecure_keystream(5))
+    assert not released.matrix.any()

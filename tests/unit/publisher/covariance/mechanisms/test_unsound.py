@@ -1,0 +1,59 @@
+"""What is not private is refused by name, and the reason is exhibited: an output that the neighbour cannot give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dp_bundle.errors import PrivacyError
+from dp_publish.covariance.mechanisms.unsound import insecure_output_perturbation, insecure_wishart_pure, refuse_unsound
+
+N_ROWS = 1000
+
+
+def _neighbours() -> tuple[np.ndarray, np.ndarray]:
+    """Return the second moments of two tables in the unit ball that differ in one row."""
+    rows = np.random.default_rng(0).normal(size=(N_ROWS, 3))
+    rows /= 4 * np.linalg.norm(rows, axis=1).max()
+    other = rows.copy()
+    rows[0], other[0] = [1, 0, 0], [0, 1, 0]
+    return rows.T @ rows / N_ROWS, other.T @ other / N_ROWS
+
+
+def _is_possible(output: np.ndarray, center: np.ndarray) -> bool:
+    """Return whether the output less the matrix is positive semidefinite, as Wishart noise is."""
+    return bool(np.linalg.eigvalsh(output - center)[0] > -1e-12)
+
+
+def test_wishart_pure_gives_outputs_impossible_under_the_neighbour() -> None:
+    """At a claimed epsilon of 10, outputs are always possible under their own table, and often not under the other."""
+    rng = np.random.default_rng(1)
+    table, neighbour = _neighbours()
+    outputs = [insecure_wishart_pure(table, N_ROWS, 10.0, rng) for _ in range(500)]
+
+    assert all(_is_possible(output, table) for output in outputs)
+    assert sum(not _is_possible(output, neighbour) for output in outputs) > 50
+
+
+def test_output_perturbation_gives_outputs_impossible_under_the_neighbour() -> None:
+    """The same holds for noise on a precision matrix that one row moves."""
+    rng = np.random.default_rng(2)
+    alpha = 0.5
+    precision, neighbour = (np.linalg.inv(moments + alpha * np.eye(3)) for moments in _neighbours())
+    outputs = [insecure_output_perturbation(precision, N_ROWS, 100.0, alpha, rng) for _ in range(5000)]
+
+    assert all(_is_possible(output, precision) for output in outputs)
+    assert sum(not _is_possible(output, neighbour) for output in outputs) > 5
+
+
+@pytest.mark.parametrize("name", ["wishart-pure", "output-perturbation"])
+def test_both_are_refused_for_release(name: str) -> None:
+    """The refusal is one sentence that says why and what to use."""
+    with pytest.raises(PrivacyError, match=f"the {name} mechanism is not private: .* use laplace|estimate from that"):
+        refuse_unsound(name)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplace", "wishart", "eigenvectors", "sulq", "kapralov-talwar"])
+def test_sound_mechanisms_pass(name: str) -> None:
+    """Nothing else is refused."""
+    refuse_unsound(name)

@@ -1,0 +1,122 @@
+"""The privacy curve of Wishart noise is exact, its degrees of freedom are the fewest, and its products are exact."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dp_bundle.errors import PrivacyError
+from dp_publish.covariance.mechanisms.wishart import release_wishart
+from dp_publish.covariance.mechanisms.wishart_curve import degrees_printed, degrees_tight, delta_of_wishart
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.covariance.second_moments import moments_of_batch
+from dp_publish.sampling.keystream import insecure_keystream
+from dp_publish.sampling.normals import PLACES, normal_parts, standard_normals
+
+E1 = np.array([1.0, 0.0, 0.0])
+V, W = E1, np.array([0.0, 1.0, 0.0])
+
+
+def _log_ratio(noise: np.ndarray, move: np.ndarray, m: int) -> np.ndarray:
+    """Return ln p(X | M) - ln p(X | M + move) at X = M + noise; infinite where the neighbour cannot give X."""
+    shifted = noise - move
+    possible = np.linalg.eigvalsh(shifted)[:, 0] > 0
+    first, second = np.linalg.slogdet(noise)[1], np.linalg.slogdet(np.where(possible[:, None, None], shifted, noise))[1]
+    power = (m - len(move) - 1) / 2
+    return np.where(possible, power * (first - second) - np.trace(move) / 2, np.inf)
+
+
+@pytest.mark.parametrize("m", [6, 12, 40])
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0])
+def test_curve_is_the_matrix_densities(m: int, epsilon: float) -> None:
+    """For one row more or less, delta from the Wishart densities by simulation is the curve; for two, at most it."""
+    noise = stats.wishart(m, np.eye(3)).rvs(40_000, random_state=m)
+
+    def delta(move: np.ndarray, noise: np.ndarray = noise) -> tuple[float, float]:
+        gains = np.maximum(-np.expm1(epsilon - _log_ratio(noise, move, m)), 0.0)
+        return float(gains.mean()), float(gains.std() / math.sqrt(len(gains))) + 1e-12
+
+    removed, added = delta(np.outer(V, V)), delta(-np.outer(V, V))
+    larger = max(removed, added)
+    assert larger[0] == pytest.approx(delta_of_wishart(m - 2, epsilon, "add-remove"), abs=5 * larger[1])
+    for w in (W, -V + W, 0.5 * W, 0.0 * W):
+        other = w / max(1.0, float(np.linalg.norm(w)))
+        replaced = delta(np.outer(V, V) - np.outer(other, other))
+        assert replaced[0] <= delta_of_wishart(m - 2, epsilon, "replace-one") + 5 * replaced[1]
+
+
+@pytest.mark.parametrize("nu", [3, 10, 200])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+def test_closed_form_is_the_integral(nu: int, epsilon: float) -> None:
+    """Both closed forms agree with numerical integration of the chi-squared densities."""
+    law = stats.chi2(nu)
+
+    q = np.linspace(0, nu + 20 * math.sqrt(2 * nu) + 40, 400_001)
+
+    def hockey_stick(first: float, second: float) -> float:
+        gain = law.pdf(q - first) - math.exp(epsilon) * law.pdf(q - second)
+        return float(integrate.trapezoid(np.maximum(gain, 0.0), q))
+
+    both = hockey_stick(0.0, 1.0), hockey_stick(1.0, 0.0)
+    assert delta_of_wishart(nu, epsilon, "add-remove") == pytest.approx(max(both), rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0])
+def test_degrees_are_the_fewest_that_hold(epsilon: float, neighbours: str) -> None:
+    """One degree less breaks the guarantee, and Sheffet's number, where it is stated, is several times as large."""
+    m = degrees_tight(10, epsilon, 1e-6, neighbours)
+
+    assert delta_of_wishart(m - 9, epsilon, neighbours) <= 1e-6
+    assert m == 12 or delta_of_wishart(m - 10, epsilon, neighbours) > 1e-6
+    if epsilon < 1:
+        assert degrees_printed(10, epsilon, 1e-6) - 10 > 5 * (m - 10)
+
+
+def test_chance_of_an_impossible_output_is_in_delta() -> None:
+    """No epsilon takes delta below the chance that the noise is smaller than a row."""
+    assert delta_of_wishart(6, 60.0, "add-remove") == pytest.approx(float(stats.chi2(6).cdf(1)), rel=1e-6)
+
+
+def test_products_are_exact() -> None:
+    """The release equals the exact rational sum, rounded to the grid, of the same normal numbers."""
+    moments = moments_of_batch(np.random.default_rng(0).uniform(-1, 1, (50, 2)), scaling_for([(-1.0, 1.0)] * 2))
+    noisy = release_wishart(moments, epsilon=1.0, delta=1e-5, rng=insecure_keystream(9))
+    m = int(noisy.parameters["degrees_of_freedom"])
+    cell, inner = normal_parts((m, 3), insecure_keystream(9))
+    exact = (cell.astype(object) << (PLACES - 29)) + inner.astype(object)
+    product = (exact.T @ exact)[0, 1] / 4**PLACES * moments.scaling.square + moments.matrix[0, 1]
+
+    assert noisy.matrix[0, 1] == pytest.approx(product, abs=0.5000001 * noisy.granularity)
+    assert noisy.bias == m * moments.scaling.square
+
+
+def test_normal_numbers_are_normal() -> None:
+    """Values pass a Kolmogorov-Smirnov test that 0.97 and 1.03 of the scale fail; places in a cell are uniform."""
+    rng = insecure_keystream(6)
+    values = standard_normals(100_000, rng)
+    _, inner = normal_parts(100_000, rng)
+
+    assert stats.kstest(values, stats.norm.cdf).pvalue > 1e-4
+    assert all(stats.kstest(values / factor, stats.norm.cdf).pvalue < 1e-6 for factor in (0.97, 1.03))
+    assert stats.kstest(inner * 2.0**-46 + 0.5, stats.uniform.cdf).pvalue > 1e-4
+    assert (inner & 1 == 1).all()
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_releases_have_the_degrees_that_their_neighbours_need(neighbours: str) -> None:
+    """The degrees of freedom of a release give its delta for its own neighbours, and one fewer would not."""
+    moments = moments_of_batch(np.zeros((5, 2)), scaling_for([(-1.0, 1.0)] * 2))
+    noisy = release_wishart(moments, epsilon=1.0, delta=1e-5, neighbours=neighbours, rng=insecure_keystream(1))
+    nu = round(noisy.parameters["degrees_of_freedom"]) - 3 + 1
+    assert delta_of_wishart(nu, 1.0, neighbours) <= 1e-5 < delta_of_wishart(nu - 2, 1.0, neighbours)
+
+
+def test_guarantee_that_cannot_be_confirmed_is_refused() -> None:
+    """A delta so small that the rounding of normal numbers would count is refused."""
+    moments = moments_of_batch(np.zeros((5, 2)), scaling_for([(-1.0, 1.0)] * 2))
+    with pytest.raises(PrivacyError, match="not known to give"):
+        release_wishart(moments, epsilon=1.0, delta=1e-13)

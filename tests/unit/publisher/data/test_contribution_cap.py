@@ -1,0 +1,97 @@
+"""The cap on an entity's rows: never more, none too few, in order, and by chance alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dp_bundle.errors import MissingValuesError
+from dp_publish.data.contribution_cap import EntityCap
+from dp_publish.data.table import Source, open_table
+
+
+def kept(cap: EntityCap) -> list[Any]:
+    """Return the values of the column x that one pass keeps."""
+    return [value for batch in cap.read({"x": "integer"}) for value in batch.column(0).to_pylist()]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    names=st.lists(st.sampled_from(["a", "b", "c", "d e", "", "\u2603"]), max_size=40),
+    max_rows=st.integers(1, 8),
+    rows_at_once=st.integers(1, 50),
+)
+def test_every_entity_keeps_as_many_rows_as_it_may(names: list[str], max_rows: int, rows_at_once: int) -> None:
+    """The smaller of its number and the cap, in the table's order, whatever the batches, in every pass."""
+    table = pa.table({"x": pa.array(range(len(names)), pa.int64()), "who": pa.array(names, pa.string())})
+    cap = EntityCap(open_table(table), "who", max_rows, rows_at_once)
+    for _ in range(2):
+        rows = kept(cap)
+        assert rows == sorted(set(rows))
+        wanted = {name: min(number, max_rows) for name, number in Counter(names).items()}
+        assert Counter(names[row] for row in rows) == wanted
+        assert cap.n_left_out == len(names) - len(rows)
+
+
+def test_which_rows_are_kept_is_uniformly_random() -> None:
+    """Over many passes every pair of an entity's five rows is kept equally often, and the passes are independent."""
+    table = pa.table({"x": [0, 1, 2, 3, 4, 5], "who": ["a", "a", "b", "a", "a", "a"]})
+    cap = EntityCap(open_table(table), "who", 2, 3)
+    passes = [tuple(row for row in kept(cap) if row != 2) for _ in range(3000)]
+    pairs = Counter(passes)
+    assert len(pairs) == 10
+    assert stats.chisquare(list(pairs.values())).pvalue > 1e-4
+    assert stats.chisquare([300 * (1 + 0.2 * (-1) ** index) for index in range(10)]).pvalue < 1e-4  # what it would see
+    repeats = sum(first == second for first, second in pairwise(passes))
+    assert abs(repeats - 300) < 5 * np.sqrt(300 * 0.9)
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        pa.array([1, 1, 2], pa.int64()),
+        pa.array(["a", "a", "b"]).dictionary_encode(),
+        pa.array([True, True, False]),
+        pa.array([1.5, 1.5, 2.0]),
+        pa.array([0, 0, 86400], pa.timestamp("s")),
+    ],
+)
+def test_entities_may_be_of_any_type(who: pa.Array) -> None:
+    """Numbers, categories, truth values and dates name entities as well as text does."""
+    cap = EntityCap(open_table(pa.table({"x": [0, 1, 2], "who": who})), "who", 1, 10)
+    assert cap.n_left_out == 1
+    assert kept(cap) in ([0, 2], [1, 2])
+
+
+def missing_sources(tmp_path: Any) -> list[Source]:
+    """Return tables whose entity column has a gap, in each way a gap is written."""
+    (tmp_path / "gap.csv").write_text("x,who\n1,a\n2,\n")
+    floats = pa.table({"x": [1, 2], "who": pa.array([1.0, float("nan")])})
+    pq.write_table(floats, tmp_path / "gap.parquet")
+    return [
+        pa.table({"x": [1, 2], "who": ["a", None]}),
+        floats,
+        pd.DataFrame({"x": [1, 2], "who": [1.0, np.nan]}),
+        pd.DataFrame({"x": [1, 2], "who": ["a", None]}),
+        tmp_path / "gap.csv",
+        tmp_path / "gap.parquet",
+    ]
+
+
+@pytest.mark.parametrize("index", range(6))
+def test_rows_without_an_entity_are_refused(index: int, tmp_path: Any) -> None:
+    """A row that belongs to nobody cannot be counted towards anybody's cap, whether its gap is null, empty or NaN."""
+    with pytest.raises(
+        MissingValuesError, match="'who' has rows without a value, and it names whose rows are protected"
+    ):
+        EntityCap(open_table(missing_sources(tmp_path)[index]), "who", 1, 10)

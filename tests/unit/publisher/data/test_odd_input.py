@@ -1,0 +1,113 @@
+"""Input that is no file, or holds what no table and no policy has: a sentence for each, and soon."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import DpGraphError, KeyStoreError, PolicyError, SchemaError
+from dp_bundle.trust.signing import load_private_key
+from dp_publish import publish
+from dp_publish.accounting.ledger import Ledger
+from dp_publish.data import dialect
+from dp_publish.data.table import open_table
+from dp_publish.policy.file import load_policy
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.arrow"])
+def test_a_pipe_is_no_table(name: str, tmp_path: Path) -> None:
+    """A pipe, which nobody may ever write to, is refused without waiting."""
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(SchemaError, match="is a pipe or a device"):
+        open_table(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("https://example.org/t.csv", "is an address: download it first"),
+        ("s3://bucket/t.parquet", "is an address"),
+        ("a\0b.csv", "null byte"),
+        ("", "holds no .parquet files"),
+        ("/", "holds no .parquet files"),
+        ("x" * 300 + ".csv", "too long"),
+    ],
+)
+def test_what_is_no_file_is_no_table(source: str, said: str) -> None:
+    """Addresses, and names that no file can have, are refused in one sentence."""
+    with pytest.raises(SchemaError, match=said):
+        open_table(source)
+
+
+@pytest.mark.parametrize("content", [b"x", b"a,b\n1", b"\n\nx"])
+@pytest.mark.slow
+def test_a_line_without_an_end_is_not_read_whole(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first line, or another, of two gigabytes is refused when so many characters of it were read as a table has."""
+    monkeypatch.setattr(dialect, "_LONGEST_LINE", 2**20)
+    path = tmp_path / "t.csv"
+    with path.open("wb") as file:
+        file.write(content + b"x" * 2**21)
+        file.truncate(2**31)
+    with pytest.raises(SchemaError, match="a line of more than 1,048,576 characters"):
+        list(open_table(path).read({"a": "continuous"}, 10))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a = " + b"[" * 100_000, "not valid TOML"),
+        (b"[privacy]\nmu = " + b"9" * 100_000, "not valid TOML"),
+        (b"[privacy]\nmu = 1e99999", "mu"),
+        (b"\xff", "not valid TOML"),
+        (b"#" * (2**23 + 1), "File too large"),
+    ],
+    ids=["deep", "long number", "large number", "bytes", "large file"],
+)
+def test_absurd_policies_are_refused(content: bytes, said: str, tmp_path: Path) -> None:
+    """Nestings, numbers and sizes beyond all sense are told in one sentence."""
+    path = tmp_path / "t.policy.toml"
+    path.write_bytes(content)
+    with pytest.raises(PolicyError, match=said):
+        load_policy(path, "t", {})
+
+
+@pytest.mark.parametrize("path", [Path("/dev/zero"), Path("/dev/full")])
+def test_devices_are_no_policies_and_no_keys(path: Path) -> None:
+    """What never ends is not read."""
+    with pytest.raises(PolicyError, match="no regular file"):
+        load_policy(path, "t", {})
+    with pytest.raises(KeyStoreError):
+        load_private_key(path)
+
+
+@pytest.mark.parametrize("out", ["a\0b.tar", ".", "/", "", "x" * 300 + ".tar"])
+def test_names_that_no_file_can_have_cost_nothing(out: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A bundle that could not get its name is refused before anything is booked."""
+    data = tmp_path / "t.csv"
+    data.write_text("a,b\n1,2\n3,4\n")
+    with pytest.raises(DpGraphError):
+        publish(data, make_policy({"a": [0, 5], "b": [0, 5]}, mu=1.0), out=out, key=key)
+    assert Ledger().entries() == []
+
+
+def test_names_that_are_no_utf_8(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A bundle may have such a name, and is on the books; of a table it is refused in one sentence."""
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.csv"))
+    data = tmp_path / "t.csv"
+    for path in (odd, data):
+        path.write_text("a,b\n1,2\n3,4\n")
+    policy = make_policy({"a": [0, 5], "b": [0, 5]}, mu=1.0)
+    with pytest.raises(SchemaError, match="is not UTF-8"):
+        publish(odd, policy, out=tmp_path / "a.tar", key=key)
+    publish(data, policy, out=odd.with_suffix(".tar"), key=key)
+    (entry,) = Ledger().entries()
+    assert entry.state == "published"
+    with open_bundle(odd.with_suffix(".tar")) as bundle:
+        assert bundle.release.n_rows == 2

@@ -1,0 +1,289 @@
+"""The raw table: every source and type, what is refused, and that errors quote no value."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from dp_bundle.errors import DataError, SchemaError
+from dp_publish.data import table as module
+from dp_publish.data.table import ColumnType, open_table
+
+FRAME = pd.DataFrame({"x": [0.5, 1.5, None], "n": pd.array([1, None, 3], dtype="Int64"), "t": ["a", "b", "s3cr3t"]})
+CONTENT = {"n": [1, None, 3], "x": [0.5, 1.5, None]}
+
+
+def read(source: Any, kinds: dict[str, str], rows: int = 1000) -> dict[str, list[Any]]:
+    """Read columns and join the batches."""
+    batches = list(open_table(source).read(kinds, rows))
+    assert all(batch.num_rows <= rows for batch in batches)
+    return pa.Table.from_batches(batches).to_pydict() if batches else {}
+
+
+def one(values: pa.Array, kind: str) -> list[Any]:
+    """Read a single column of a table in memory."""
+    return read(pa.table({"v": values}), {"v": kind})["v"]
+
+
+def _folder(frame: pd.DataFrame, path: Path) -> None:
+    path.mkdir()
+    for index in range(len(frame)):
+        frame.iloc[index : index + 1].to_parquet(path / f"{index}.parquet")
+
+
+WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
+    "a.parquet": lambda frame, path: frame.to_parquet(path),
+    "a.PQ": lambda frame, path: frame.to_parquet(path),
+    "a.feather": lambda frame, path: frame.to_feather(path),
+    "a.arrow": lambda frame, path: feather.write_feather(frame, str(path), compression="uncompressed"),
+    "a.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "a.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "folder": _folder,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+def test_every_file_gives_the_same_rows(name: str, rows: int, tmp_path: Path) -> None:
+    """Columns come in the order asked for, rows in the file's, nulls stay, in batches no larger than asked."""
+    WRITERS[name](FRAME, tmp_path / name)
+    for path in (tmp_path / name, str(tmp_path / name)):
+        assert read(path, {"n": "integer", "x": "continuous"}, rows) == CONTENT
+    types = open_table(tmp_path / name).types
+    assert list(types) == ["x", "n", "t"]
+    text = "csv" in name or "tsv" in name
+    assert (types["t"], types["x"]) == (
+        (ColumnType.UNKNOWN, ColumnType.UNKNOWN) if text else (ColumnType.OTHER, ColumnType.CONTINUOUS)
+    )
+
+
+@pytest.mark.parametrize("source", [FRAME, pa.Table.from_pandas(FRAME), FRAME.set_index("t", drop=False)])
+def test_tables_in_memory_give_the_same_rows(source: pd.DataFrame | pa.Table) -> None:
+    """Pandas and pyarrow tables are read like files, without their index, and as often as asked."""
+    table = open_table(source)
+    for _ in range(2):
+        joined = pa.Table.from_batches(list(table.read({"n": "integer", "x": "continuous"}, 2)))
+        assert joined.to_pydict() == CONTENT
+    assert list(table.types) == ["x", "n", "t"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        (pa.array([True, None, False]), "integer", [1, None, 0]),
+        (pa.array([True, None, False]), "continuous", [1.0, None, 0.0]),
+        (pa.array([2**64 - 1, 2**63, 5, None], pa.uint64()), "integer", [2**63 - 1, 2**63 - 1, 5, None]),
+        (pa.array([2**64 - 1, None], pa.uint64()), "continuous", [2.0**64, None]),
+        (pa.array([-128, 127], pa.int8()), "integer", [-128, 127]),
+        (pa.array([2**62 + 1], pa.int64()), "integer", [2**62 + 1]),
+        (pa.array([2**62 + 1], pa.int64()), "continuous", [2.0**62]),
+        (pa.array(np.array([1.5, 65504], np.float16)), "continuous", [1.5, 65504.0]),
+        (pa.array(np.array([3, -2], np.float16)), "integer", [3, -2]),
+        (pa.array([0.1], pa.float32()), "continuous", [float(np.float32(0.1))]),
+        (pa.array([3.0, None, math.nan]), "integer", [3, None, None]),
+        (pa.array([decimal.Decimal("1.50"), None]), "continuous", [1.5, None]),
+        (pa.array([decimal.Decimal("2.00"), None]), "integer", [2, None]),
+        (pa.array([decimal.Decimal("2.5")], pa.decimal256(60, 1)), "continuous", [2.5]),
+        (pa.array([1.5, None, 1.5]).dictionary_encode(), "continuous", [1.5, None, 1.5]),
+        (pa.array([7, None, 7]).dictionary_encode(), "integer", [7, None, 7]),
+        (pa.array([math.inf, -math.inf]), "continuous", [math.inf, -math.inf]),
+    ],
+)
+def test_numeric_types_keep_their_values(values: pa.Array, kind: str, expected: list[Any]) -> None:
+    """Every numeric type is read as the kind asked for, to the last digit that the kind holds."""
+    assert one(values, kind) == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["1", "2"]),
+        pa.array(["1", "2"]).dictionary_encode(),
+        pa.array([b"1"]),
+        pa.array([datetime.datetime(2026, 1, 1)]),
+        pa.array([datetime.date(2026, 1, 1)]),
+        pa.array([datetime.timedelta(1)]),
+        pa.array([datetime.time(1)]),
+        pa.array([[1.0], [2.0]]),
+        pa.array([{"a": 1.0}]),
+        pa.array([[(1, 2.0)]], pa.map_(pa.int64(), pa.float64())),
+        pa.nulls(3),
+    ],
+)
+def test_other_types_are_not_numeric(values: pa.Array) -> None:
+    """Text, times, nested values and empty columns are not taken for numbers."""
+    assert open_table(pa.table({"v": values})).types == {"v": ColumnType.OTHER}
+
+
+def test_declared_types_decide_the_kind() -> None:
+    """Whole numbers and truth values are integers, the other numbers continuous, also behind a dictionary."""
+    columns = {
+        "a": pa.array([1], pa.uint8()),
+        "b": pa.array([True]),
+        "c": pa.array([1.0]),
+        "d": pa.array([decimal.Decimal("1")]),
+        "e": pa.array([1]).dictionary_encode(),
+        "f": pa.array([1.0]).dictionary_encode(),
+    }
+    kinds = [kind.value for kind in open_table(pa.table(columns)).types.values()]
+    assert kinds == ["integer", "integer", "continuous", "continuous", "integer", "continuous"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1.0, 1.25]),
+        pa.array([1.0, 1.25]).dictionary_encode(),
+        pa.array(np.array([1.25], np.float16)),
+        pa.array([decimal.Decimal("1.25")]),
+        pa.array([math.inf]),
+        pa.array([1e300]),
+    ],
+)
+def test_fractions_and_infinities_are_no_integers(values: pa.Array) -> None:
+    """What does not fit an integer column is refused by the column's name and never rounded in silence."""
+    with pytest.raises(SchemaError, match="'v'"):
+        one(values, "integer")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow"])
+def test_values_of_the_wrong_kind_name_the_column_and_not_the_value(suffix: str, tmp_path: Path) -> None:
+    """The message names the column, and no value of the private table is in it."""
+    path = tmp_path / f"a.{suffix}"
+    frame = pd.DataFrame({"x": [1.0, 2.0], "bad": [1.0, 2718.281828]})
+    if suffix == "csv":
+        pacsv.write_csv(pa.Table.from_pandas(frame), path)
+    else:
+        WRITERS[f"a.{suffix}"](frame, path)
+    with pytest.raises(SchemaError, match="'bad'") as caught:
+        read(path, {"x": "continuous", "bad": "integer"})
+    assert "2718" not in str(caught.value)
+    assert isinstance(caught.value, DataError)
+
+
+def test_text_in_a_csv_column_names_the_column_and_not_the_text(tmp_path: Path) -> None:
+    """A text column that was given bounds is refused by name."""
+    FRAME.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(SchemaError, match="'t'") as caught:
+        read(tmp_path / "a.csv", {"t": "continuous"})
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("column", [[1, "s3cr3t"], [1, 2**70], [1.0, object()], pd.arrays.SparseArray([0.0, 1.0])])
+def test_data_frames_of_mixed_objects_name_the_column_and_not_the_value(column: Any) -> None:
+    """An object column without a single type is refused by name, with an error of ours."""
+    with pytest.raises(SchemaError, match="'odd'") as caught:
+        open_table(pd.DataFrame({"odd": column}))
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_csv_spellings_of_missing_and_infinite(tmp_path: Path) -> None:
+    """Empty cells, NA and NaN are missing, inf is infinite, and a byte order mark and quotes are no part of a name."""
+    text = '\ufeff"a","b, c"\n1,\nNaN,NA\ninf,-3\n-inf,4\n'
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    assert read(tmp_path / "a.csv", {"b, c": "integer", "a": "continuous"}) == {
+        "b, c": [None, None, -3, 4],
+        "a": [1.0, None, math.inf, -math.inf],
+    }
+
+
+def test_csv_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CSV file longer than a block comes whole and in order."""
+    monkeypatch.setattr(module, "_CSV_BLOCK", 1000)
+    pd.DataFrame({"a": range(5000)}).to_csv(tmp_path / "a.csv", index=False)
+    batches = list(open_table(tmp_path / "a.csv").read({"a": "integer"}, 300))
+
+    assert max(batch.num_rows for batch in batches) <= 300
+    assert pa.Table.from_batches(batches)["a"].to_pylist() == list(range(5000))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        pd.DataFrame([[1, 2]], columns=["1", 1]),
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]),
+    ],
+)
+def test_duplicate_names_in_memory_are_refused(source: Any) -> None:
+    """Two columns of one name, also if only their spelling as text agrees, are refused."""
+    with pytest.raises(SchemaError, match="two columns"):
+        open_table(source)
+
+
+def test_duplicate_names_in_files_are_refused(tmp_path: Path) -> None:
+    """The same holds for Parquet and CSV files."""
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pq.write_table(twice, tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_text("a,b,a\n1,2,3\n")
+    for name in ("a.parquet", "a.csv"):
+        with pytest.raises(SchemaError, match="two columns"):
+            open_table(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.parquet", b""),
+        ("a.parquet", b"PAR1 not Parquet PAR1"),
+        ("a.arrow", b"not Arrow"),
+        ("a.csv", b""),
+        ("a.csv", b"\xff\xfe\x00"),
+        ("a.csv", b'"' + b"x" * 200_000),
+        ("a.xlsx", b"PK"),
+        ("a", b""),
+    ],
+)
+def test_what_is_no_table_is_a_schema_error(name: str, content: bytes, tmp_path: Path) -> None:
+    """Broken and unknown files are refused in one line that names the file."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SchemaError, match=name) as caught:
+        open_table(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_files_and_odd_folders_are_schema_errors(tmp_path: Path) -> None:
+    """No file, a folder without Parquet, and a folder of two different tables are refused."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "two").mkdir()
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "two" / "1.parquet")
+    pq.write_table(pa.table({"a": [1.0]}), tmp_path / "two" / "2.parquet")
+    for name, message in [("none.parquet", "none.parquet"), ("empty", "no .parquet files"), ("two", "one table")]:
+        with pytest.raises(SchemaError, match=message):
+            open_table(tmp_path / name)
+
+
+def test_uneven_lines_are_schema_errors(tmp_path: Path) -> None:
+    """A CSV line with too many cells is refused without being quoted."""
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4,2718\n")
+    with pytest.raises(SchemaError, match="more or fewer cells") as caught:
+        read(tmp_path / "a.csv", {"a": "continuous"})
+    assert "2718" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [name for name in WRITERS if name != "folder"])
+def test_tables_without_rows_have_columns_and_no_batches_with_rows(name: str, tmp_path: Path) -> None:
+    """An empty table opens, and reading it gives no row."""
+    WRITERS[name](FRAME.iloc[:0], tmp_path / name)
+    table = open_table(tmp_path / name)
+    assert list(table.types) == ["x", "n", "t"]
+    assert sum(batch.num_rows for batch in table.read({"x": "continuous"}, 10)) == 0
+
+
+def test_columns_with_dots_are_not_taken_for_nested_ones(tmp_path: Path) -> None:
+    """A flat column named like a path into a nested one is read as itself."""
+    nested = pa.table({"a": [{"b": 1.0}], "a.b": [2.0]})
+    pq.write_table(nested, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", {"a.b": "continuous"}) == {"a.b": [2.0]}

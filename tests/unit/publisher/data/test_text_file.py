@@ -1,0 +1,416 @@
+"""Text files as people write them: separators, marks, encodings, words, and the line of whatever cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dp_bundle.errors import CellError, HeaderError, ParameterError, PolicyError, SchemaError
+from dp_publish.data.cells import Fault, read_cell
+from dp_publish.data.dialect import Dialect, make_dialect
+from dp_publish.data.table import open_table
+from dp_publish.forecast.plan import count_rows
+from dp_publish.policy.file import load_policy
+
+FRAME = pd.DataFrame({"größe": [1.5, -0.25, 1200.0], "n": [1, 2, 30], "t": ["a;b", 'x "y"\nz', "s3cr3t"]})
+NUMBERS = {"größe": [1.5, -0.25, 1200.0], "n": [1, 2, 30]}
+NUMERIC = ["continuous", "integer"]
+KINDS = {"größe": "continuous", "n": "integer"}
+WORDS = st.one_of(
+    st.sampled_from(["1", "-2", "+3", "4.0", "5.5", ".5", "6.", "1e3", "1E-3", "7e400", "0.1", "-0", "00012", "inf"]),
+    st.sampled_from(["1,5", "1,234", "1.234,5", "nan", "NaN", "NA", "?", "-", "None", "true", "False", "YES", "no"]),
+    st.sampled_from(["text", "2020-01-01", "0x1F", "1_0", "9007199254740993", "99999999999999999999", "1e1000000"]),
+)
+
+
+def read(path: Path, kinds: dict[str, str], rows: int = 1000, **dialect: Any) -> dict[str, list[Any]]:
+    """Read columns and join the batches."""
+    batches = list(open_table(path, Dialect(**dialect)).read(kinds, rows))
+    return pa.Table.from_batches(batches).to_pydict()
+
+
+def column(tmp_path: Path, words: list[str], kind: str = "continuous", **dialect: Any) -> list[Any]:
+    """Read one column, whose cells are quoted."""
+    (tmp_path / "a.csv").write_text("\n".join(["v", *(f'"{word}"' for word in words)]) + "\n", encoding="utf-8")
+    return read(tmp_path / "a.csv", {"v": kind}, **dialect)["v"]
+
+
+def _packed(frame: pd.DataFrame, path: Path) -> None:
+    path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
+
+
+WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
+    "comma.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "european.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";", decimal=","),
+    "quoted.csv": lambda frame, path: frame.to_csv(path, index=False, decimal=",", quoting=1),
+    "pipe.csv": lambda frame, path: frame.to_csv(path, index=False, sep="|"),
+    "tab.csv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "tab.TSV": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "mark.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-8-sig"),
+    "windows.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";", decimal=",", encoding="cp1252"),
+    "wide.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-16"),
+    "unmarked.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-16-le"),
+    "packed.csv.gz": _packed,
+    "packed.tsv.bz2": lambda frame, path: frame.to_csv(path, index=False, sep="\t", compression="bz2"),
+    "returns.csv": lambda frame, path: frame.to_csv(path, index=False, lineterminator="\r\n"),
+    "blank.csv": lambda frame, path: path.write_text("\n\n" + frame.to_csv(index=False) + "\n\n", encoding="utf-8"),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_dialect_gives_the_same_numbers(name: str, tmp_path: Path) -> None:
+    """Separator, decimal mark, encoding and packing are found, with quotes and line breaks in texts."""
+    WRITERS[name](FRAME, tmp_path / name)
+    assert read(tmp_path / name, KINDS) == NUMBERS
+    assert list(open_table(tmp_path / name).types) == ["größe", "n", "t"]
+
+
+def test_the_policy_names_what_cannot_be_found(tmp_path: Path) -> None:
+    """Separator, decimal mark, encoding and words for nothing come from the section [table]."""
+    (tmp_path / "a.csv").write_bytes("é~b\n1,234~x\n2,5~-999\n".encode("cp850"))
+    text = '[table]\ndelimiter = "~"\ndecimal = ","\nencoding = "cp850"\nmissing_values = ["-999", "x"]\n'
+    (tmp_path / "a.policy.toml").write_text(text)
+    dialect = load_policy(tmp_path / "a.policy.toml", "a", {}).table
+
+    batches = open_table(tmp_path / "a.csv", dialect).read({"b": "integer", "é": "continuous"}, 10)
+    assert pa.Table.from_batches(batches).to_pydict() == {"b": [None, None], "é": [1.234, 2.5]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ('delimiter = ";;"', "table.delimiter must be a character that no number has"),
+        ('delimiter = "1"', "a character that no number has"),
+        ('delimiter = "\\n"', "a character that no number has"),
+        ('decimal = "x"', "table.decimal"),
+        ('encoding = "klingon"', "an encoding's name"),
+        ('encoding = "rot13"', "an encoding's name"),
+        ('header = "second"', "table.header"),
+        ("missing_values = [-999]", "table.missing_values"),
+        ('separator = ";"', "table.separator"),
+    ],
+)
+def test_wrong_dialects_are_policy_errors(wrong: str, said: str, tmp_path: Path) -> None:
+    """Each entry of [table] is checked, and a mistake is placed."""
+    (tmp_path / "p.toml").write_text(f"[table]\n{wrong}\n")
+    with pytest.raises(PolicyError, match=said):
+        load_policy(tmp_path / "p.toml", "a", {})
+
+
+def test_options_become_a_dialect() -> None:
+    """A tab can be named, and an option's mistake names the option."""
+    assert make_dialect({"delimiter": "tab", "header": None}) == Dialect(delimiter="\t")
+    with pytest.raises(ParameterError, match="--encoding must be an encoding's name"):
+        make_dialect({"encoding": "klingon"})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("5.1,3.5,setosa", "cell 1 of it is a number"),
+        ("Smith,1932,12", "cell 2 of it is a number"),
+        ("Smith;1,5", "cell 2 of it is a number"),
+        ("a,1 234", "cell 2 of it is a number"),
+        ("a,12%", "cell 2 of it is a number"),
+        ("a,-1e5", "cell 2 of it is a number"),
+        ("a,0x1F", "cell 2 of it is a number"),
+        ("a,1932-04-30", "cell 2 of it is a date"),
+        ("a,30.4.1932", "cell 2 of it is a"),
+        ("a,12:30", "cell 2 of it is a date or a time"),
+        ("a,,c", "cell 2 of it is empty"),
+        (",b,", "cell 1 of it is empty"),
+        ("a,NA", "cell 2 of it stands for a missing value"),
+        ("a,?", "cell 2 of it stands for a missing value"),
+        ("a,True", "cell 2 of it is a truth value"),
+        ("Smith,no", "cell 2 of it is a truth value"),
+        ("a,b,a", "two columns of it have one name"),
+        ("x,a,b,a", r"two columns of it have one name, in cells 2 and 4 \(rename one"),
+        ("a,b,", r"it ends with a separator \(if all lines do, remove those\)"),
+        ("anna.Smith@example.org,x", "cell 1 of it is an e-mail address"),
+        ("a,12 kg", "cell 2 of it is a number with a unit"),
+        ("a,170cm", "cell 2 of it is a number with a unit"),
+        ("a,\u22125", "cell 2 of it is a number"),
+    ],
+)
+def test_a_first_line_that_may_be_a_record_is_refused(line: str, said: str, tmp_path: Path) -> None:
+    """A person's record is not taken for column names, and not quoted; the publisher has to say what it is."""
+    (tmp_path / "a.csv").write_text(f"{line}\n{line}\n")
+    with pytest.raises(HeaderError, match=f"{said}.*--header none") as caught:
+        open_table(tmp_path / "a.csv")
+    assert "Smith" not in str(caught.value)
+    assert caught.value.exit_code == 2
+    n_columns = 1 + line.count(";" if ";" in line else ",")
+    named = open_table(tmp_path / "a.csv", Dialect(header="none"))
+    assert list(named.types) == [f"column_{number}" for number in range(1, n_columns + 1)]
+    if "two columns" not in said and line != ",b,":
+        assert len(open_table(tmp_path / "a.csv", Dialect(header="first")).types) == n_columns
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("sep=;\na;b\n1;2\n", 'is sep=;, as spreadsheets write it: remove it, and set delimiter = ";" under'),
+        ('"sep=\t"\na\tb\n1\t2\n', r'set delimiter = "\\t" under'),
+        ("# measured in 2020\na,b\n1,2\n", "begins with # and looks like a comment: remove such lines, or pass"),
+        ("# x, y\na,b\n1,2\n", "begins with # and looks like a comment"),
+    ],
+)
+def test_lines_before_the_names_are_told_apart_from_names(content: str, said: str, tmp_path: Path) -> None:
+    """A comment, and the line by which spreadsheets name the separator, are refused with what to do about them."""
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(SchemaError, match=said):
+        open_table(tmp_path / "a.csv")
+
+
+def test_spaces_around_names_are_no_part_of_them(tmp_path: Path) -> None:
+    """A file with a space after each comma has the names that its publisher sees, unless spaces tell names apart."""
+    (tmp_path / "a.csv").write_text("x, y ,=z\n1, 2, 3\n")
+    assert read(tmp_path / "a.csv", dict.fromkeys(("y", "x"), "continuous")) == {"y": [2.0], "x": [1.0]}
+    assert open_table(tmp_path / "a.csv").layout.names == ("x", "y", "=z")  # type: ignore[union-attr]
+    (tmp_path / "a.csv").write_text("x, x\n1, 2\n")
+    assert list(open_table(tmp_path / "a.csv").types) == ["x", " x"]
+
+
+def test_names_written_for_spreadsheets_are_read_back(tmp_path: Path) -> None:
+    """Columns whose names an export guards by an apostrophe are read by their own names."""
+    (tmp_path / "a.csv").write_text("'=x,b\n1,2\n")
+    assert read(tmp_path / "a.csv", {"=x": "continuous", "b": "integer"}) == {"=x": [1.0], "b": [2]}
+    assert count_rows(tmp_path / "a.csv") == 1
+
+
+def test_names_may_begin_with_a_hash(tmp_path: Path) -> None:
+    """Where numbers follow, or where the publisher says so, the first line holds names whatever it begins with."""
+    (tmp_path / "a.csv").write_text("#x,y\n1,2\n")
+    assert list(open_table(tmp_path / "a.csv").types) == ["#x", "y"]
+    (tmp_path / "a.csv").write_text("#x,y\na,b\n")
+    assert list(open_table(tmp_path / "a.csv", Dialect(header="first")).types) == ["#x", "y"]
+
+
+def test_words_for_missing_values_are_no_names(tmp_path: Path) -> None:
+    """A first line with a word that the policy calls a missing value is somebody's record."""
+    (tmp_path / "a.csv").write_text("abc,refused\n1,2\n")
+    assert list(open_table(tmp_path / "a.csv").types) == ["abc", "refused"]
+    with pytest.raises(HeaderError, match="cell 2 of it stands for a missing value"):
+        open_table(tmp_path / "a.csv", Dialect(missing_values=("refused",)))
+
+
+def test_without_a_header_the_first_line_is_a_row(tmp_path: Path) -> None:
+    """With header = "none" nothing of the first line is lost, and a first name alone may be empty."""
+    (tmp_path / "a.csv").write_text("1;2,5\n3;x\n")
+    kinds = {"column_2": "continuous", "column_1": "integer"}
+    dialect = {"header": "none", "missing_values": ("x",)}
+    assert read(tmp_path / "a.csv", kinds, **dialect) == {"column_2": [2.5, None], "column_1": [1, 3]}
+    (tmp_path / "a.csv").write_text(",b\n1,2\n")
+    assert list(open_table(tmp_path / "a.csv").types) == ["", "b"]
+
+
+def test_two_possible_separators_are_refused(tmp_path: Path) -> None:
+    """Where a name may hold the separator, the publisher says which it is; a comma beside another mark is a letter."""
+    (tmp_path / "a.csv").write_text("a|b;c\n1|2;3\n")
+    with pytest.raises(SchemaError, match=r"has ';' and '\|': set delimiter"):
+        open_table(tmp_path / "a.csv")
+    assert list(open_table(tmp_path / "a.csv", Dialect(delimiter=";")).types) == ["a|b", "c"]
+    (tmp_path / "a.csv").write_text("length, m;b\n1,5;3\n")
+    assert read(tmp_path / "a.csv", {"length, m": "continuous"}) == {"length, m": [1.5]}
+
+
+@pytest.mark.parametrize("kind", ["integer", "continuous"])
+def test_truth_values_are_numbers_wherever_they_stand(kind: str, tmp_path: Path) -> None:
+    """True, False, yes and no are 1 and 0 in any spelling, also after a thousand plain numbers."""
+    words = ["1"] * 2000 + ["True", "FALSE", "yes", "No", "0"]
+    assert column(tmp_path, words, kind)[-7:] == [1, 1, 1, 0, 1, 0, 0]
+
+
+def test_words_for_nothing(tmp_path: Path) -> None:
+    """What the documents list as missing is missing in both kinds of column."""
+    words = ["1", "", "NA", "n/a", "NaN", "null", "None", "<NA>", "?", "-", "--", ".", "#N/A", " ", " NA "]
+    for kind in ("integer", "continuous"):
+        assert column(tmp_path, words, kind) == [1] + [None] * (len(words) - 1)
+
+
+def test_whole_numbers_may_be_written_as_fractions(tmp_path: Path) -> None:
+    """An integer column that some program wrote as 3.0 is read, exactly."""
+    assert column(tmp_path, ["3.0", "+4", "1e3", "-9223372036854775808"], "integer") == [3, 4, 1000, -(2**63)]
+
+
+@settings(
+    max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)  # the file is written anew each time
+@given(words=st.lists(WORDS, min_size=1, max_size=3), kind=st.sampled_from(NUMERIC), decimal=st.sampled_from(".,"))
+def test_fast_and_slow_reading_agree(words: list[str], kind: str, decimal: str, tmp_path: Path) -> None:
+    """A cell has the same value whatever else is in its column: next to numbers alone, and next to a word."""
+    path = tmp_path / "a.csv"
+    expected = [read_cell(word, kind, decimal) for word in words]
+    for beside in ([], ["yes"]):
+        path.write_text("\n".join(["v,w", *(f'"{word}",x' for word in [*words, *beside])]) + "\n")
+        if any(isinstance(cell, Fault) for cell in expected):
+            with pytest.raises(CellError) as caught:
+                read(path, {"v": kind}, decimal=decimal)
+            assert caught.value.line == 2 + [isinstance(cell, Fault) for cell in expected].index(True)
+        else:
+            found = read(path, {"v": kind}, decimal=decimal)["v"][: len(words)]
+            assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "said"),
+    [
+        (["1.5", "1,5"], "continuous", "line 3, column 'v': the value has a decimal comma"),
+        (["1,5", "1.5"], "continuous", "line 2, column 'v': the value has a decimal comma"),
+        (["1.5", "1,234.5"], "continuous", "line 3, column 'v': the value has thousands separators"),
+        (["1.5", "1 234"], "continuous", "thousands separators"),
+        (["1,5", "1.234,5"], "continuous", "thousands separators"),
+        (["0,5", "1.234"], "continuous", "line 3, column 'v': the value has thousands separators"),
+        (["1", "1.5"], "integer", "is a fraction in an integer column"),
+        (["1", "99999999999999999999"], "integer", "beyond the largest integer"),
+        (["1", "1932-04-30"], "continuous", "is a date or a time"),
+        (["1", "s3cr3t"], "continuous", "line 3, column 'v': the value is no number"),
+        (["1"] * 5000 + ["s3cr3t"], "integer", "line 5002, column 'v': the value is no number"),
+    ],
+)
+def test_errors_name_line_and_column_and_quote_nothing(words: list[str], kind: str, said: str, tmp_path: Path) -> None:
+    """What cannot be read is placed, and told what ails it in one sentence without the value."""
+    with pytest.raises(CellError, match=said) as caught:
+        column(tmp_path, words, kind)
+    assert words[-1] not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_commas_that_may_separate_thousands_are_refused(tmp_path: Path) -> None:
+    """1,234 is not guessed to be 1.234 where no other number shows what its comma means."""
+    with pytest.raises(SchemaError, match='set decimal = ","'):
+        column(tmp_path, ["1,234", "12,345", "7"])
+    assert column(tmp_path, ["1,234", "0,125"]) == [1.234, 0.125]
+    assert column(tmp_path, ["1,234"], decimal=",") == [1.234]
+    with pytest.raises(CellError, match="thousands"):
+        column(tmp_path, ["1,234"], decimal=".")
+    (tmp_path / "a.csv").write_text("v;w\n800;x\n1.234;y\n")
+    with pytest.raises(CellError, match="line 3, column 'v': the value has thousands separators"):
+        read(tmp_path / "a.csv", {"v": "continuous"})
+    assert read(tmp_path / "a.csv", {"v": "continuous"}, decimal=".") == {"v": [800, 1.234]}
+    assert column(tmp_path, ["800", "1.234"]) == [800, 1.234]
+
+
+def test_columns_of_text_are_named_together(tmp_path: Path) -> None:
+    """A file with several columns of text is refused once, not once for each."""
+    (tmp_path / "a.csv").write_text("a,b,c\n1,x,y\n")
+    with pytest.raises(CellError, match="line 2, columns 'b', 'c': each value is no number"):
+        read(tmp_path / "a.csv", dict.fromkeys("abc", "continuous"))
+
+
+def test_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
+    """Blank lines and line breaks inside quotes count, so that the publisher finds the place."""
+    (tmp_path / "a.csv").write_text('a,t\n\n1,"x\ny"\n\nbad,z\n')
+    with pytest.raises(CellError, match="line 6, column 'a'"):
+        read(tmp_path / "a.csv", {"a": "continuous"})
+    (tmp_path / "a.csv").write_text('a,t\n1,"x\ny"\n2,3,4\n')
+    with pytest.raises(SchemaError, match=r"line 4 of .* more or fewer cells than columns"):
+        read(tmp_path / "a.csv", {"a": "continuous"})
+
+
+def test_a_late_word_does_not_repeat_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column that turns out to hold words in a later block is begun again, and every row comes once."""
+    monkeypatch.setattr("dp_publish.data.table._CSV_BLOCK", 20_000)
+    rows = [f"{index},{index}" for index in range(30_000)]
+    rows[20_000] = "yes,20000"
+    rows[25_000] = "25000,1e0"
+    (tmp_path / "a.csv").write_text("a,b\n" + "\n".join(rows) + "\n")
+    table = open_table(tmp_path / "a.csv")
+    found = pa.Table.from_batches(list(table.read({"a": "continuous", "b": "integer"}, 700)))
+    assert found["b"].to_pylist() == [*range(25_000), 1, *range(25_001, 30_000)]
+    assert found["a"].to_pylist() == [*range(20_000), 1, *range(20_001, 30_000)]
+
+
+def test_bytes_outside_the_encoding_matter_only_where_they_are_read(tmp_path: Path) -> None:
+    """Text that is not published may be in any encoding; the column that names entities must be readable."""
+    (tmp_path / "a.csv").write_bytes(b"a,t\n1,caf\xe9\n2,x\n")
+    assert read(tmp_path / "a.csv", {"a": "integer"}) == {"a": [1, 2]}
+    with pytest.raises(CellError, match="line 2, column 't': the value is not in the file's encoding"):
+        read(tmp_path / "a.csv", {"t": "text"})
+    assert read(tmp_path / "a.csv", {"t": "text"}, encoding="cp1252") == {"t": ["café", "x"]}
+    (tmp_path / "b.csv").write_bytes("é,t\n1,2\n".encode())
+    (tmp_path / "c.csv").write_bytes("\ufeffé,t\n1,2\n".encode())
+    assert read(tmp_path / "c.csv", {"é": "integer"}, encoding="UTF8") == {"é": [1]}
+    with pytest.raises(SchemaError, match="is not in ascii: set encoding"):
+        open_table(tmp_path / "b.csv", Dialect(encoding="ascii"))
+
+
+@pytest.mark.parametrize("content", [b"a,b", b"a,b\n", b"a,b\r\n\r\n"])
+def test_a_header_alone_is_a_table_without_rows(content: bytes, tmp_path: Path) -> None:
+    """A file of one line, also without a line break at its end, has columns and no rows."""
+    (tmp_path / "a.csv").write_bytes(content)
+    table = open_table(tmp_path / "a.csv")
+    assert list(table.types) == ["a", "b"]
+    assert sum(batch.num_rows for batch in table.read({"a": "continuous"}, 10)) == 0
+
+
+def test_damaged_files_are_one_sentence(tmp_path: Path) -> None:
+    """A cut archive, and a file that is not packed as its name says, are refused."""
+    packed = gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(50_000)))
+    (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "c.csv.gz").write_bytes(b"a,b\n1,2\n")
+    for name in ("a.csv.gz", "c.csv.gz"):
+        with pytest.raises(SchemaError, match=name) as caught:
+            read(tmp_path / name, {"a": "integer"})
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_quotation_mark_that_is_never_closed_swallows_no_rows(end: str, tmp_path: Path) -> None:
+    """Rows inside an open quotation would be lost in silence; marks that stand for inches are no quotation."""
+    (tmp_path / "a.csv").write_text(f'a,t\n1,x\n2,"s3cr3t\n3,y\n4,z{end}')
+    with pytest.raises(SchemaError, match=r"line 3 of .* has a quotation mark that is never closed") as caught:
+        read(tmp_path / "a.csv", {"a": "integer"})
+    assert "s3cr3t" not in str(caught.value)
+    with pytest.raises(SchemaError, match="never closed"):
+        count_rows(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text(f'a,t\n1,"x\ny"\n2,5" pipe\n3,y{end}')
+    assert read(tmp_path / "a.csv", {"a": "integer"}) == {"a": [1, 2, 3]}
+    assert count_rows(tmp_path / "a.csv") == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("my table.xlsx", 'pandas.read_excel("my table.xlsx").to_csv("my table.csv", index=False)'),
+        ("a.json", 'pandas.read_json("a.json").to_parquet("a.parquet")'),
+        ("a.jsonl", 'pandas.read_json("a.jsonl", lines=True).to_parquet("a.parquet")'),
+        ("a.dta", 'pandas.read_stata("a.dta").to_parquet("a.parquet")'),
+    ],
+)
+def test_other_formats_are_refused_with_the_line_that_converts_them(
+    name: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spreadsheets and JSON are not read, but the publisher is told how to turn them into what is."""
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(b"PK")
+    with pytest.raises(SchemaError) as caught:
+        open_table(name)
+    assert f"python -c 'import pandas; {line}'" in str(caught.value)
+
+
+def test_a_dialect_for_a_table_with_types_is_a_mistake(tmp_path: Path) -> None:
+    """Parquet says itself how it is written."""
+    FRAME.to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(SchemaError, match="is no text file"):
+        open_table(tmp_path / "a.parquet", Dialect(header="first"))
+
+
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_a_number_that_means_nothing_means_it_in_every_spelling(kind: str, tmp_path: Path) -> None:
+    """Where -999 is declared as missing so is -999.00, with spaces or without, whoever converts the column."""
+    words = ["1", "-999", "2", "-999.00", " -999 ", "-9.99e2", "3"]
+    words = words if kind == "continuous" else [word for word in words if "." not in word]
+    path = tmp_path / "a.csv"
+    expected = [None if float(word) == -999 else float(word) for word in words]
+    for extra in ("", "n/a"):  # a word that pyarrow does not take for a number is converted here
+        path.write_text("x,y\n" + "".join(f"{word},1\n" for word in [*words, extra]))
+        assert read(path, {"x": kind}, missing_values=["-999"])["x"] == [*expected, None]

@@ -1,0 +1,76 @@
+"""What the noise would drown, told by the first rows before anything is spent."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dp_publish.accounting.ledger import Ledger
+from dp_publish.data.first_rows import glance
+from dp_publish.data.table import open_table
+from dp_publish.forecast.measured import find_drowned
+from dp_publish.policy.model import Policy
+
+N_ROWS = 3000
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def long_tails() -> pd.DataFrame:
+    """Return two columns that fill their bounds of 0 to 1, and two that fill a hundredth of them."""
+    rng = np.random.default_rng(11)
+    wide = rng.uniform(size=(N_ROWS, 2))
+    narrow = np.clip(0.01 * rng.lognormal(size=(N_ROWS, 2)), 0.0, 1.0) * 0.5
+    return pd.DataFrame(np.c_[wide, narrow], columns=["a", "b", "c", "d"])
+
+
+def test_measured_spreads_tell_what_a_reader_will_leave_out(tmp_path: Path, command: Run) -> None:
+    """The columns that the publisher is warned of before she spends are those that dp-learn leaves out as drowned."""
+    long_tails().to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.policy.toml").write_text('[privacy]\nmu = 30\nunit = "cell"\n[columns."*"]\nbounds = [0, 1]\n')
+    warning = "the noise would hide, as their values in the first 3,000 rows fill too little of their bounds: 'c', 'd';"
+    assert warning in command("dp-publish", "plan", "t.parquet", "--look", "--mu", "3").stderr
+    assert warning not in command("dp-publish", "plan", "t.parquet", "--mu", "3").stderr
+    assert warning not in command("dp-publish", "plan", "t.parquet", "--look", "--mu", "300").stderr
+
+    for release, mu in (("rows", 3), ("covariance", 1)):
+        out = ("--out", f"{release}.tar", "--release", release, "--mu", mu)
+        published = command("dp-publish", "t.parquet", *out)
+        assert published.returncode == 0
+        assert warning in published.stderr
+        assert "drowns them: c, d\n" in command("dp-learn", f"{release}.tar").stdout
+
+
+def test_a_release_of_which_too_little_would_be_left_is_refused(tmp_path: Path, command: Run) -> None:
+    """Where all columns but one are drowned, by their own spread, nothing is spent unless it is meant."""
+    long_tails()[["a", "c", "d"]].to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.policy.toml").write_text('[privacy]\nmu = 3\nunit = "cell"\n[columns."*"]\nbounds = [0, 1]\n')
+    refused = command("dp-publish", "t.parquet")
+    assert refused.returncode == 2
+    assert "'c', 'd'; leave them out" in refused.stderr
+    assert Ledger().entries() == []
+    assert command("dp-publish", "t.parquet", "--anyway").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"snr_db": 0.0},
+        {"mu": 1.0, "release": "covariance", "neighbours": "add-remove"},
+        {"mu": 1.0, "l2_radius": 2.0},
+    ],
+)
+def test_rows_are_not_counted_where_their_number_is_not_asked_for(privacy: dict[str, object]) -> None:
+    """Noise from the data, a protected number of rows and a ball are not judged."""
+    bounds = {} if "l2_radius" in privacy else {name: {"bounds": [0.0, 1.0]} for name in "abcd"}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": bounds})
+    kinds = dict.fromkeys("abcd", "continuous")
+
+    def count() -> int:
+        raise AssertionError("rows were counted")
+
+    assert find_drowned(glance(open_table(long_tails()), kinds), policy, kinds, count) == []

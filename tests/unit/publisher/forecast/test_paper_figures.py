@@ -1,0 +1,74 @@
+"""The source paper's printed theorems, and why no bundle states them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dp_bundle.errors import ParameterError
+from dp_bundle.manifest.columns import Column
+from dp_publish.forecast.paper_figures import paper_figures
+from dp_publish.rows.mechanism import RowReport, add_noise, noise_for
+from dp_publish.sampling.keystream import insecure_keystream
+
+N_ROWS, SIGMA, N_ATTACKS = 1000, 1.0, 2000
+
+
+def test_theorems_as_printed() -> None:
+    """For 1,000 cells spread evenly in [-1, 1] and sigma = 1, theorem 4.1 prints 0.31, and the truth is 2."""
+    figures = paper_figures(N_ROWS, 2.0, SIGMA, mean_square=1 / 3, smallest=0.5)
+
+    assert figures.theorem_4_1 == pytest.approx(0.31, abs=0.002)
+    assert figures.section_5_1 == pytest.approx(0.008)
+    assert figures.theorem_4_4 == pytest.approx((0.008 + 0.001) / (math.sqrt(2000) * 0.0005))
+    assert figures.true_mu == 2.0
+
+
+def test_printed_mu_shrinks_with_the_rows_and_the_true_one_does_not() -> None:
+    """A hundred times more rows divide the printed mu by ten, while one cell stays as visible as it was."""
+    few, many = (paper_figures(n, 2.0, SIGMA, mean_square=1 / 3, smallest=0.5) for n in (1000, 100_000))
+
+    assert few.theorem_4_1 / many.theorem_4_1 == pytest.approx(10)
+    assert few.true_mu == many.true_mu
+
+
+@pytest.mark.parametrize("name", ["n_rows", "width", "sigma", "mean_square", "smallest"])
+def test_every_argument_must_be_positive(name: str) -> None:
+    """Zero is refused for each argument, by name."""
+    given = {"n_rows": 10, "width": 1.0, "sigma": 1.0, "mean_square": 1.0, "smallest": 1.0, name: 0}
+
+    with pytest.raises(ParameterError, match=name):
+        paper_figures(**given)  # type: ignore[arg-type]
+
+
+def test_an_attack_on_one_cell_does_better_than_theorem_4_1_allows() -> None:
+    """Telling +1 from -1 in one of 1,000 published cells succeeds as often as mu = 2 says, far beyond mu = 0.31.
+
+    The optimal test of one cell calls it +1 where the published value is above 0. Its advantage, the share of hits
+    minus the share of false alarms, is at most 2 Phi(mu / 2) - 1: 0.12 at the printed mu, and 0.68 at the true one.
+    """
+    bounds = (-1.0, 1.0)
+    noise = noise_for("continuous", SIGMA, bounds)
+    column = Column(name="x", kind="continuous", bounds=bounds, bounds_obtained="declared", noise=noise)
+    x = np.random.default_rng(1).uniform(-1, 1, N_ROWS)
+    keystream = insecure_keystream(2)
+    above = {}
+    for cell in (1.0, -1.0):
+        x[0] = cell
+        batch = pa.RecordBatch.from_pydict({"x": x})
+        above[cell] = np.mean(
+            [add_noise(batch, [column], keystream, RowReport()).column(0)[0].as_py() > 0 for _ in range(N_ATTACKS)]
+        )
+    advantage = above[1.0] - above[-1.0]
+    four_errors = 4 * math.sqrt(0.5 / N_ATTACKS)
+    printed = paper_figures(N_ROWS, 2.0, SIGMA, mean_square=float(np.mean(x**2)), smallest=0.5)
+
+    assert advantage - four_errors > _advantage(printed.theorem_4_1)
+    assert advantage == pytest.approx(_advantage(printed.true_mu), abs=four_errors)
+
+
+def _advantage(mu: float) -> float:
+    return math.erf(mu / 2 / math.sqrt(2))

@@ -1,0 +1,211 @@
+"""What would show nothing, or a column as it is, is refused before anything is spent, unless it is wanted anyway."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import PolicyError
+from dp_bundle.manifest.columns import Noise
+from dp_bundle.trust.keys import key_names
+from dp_publish import publish
+from dp_publish.accounting.ledger import Ledger
+from dp_publish.data.table import ColumnType
+from dp_publish.forecast.refusal import refuse_pointless, share_unchanged
+from dp_publish.policy.model import Policy
+from dp_publish.rows.calibration import calibrate
+from dp_publish.sampling.gaussian import sample_discrete_gaussian
+from dp_publish.sampling.keystream import insecure_keystream
+
+Run = Callable[..., object]
+FLAGS = '[privacy]\nunit = "cell"\nmu = {mu}\n[columns.smoker]\nbounds = [0, 1]\n[columns.age]\nbounds = [0, 120]\n'
+
+
+def judge(
+    n_rows: int, n_columns: int, *, bounds: bool = True, types: ColumnType = ColumnType.CONTINUOUS, **privacy: object
+) -> None:
+    """Refuse, or not, columns with bounds from 0 to 1 and this privacy section."""
+    names = [f"c{index}" for index in range(n_columns)]
+    columns = {name: {"bounds": [0.0, 1.0] if bounds else None} for name in names}
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    kind = "integer" if types is ColumnType.INTEGER and policy.privacy.release == "rows" else "continuous"
+    refuse_pointless(policy, dict.fromkeys(names, kind), dict.fromkeys(names, types), lambda: n_rows)
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    """Write a table of 20,000 rows and 8 columns without a policy."""
+    rng = np.random.default_rng(1)
+    pd.DataFrame(rng.normal(size=(20_000, 8)), columns=list("abcdefgh")).to_parquet(tmp_path / "wide.parquet")
+    return tmp_path / "wide.parquet"
+
+
+def test_the_first_command_spends_nothing_on_noise_alone(wide: Path, command: Run) -> None:
+    """A table without a policy whose forecast shows nothing is refused with exit 2 and a better command."""
+    refused = command("dp-publish", "wide.parquet")
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: nothing could be seen of these 8 columns")
+    assert refused.stderr.count("\n") == 1
+    for advice in ("dp-publish policy DATA", "--release covariance", "dp-publish plan DATA", "--anyway"):
+        assert advice in refused.stderr
+    assert (Ledger().entries(), key_names(), [path.name for path in wide.parent.iterdir()]) == ([], [], [wide.name])
+
+
+def test_anyway_publishes_what_shows_nothing(wide: Path, command: Run) -> None:
+    """With --anyway the same release is made, and the answer still says that nothing can be seen."""
+    published = command("dp-publish", "wide.parquet", "--anyway")
+
+    assert published.returncode == 0, published.stderr
+    assert "nothing can be seen, as the noise has" in published.stdout
+    assert len(Ledger().entries()) == 1
+
+
+def test_the_advice_is_sound(wide: Path, command: Run) -> None:
+    """The release that the refusal recommends is not refused, and neither is so small a number of columns."""
+    named = "\n".join(f"[columns.{name}]\nbounds = [-4, 4]" for name in "abcdefgh")
+    (wide.parent / "wide.policy.toml").write_text(named)
+    assert "publish second moments alone (--release covariance)" in command("dp-publish", "wide.parquet").stderr
+    assert command("dp-publish", "wide.parquet", "--release", "covariance").returncode == 0
+
+    with pytest.raises(PolicyError, match=r"of [0-9]+ columns at most") as refused:
+        judge(900, 30, mu=1.0)
+    most = int(re.findall("of ([0-9]+) columns at most", str(refused.value))[0])
+    judge(900, most, mu=1.0, release="covariance")
+    with pytest.raises(PolicyError, match="a standard error of"):
+        judge(900, most + 1, mu=1.0, release="covariance")
+
+
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+def test_too_few_rows_are_named_as_the_reason(release: str) -> None:
+    """Twenty rows show nothing at any strength, and the refusal does not blame the noise."""
+    with pytest.raises(PolicyError, match="20 rows are too few to show how 4 columns are related, even without noise"):
+        judge(20, 4, mu=50.0, release=release)
+
+
+def test_what_can_be_seen_or_cannot_be_known_is_published() -> None:
+    """Enough rows, noise from the data and a protected number of rows are not refused."""
+    judge(100_000, 4, mu=5.0)
+    judge(100_000, 4, mu=5.0, bounds=False)
+    judge(30, 4, snr_db=-20.0)
+    judge(30, 4, mu=0.1, release="covariance", neighbours="add-remove")
+    judge(30, 4, epsilon=0.1, release="covariance", mechanism="eigenvectors", neighbours="add-remove")
+
+
+@pytest.mark.parametrize(("mechanism", "many"), [("eigenvectors", 100_000), ("kapralov-talwar", 10**6)])
+def test_noise_without_a_formula_is_drawn_beforehand(mechanism: str, many: int) -> None:
+    """Eigenvector releases of few rows are refused, with a better mechanism if there is one, and others are not."""
+    judge(many, 6, epsilon=2.0, release="covariance", mechanism=mechanism)
+    judge(many, 1, epsilon=2.0, release="covariance", mechanism=mechanism)
+    with pytest.raises(PolicyError, match="nothing could be seen of these 6 columns"):
+        judge(300, 6, epsilon=2.0, release="covariance", mechanism=mechanism)
+    with pytest.raises(PolicyError, match="nothing could be seen of this column"):
+        judge(20, 1, epsilon=0.1, release="covariance", mechanism=mechanism)
+    with pytest.raises(PolicyError, match=r"--mechanism auto\), which would show partial correlations from about 0.21"):
+        judge(1000, 4, epsilon=10.0, release="covariance", mechanism=mechanism)
+
+
+def shows_something(n_rows: int, entry: str, values: tuple[float, ...], **privacy: object) -> bool:
+    """Return whether columns from 0 to 1 that differ in this entry are published, or else refused as hidden."""
+    columns = {f"c{index}": {"bounds": [0, 1], entry: value} for index, value in enumerate(values)}
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
+    try:
+        refuse_pointless(policy, kinds, types, lambda: n_rows)
+    except PolicyError as error:
+        return "nothing could be seen" not in str(error)
+    return True
+
+
+def test_the_column_that_spreads_most_decides_what_is_drawn() -> None:
+    """Four columns of a tiny spread do not hide the other four from the forecast."""
+    privacy = {"release": "covariance", "mechanism": "eigenvectors", "epsilon": 5.0}
+    assert shows_something(100_000, "spread", (0.3,) * 4 + (0.001,) * 4, **privacy)
+    assert not shows_something(100_000, "spread", (0.001,) * 8, **privacy)
+
+
+def test_one_clear_pair_of_columns_is_enough() -> None:
+    """A release in which two of four columns can be seen is published, though the typical column drowns."""
+    assert shows_something(5_000, "weight", (100.0, 100.0, 1.0, 1.0), mu=4.0)
+    assert not shows_something(5_000, "weight", (1.0, 1.0, 1.0, 1.0), mu=4.0)
+
+
+def test_a_single_column_is_judged_by_its_own_variance() -> None:
+    """One column has no relations: it is refused where its variance drowns, and published where that stands clear."""
+    judge(200_000, 1, mu=1.0)
+    with pytest.raises(PolicyError, match="nothing could be seen of this column"):
+        judge(1000, 1, mu=0.5)
+
+
+def test_the_policys_spread_decides(tmp_path: Path, command: Run) -> None:
+    """A column said to fill its bounds is published where, by default, it would be taken for drowned."""
+    names = ["a", "b"]
+    pd.DataFrame(np.full((2000, 2), 0.5), columns=names).to_parquet(tmp_path / "t.parquet")
+    entries = "".join(f"[columns.{name}]\nbounds = [0, 1]\n{{spread}}\n" for name in names)
+    for spread, code in (("", 2), ("spread = 0.45", 0), ("spread = 0.05", 2)):
+        (tmp_path / "t.policy.toml").write_text("[privacy]\nmu = 2.5\n" + entries.format(spread=spread))
+        assert command("dp-publish", "t.parquet").returncode == code
+
+
+@pytest.fixture
+def flags(tmp_path: Path) -> Path:
+    """Write a table with a binary column."""
+    rng = np.random.default_rng(2)
+    frame = {"smoker": rng.integers(0, 2, 5000), "age": rng.normal(50, 20, 5000)}
+    pd.DataFrame(frame).to_parquet(tmp_path / "flags.parquet")
+    return tmp_path / "flags.parquet"
+
+
+@pytest.mark.parametrize("kind", ["integer", "continuous"])
+def test_a_binary_column_is_not_published_as_it_is(kind: str, flags: Path, command: Run) -> None:
+    """Noise that moves less than one value in a hundred is refused, and the strength that the refusal names is not."""
+    policy = FLAGS.replace("[0, 1]", f'[0, 1]\nkind = "{kind}"')
+    flags.with_name("flags.policy.toml").write_text(policy.format(mu=10.0))
+    refused = command("dp-publish", "flags.parquet")
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "noise this weak would publish 'smoker' as it is: at sigma 0.1, 100 % of the values" in refused.stderr
+    assert "it takes a sigma of 0.31" in refused.stderr or "it takes a sigma of 0.2" in refused.stderr
+    assert (Ledger().entries(), key_names()) == ([], [])
+    enough = float(re.findall("choose mu = ([0-9.]+) or less", refused.stderr)[0])
+    assert command("dp-publish", "flags.parquet", "--mu", enough).returncode == 0
+    assert command("dp-publish", "flags.parquet", "--mu", 1.05 * enough, "--out", "b.tar").returncode == 2
+    assert command("dp-publish", "flags.parquet", "--anyway", "--out", "c.tar").returncode == 0
+
+
+def test_the_share_unchanged_is_the_samplers_own() -> None:
+    """Of drawn discrete noise, that share is zero."""
+    columns = {"c": {"bounds": [0, 1]}}
+    for mu in (1.0, 2.0, 3.0):
+        policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": mu}, "columns": columns})
+        (column,) = calibrate(policy, {"c": "integer"})
+        drawn = sample_discrete_gaussian(1 / mu, 100_000, insecure_keystream(3))
+        assert np.mean(drawn == 0) == pytest.approx(share_unchanged(column), abs=0.008)
+        rounded = column.model_copy(update={"kind": "continuous", "noise": Noise.rounded_gaussian(1 / mu, 2.0**-9)})
+        normal = np.random.default_rng(4).normal(0, 1 / mu, 100_000)
+        assert np.mean(np.rint(normal) == 0) == pytest.approx(share_unchanged(rounded), abs=0.008)
+
+
+@pytest.mark.parametrize("mu", [10.0, 40.0])
+def test_small_integers_with_bounds_to_be_found_do_not_come_out_as_they_are(
+    mu: float, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """However few values an integer column turns out to have, its noise moves more than one in a hundred of them."""
+    flags = np.random.default_rng(2).integers(0, 2, 20_000)
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": mu}})
+    receipt = publish(pd.DataFrame({"smoker": flags}), policy, out=tmp_path / "t.tar", key=key)
+    with open_bundle(receipt.path) as opened:
+        published = np.concatenate([batch.column(0).to_numpy() for batch in opened.batches()])
+        column = opened.release.columns[0]
+
+    assert (column.kind, column.bounds_obtained) == ("integer", "private-histogram")
+    assert np.mean(published == flags) < 0.995
+    assert receipt.release.guarantee is not None
+    assert receipt.release.guarantee.rho <= mu**2 / 2

@@ -1,0 +1,210 @@
+"""What is pointed out before anything is spent."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dp_publish.accounting.ledger import Ledger
+from dp_publish.data.first_rows import find_codes, glance
+from dp_publish.data.table import ColumnType, Table, open_table
+from dp_publish.policy.column_survey import named_like_an_identifier, point_out_names, survey
+from dp_publish.policy.model import Policy
+
+RNG = np.random.default_rng(4)
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def notes_on(table: Table, kinds: dict[str, str]) -> list[str]:
+    """Return what is said of a table of which the policy says nothing."""
+    return survey(
+        glance(table, kinds), Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 1.0}}), kinds
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["id", "ID", "patient_id", "PATIENT_ID", "customer.id", "order id", "customerId", "customerID", "uuid"],
+)
+def test_names_of_identifiers_are_known(name: str) -> None:
+    """Spellings of identifiers in use are recognised."""
+    assert named_like_an_identifier(name)
+    assert named_like_an_identifier("user_uuid")
+    assert named_like_an_identifier("Unnamed: 0")  # as pandas reads an index back
+    assert named_like_an_identifier("")  # as pandas writes it
+
+
+@pytest.mark.parametrize("name", ["acid", "grid", "humid", "PAID", "COVID", "idle", "identity", "id_card", "x", "t"])
+def test_other_names_are_not(name: str) -> None:
+    """Words that merely end or begin with the letters are left alone."""
+    assert not named_like_an_identifier(name)
+    assert point_out_names([name]) == []
+
+
+def test_identifiers_and_constants_are_pointed_out_once_each() -> None:
+    """Distinct whole numbers, names of identifiers and columns that hardly vary get one sentence each, and a remedy."""
+    n_rows = 500
+    frame = pd.DataFrame(
+        {
+            "patient_id": RNG.permutation(n_rows) // 3,
+            "serial": RNG.permutation(n_rows),
+            "written": RNG.permutation(n_rows).astype(float),
+            "constant": 1,
+            "rare": np.arange(n_rows) == 7,
+            "count": RNG.poisson(5, n_rows),
+            "score": RNG.normal(size=n_rows),
+            "gaps": np.where(np.arange(n_rows) % 3 == 0, 2.0, np.nan),
+        }
+    )
+    kinds = {name: "integer" if frame[name].dtype.kind in "ib" else "continuous" for name in frame}
+    notes = notes_on(open_table(frame), kinds)
+    assert len(notes) == 3
+    assert "by name: 'patient_id'. Set drop = true" in notes[0]
+    assert "all different in the first 500 rows: 'serial', 'written'. Set drop = true" in notes[1]
+    assert "hardly varying in the first 500 rows: 'constant', 'rare', 'gaps'." in notes[2]
+    assert all("\n" not in note for note in notes)
+
+
+def test_few_rows_tell_nothing_by_their_values() -> None:
+    """Ten different numbers are no sign of an identifier; a table without rows has nothing to tell."""
+    frame = pd.DataFrame({"a": range(10), "b": 1})
+    assert notes_on(open_table(frame), dict.fromkeys(frame, "integer")) == []
+    assert notes_on(open_table(frame.iloc[:0]), dict.fromkeys(frame, "integer")) == []
+
+
+def test_only_the_first_rows_are_read() -> None:
+    """One batch is all that is asked of a table of any length, so that the look costs little."""
+
+    def read(_kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": np.arange(rows)})
+        raise AssertionError("more was read")
+
+    (note,) = notes_on(Table({"a": ColumnType.INTEGER}, read), {"a": "integer"})
+    assert "all different in the first" in note
+
+
+def test_bounds_that_clip_most_of_a_column_are_refused_before_anything_is_spent(
+    tmp_path: Path, command: Command
+) -> None:
+    """Percent under bounds for shares, and 1 and 2 as truth values, are said by column; --anyway means it."""
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": rng.normal(50, 5, 5000), "y": rng.normal(0, 1, 5000), "z": rng.integers(1, 3, 5000)})
+    frame.to_parquet(tmp_path / "pc.parquet")
+    (tmp_path / "pc.policy.toml").write_text(
+        '[privacy]\nunit = "row"\nmu = 3.0\nrelease = "covariance"\n'
+        '[columns.x]\nbounds = [0, 1]\n[columns.y]\nbounds = [-4, 4]\n[columns.z]\nkind = "boolean"\n'
+    )
+    refused = command("dp-publish", "pc.parquet")
+    assert refused.returncode == 2
+    assert "100% of 'x' outside 0 to 1; " in refused.stderr
+    assert "of 'z' outside 0 to 1 would be clipped" in refused.stderr
+    assert not (tmp_path / "pc.bundle.tar").exists()
+    assert "nothing has been published" in command("dp-publish", "ledger").stdout
+    assert command("dp-publish", "pc.parquet", "--anyway").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "codes"),
+    [
+        ([*range(20, 90), -999, -999], None, {-999.0: 2}),
+        ([*range(20, 90), -999, -999], (0.0, 120.0), {-999.0: 2}),
+        ([*range(20, 90), -999], (-999.0, 120.0), {-999.0: 1}),
+        ([1, 2, 3, 4, 5, 77, 88, 99, 99], None, {77.0: 1, 88.0: 1, 99.0: 2}),
+        ([*np.linspace(-20, 35, 50), -99.9, 999.9], None, {-99.9: 1, 999.9: 1}),
+        ([1, 2, 3, 4, 5, 9, 9], (1.0, 5.0), {9.0: 2}),
+        ([1, 2, 3, 4, 5, 0], (1.0, 5.0), {0.0: 1}),
+        ([1, 2, 3, 4, 5, 9, 9], None, {}),
+        ([1, 2, 3, 4, 5, 6, 9, 9], (1.0, 5.0), {}),
+        ([*range(100), 99], None, {}),
+        ([*range(1, 140), 999], (0.0, 120.0), {999.0: 1}),
+        ([99.0, 99.0], None, {}),
+        ([], None, {}),
+    ],
+)
+def test_codes_for_missing_values_are_recognised(
+    values: list[float], bounds: tuple[float, float] | None, codes: dict[float, int]
+) -> None:
+    """Nines, eights and sevens far from all else, and single digits alone outside of the bounds; values are not."""
+    assert find_codes(np.sort(np.array(values, dtype=float)), bounds) == codes
+
+
+def test_codes_outside_of_the_bounds_are_refused_with_the_remedy(tmp_path: Path, command: Command) -> None:
+    """-999 in a column of ages costs nothing until it is declared as missing; within the bounds it is a note."""
+    frame = pd.DataFrame({"age": [*RNG.integers(18, 90, 400), *[-999] * 12], "x": RNG.normal(size=412)})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "b.parquet")
+    policy = (
+        '[privacy]\nmu = 50\n[columns.age]\nbounds = [0, 120]\nmissing = "midpoint"\n[columns.x]\nbounds = [-4, 4]\n'
+    )
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.policy.toml").write_text(policy)
+    refused = [command("dp-publish", name) for name in ("a.csv", "b.parquet")]
+    assert [ended.returncode for ended in refused] == [2, 2]
+    assert "in the first 412 rows: -999 in 12 cells of 'age'; if they are, set missing_values" in refused[0].stderr
+    assert 'missing_values = ["-999"] under [table]' in refused[0].stderr
+    assert "if they are, empty those cells in the data" in refused[1].stderr
+    assert Ledger().entries() == []
+
+    (tmp_path / "a.policy.toml").write_text(f'{policy}[table]\nmissing_values = ["-999"]\n')
+    assert "12 cells of age without a value, put at the midpoint" in command("dp-publish", "a.csv").stdout
+    (tmp_path / "b.policy.toml").write_text(policy.replace("[0, 120]", "[-1000, 120]"))
+    told = command("dp-publish", "b.parquet")
+    assert told.returncode == 0
+    assert "perhaps codes for missing values, in the first 412 rows and within the bounds: -999" in told.stderr
+
+
+def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, command: Command) -> None:
+    """Identifiers and constants cost nothing unless the policy gives them bounds, or drops them."""
+    n_rows = 30_000
+    frame = pd.DataFrame({"patient_id": np.arange(n_rows) // 2, "serial": RNG.permutation(n_rows), "same": 1.5})
+    frame = frame.assign(x=RNG.normal(size=n_rows), y=RNG.normal(size=n_rows))
+    frame.to_parquet(tmp_path / "a.parquet")
+    refused = command("dp-publish", "a.parquet", "--mu", "20")
+    assert refused.returncode == 2
+    assert "perhaps not meant to be published, as identifiers or as they hardly vary" in refused.stderr
+    assert "'patient_id', 'serial', 'same'; set drop = true" in refused.stderr
+    assert Ledger().entries() == []
+
+    bounds = '[columns."*"]\nbounds = [0, 30000]\n'
+    drops = "".join(f"[columns.{name}]\ndrop = true\n" for name in ("patient_id", "serial", "same"))
+    (tmp_path / "a.policy.toml").write_text(f"[privacy]\nmu = 20\n{bounds}{drops}")
+    assert command("dp-publish", "a.parquet", "--anyway").returncode == 0
+
+
+def test_the_names_in_a_first_line_are_shown_before_they_are_published(tmp_path: Path, command: Command) -> None:
+    """A record of words in a file without a header looks like names to a program, and not to the publisher."""
+    (tmp_path / "a.csv").write_text("Smith,Berlin\n" + "1.5,2\n2.5,1\n" * 200)
+    told = command("dp-publish", "a.csv", "--mu", "50", "--anyway")
+    assert "under these names, which the first line of the file gives: 'Smith', 'Berlin'" in told.stderr
+    assert "first line" not in command("dp-publish", "a.csv", "--header", "first", "--mu", "50", "--anyway").stderr
+
+
+def test_a_plan_looks_at_the_first_rows_if_asked(tmp_path: Path, command: Command) -> None:
+    """What publishing would say of the values is had from `plan --look`, and from no other plan; nothing is spent."""
+    frame = pd.DataFrame({"serial": RNG.permutation(500), "age": [*RNG.integers(18, 90, 490), *[999] * 10]})
+    frame.to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "a.policy.toml").write_text("[columns.age]\nbounds = [0, 120]\n")
+    looked = command("dp-publish", "plan", "a.parquet", "--look")
+    assert looked.returncode == 0
+    assert "all different in the first 500 rows: 'serial'" in looked.stderr
+    assert "would be refused: perhaps not meant to be published" in looked.stderr
+    assert "would be refused: perhaps codes for missing values, in the first 500 rows: 999" in looked.stderr
+    assert "Nothing was spent, and of the values the first rows were looked at." in looked.stdout
+    unseen = command("dp-publish", "plan", "a.parquet")
+    assert unseen.stderr == ""
+    assert "Nothing was spent, and no value was read." in unseen.stdout
+
+
+def test_a_new_policy_says_what_it_leaves_out(tmp_path: Path, command: Command) -> None:
+    """Identifiers by name and text are dropped by the template, which the command says as well."""
+    pd.DataFrame({"patient_id": [1], "name": ["a"], "x": [0.5]}).to_parquet(tmp_path / "a.parquet")
+    told = command("dp-publish", "policy", "a.parquet")
+    assert "left out: 'patient_id' (by its name an identifier), 'name' (not numeric)" in told.stdout
+    pd.DataFrame({"x": [0.5, 1.5]}).to_csv(tmp_path / "b.csv")
+    assert "left out: a column without a name (an index)" in command("dp-publish", "policy", "b.csv").stdout

@@ -1,0 +1,402 @@
+"""The policy: what is allowed is read as it was meant, and every mistake is one sentence."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_bundle.errors import PolicyError, SchemaError
+from dp_publish.data.cells import MISSING
+from dp_publish.data.dialect import Dialect
+from dp_publish.data.table import ColumnType, Table, open_table
+from dp_publish.policy.columns import choose_columns, require_bounds
+from dp_publish.policy.file import load_policy, policy_path, policy_template
+from dp_publish.policy.mistakes import SECTIONS, allowed_of
+from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy
+from dp_publish.policy.sections import resolve
+
+COVARIANCE = '[privacy]\nrelease = "covariance"\n'
+SOUND = """
+[dataset]
+name = "wine"
+title = "Wine"
+license = "CC0-1.0"
+[privacy]
+unit = "cell"
+mu = 1.5
+[columns.alcohol]
+bounds = [10, 15.5]
+kind = "continuous"
+unit = "% vol"
+missing = "midpoint"
+[columns."name of wine"]
+drop = true
+"""
+
+
+def load(tmp_path: Path, text: str, **overrides: object) -> Policy:
+    """Read a policy from a file of this text."""
+    path = tmp_path / "data.policy.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_policy(path, "data", overrides)
+
+
+def test_file_is_read_as_written(tmp_path: Path) -> None:
+    """Every entry arrives where it belongs, and what is left out has its default."""
+    policy = load(tmp_path, SOUND)
+
+    assert (policy.dataset.name, policy.dataset.title, policy.dataset.contact) == ("wine", "Wine", "")
+    assert (policy.privacy.unit, policy.privacy.mu, policy.privacy.epsilon) == ("cell", 1.5, None)
+    assert policy.columns["alcohol"].bounds == (10.0, 15.5)
+    assert policy.columns["alcohol"].missing == "midpoint"
+    assert policy.columns["name of wine"].drop is True
+    assert load(tmp_path, "[privacy]\nmu = 1").privacy.unit == "row"
+    assert load(tmp_path, "[privacy]\nmu = 1").dataset.name == "data"
+
+
+def test_options_override_the_file(tmp_path: Path) -> None:
+    """A strength on the command line replaces the file's, whole; other entries stay."""
+    assert load(tmp_path, SOUND, rho=0.5).privacy.model_dump(exclude_defaults=True) == {"unit": "cell", "rho": 0.5}
+    assert load(tmp_path, SOUND, unit="row").privacy.mu == 1.5
+    point = "[privacy]\nepsilon = 1.0\ndelta = 1e-6"
+    assert load(tmp_path, point, mu=2.0).privacy.delta is None
+    assert load(tmp_path, point, delta=1e-8).privacy.epsilon == 1.0
+    assert load_policy(None, "data", {"mu": 2.0, "unit": None}).privacy.mu == 2.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ("[privacy", "not valid TOML"),
+        ("mu = 1", "at mu is no entry of a policy"),
+        ("privacy = 3", "as tables"),
+        ("dataset = 3\n[privacy]\nmu = 1", "as tables"),
+        ("extra = 1\n[privacy]\nmu = 1", "extra"),
+        ("columns = 3\n[privacy]\nmu = 1", "columns"),
+        ("[privacy]\nmu = 1\nrho = 1", "mu and rho"),
+        ("[privacy]\nmu = 0", "above 0"),
+        ("[privacy]\nmu = -1", "above 0"),
+        ("[privacy]\nmu = nan", "privacy.mu"),
+        ("[privacy]\nmu = inf", "privacy.mu"),
+        ("[privacy]\nmu = true", "above 0, such as 1; .*, not true"),
+        ('[privacy]\nmu = "1"', 'above 0, such as 1; .*, not "1"'),
+        ("[privacy]\nsigma = 0", "above 0"),
+        ("[privacy]\nrho = -0.5", "above 0"),
+        ("[privacy]\nsnr_db = inf", "snr_db"),
+        ("[privacy]\nsnr_db = -100000", "snr_db"),
+        ("[privacy]\nepsilon = 1", "give both"),
+        ("[privacy]\ndelta = 1e-6\nmu = 1", "give both"),
+        ("[privacy]\ndelta = 1e-6", "give both"),
+        ("[privacy]\nepsilon = 1\ndelta = 0", "delta"),
+        ("[privacy]\nepsilon = 1\ndelta = 1", "delta"),
+        ("[privacy]\nepsilon = 1\ndelta = nan", "delta"),
+        ('[privacy]\nmu = 1\nunit = "person"', "unit"),
+        ("[privacy]\nmu = 1\nstrength = 3", "strength"),
+        ("[dataset]\nname = ''\n[privacy]\nmu = 1", "name"),
+        ("[dataset]\nname = 3\n[privacy]\nmu = 1", "name"),
+        ("[dataset]\nauthor = 'x'\n[privacy]\nmu = 1", "author"),
+        (f"[dataset]\ntitle = '{'x' * 10_001}'\n[privacy]\nmu = 1", "title"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbound = [0, 1]", "columns.a.bound"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [1, 0]", "low < high"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [1, 1]", "low < high"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [0]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [0, 1, 2]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = 3", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [0, inf]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [nan, 1]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [-1.7e308, 1.7e308]", "bounds"),
+        ("[privacy]\nmu = 1\n[columns.a]\nbounds = [false, true]", "bounds"),
+        ('[privacy]\nmu = 1\n[columns.a]\nbounds = ["0", "1"]', "bounds"),
+        ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0.5, 1]\nkind = "integer"', "integers"),
+        ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0, 1e16]\nkind = "integer"', "2\\^53"),
+        ('[privacy]\nmu = 1\n[columns.a]\nkind = "text"', "kind"),
+        ('[privacy]\nmu = 1\n[columns.a]\nmissing = "zero"', "missing"),
+        ('[privacy]\nmu = 1\nrelease = "mean"', "release"),
+        ('[privacy]\nmu = 1\nmechanism = "gaussian"', 'give release = "covariance"'),
+        ('[privacy]\nmu = 1\nneighbours = "add-remove"', 'give release = "covariance"'),
+        (f"{COVARIANCE}sigma = 1", "not by its noise"),
+        (f"{COVARIANCE}snr_db = 1", "not by its noise"),
+        (f"{COVARIANCE}delta = 1e-6\nmu = 1", "give both"),
+        (f'{COVARIANCE}mu = 1\nmechanism = "exponential"', "mechanism"),
+        (f'{COVARIANCE}mu = 1\nmechanism = "wishart"', "calibrated by epsilon and delta"),
+        (f'{COVARIANCE}epsilon = 1\nmechanism = "sulq"', "calibrated by epsilon and delta"),
+        (f'{COVARIANCE}epsilon = 1\nmechanism = "gaussian"', "no pure epsilon"),
+        (f'{COVARIANCE}mu = 1\nneighbours = "both"', "neighbours"),
+        (f'{COVARIANCE}mu = 1\nneighbours = "add-remove"\nunit = "cell"', "rows come and go, not cells"),
+        (
+            f'{COVARIANCE}epsilon = 1\ndelta = 1e-6\nmechanism = "wishart"\nunit = {{ entity = "e", max_rows = 3 }}',
+            "protects one row",
+        ),
+        (f"{COVARIANCE}mu = 1\n[columns.a]\nweight = 2", "weight, of 'a', means nothing"),
+        (f"{COVARIANCE}mu = 1\nl2_radius = 1\n[columns.a]\ncenter = 2", "only for rows with l2_radius"),
+        ("[privacy]\nmu = 1\nbudget_mu = 0", "budget_mu"),
+        ("[privacy]\nmu = 1\nbudget_mu = inf", "budget_mu"),
+        ("[privacy]\nmu = 1\nbudget_mu = {}", "budget_mu"),
+        ("[privacy]\nmu = 1\nbudget_mu = { rows = 1 }", "budget_mu"),
+        ("[privacy]\nmu = 1\nbudget_mu = { row = 0 }", "budget_mu"),
+        ("[privacy]\nmu = 1\nbounds_share = 0", "bounds_share"),
+        ("[privacy]\nmu = 1\nbounds_share = 1", "bounds_share"),
+        ("[privacy]\nmu = 1\nl2_radius = 0", "l2_radius"),
+        ("[privacy]\nsigma = 1\nl2_radius = 1", "l2_radius goes with"),
+        ("[privacy]\nsnr_db = 1\nl2_radius = 1", "l2_radius goes with"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e" }', "max_rows"),
+        ("[privacy]\nmu = 1\nunit = { max_rows = 3 }", "entity"),
+        ('[privacy]\nmu = 1\nunit = { entity = "", max_rows = 3 }', "entity"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = 0 }', "max_rows"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = 1.5 }', "max_rows"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = true }', "max_rows"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = 10000000000 }', "max_rows"),
+        ('[privacy]\nmu = 1\nunit = { entity = "e", max_rows = 3, cap = 1 }', "cap"),
+        ("[privacy]\nmu = 1\n[columns.a]\nweight = 0", "weight"),
+        ("[privacy]\nmu = 1\n[columns.a]\nweight = 1e10", "weight"),
+        ("[privacy]\nmu = 1\n[columns.a]\nweight = 1e-10", "weight"),
+        ("[privacy]\nmu = 1\n[columns.a]\nweight = nan", "weight"),
+        ("[privacy]\nmu = 1\n[columns.a]\ncenter = inf", "center"),
+        ("[privacy]\nmu = 1\n[columns.a]\nscale = 0", "scale"),
+        (f'[privacy]\nmu = 1\n[columns.a]\ndescription = "{"x" * 10_001}"', "description"),
+        (f'[privacy]\nmu = 1\n[columns.a]\nunit = "{"x" * 10_001}"', "unit"),
+        ("[privacy]\nmu = 1\n[columns.a]\ndrop = 7", "drop"),
+        ("[privacy]\nmu = 1\ncolumns.a = 3\n", "columns"),
+        ("table = 3\n[privacy]\nmu = 1", "table"),
+        ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0.5, 1]\nkind = "boolean"', "integers"),
+    ],
+)
+def test_each_mistake_is_a_policy_error_with_one_sentence(wrong: str, sentence: str, tmp_path: Path) -> None:
+    """The message says where the mistake is, fits on a line, and means exit code 2."""
+    with pytest.raises(PolicyError, match=sentence) as caught:
+        load(tmp_path, wrong)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+    assert not re.search("pydantic|Input|should|Extra|valid (number|integer|string)", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            {"mu": 1.0, "rho": 1.0},
+            "data.policy.toml with this command's options, at privacy: give exactly one strength",
+        ),
+        ({"mu": -1.0}, "^--mu must be a finite number above 0, such as 1; .*, not -1.0$"),
+        ({"mu": float("nan")}, "^--mu must be .*, not nan$"),
+        ({"epsilon": 1.0, "delta": 3.0}, "^--delta must be a number above 0 and below 1, such as 1e-6, not 3.0$"),
+        ({"delta": 0.1}, "with this command's options, at privacy: "),
+    ],
+)
+def test_wrong_options_are_policy_errors(overrides: dict[str, float], said: str, tmp_path: Path) -> None:
+    """The command line's strength is judged like the file's, and blamed where it is to blame."""
+    with pytest.raises(PolicyError, match=said):
+        load(tmp_path, SOUND, **overrides)
+
+
+@pytest.mark.parametrize("section", [section for section in SECTIONS if section])
+def test_every_entry_but_a_text_says_what_it_may_be(section: str) -> None:
+    """A mistake in any entry is answered with what would be right there, not with a library's own words."""
+    for name, field in SECTIONS[section].model_fields.items():
+        where = (*section.split("."), *(["c"] if section == "columns" else []), name)
+        is_text = field.annotation is str and name not in ("name", "entity")
+        assert (allowed_of(where) == allowed_of(("dataset", "title"))) == is_text
+
+
+def test_unreadable_files_are_policy_errors(tmp_path: Path) -> None:
+    """A missing file, a folder, and what is not UTF-8 are named."""
+    (tmp_path / "latin").write_bytes(b"# \xff")
+    for path in (tmp_path / "missing", tmp_path, tmp_path / "latin"):
+        with pytest.raises(PolicyError, match=path.name):
+            load_policy(path, "data", {"mu": 1.0})
+
+
+@pytest.mark.parametrize("text", ["", "[privacy]", '[dataset]\nname = "d"', '[privacy]\nunit = "row"'])
+def test_without_a_strength_one_row_is_protected_at_mu_one(text: str, tmp_path: Path) -> None:
+    """No policy, or one that leaves the strength out, means mu = 1 for a row, a tenth of rho for bounds, no budget."""
+    for policy in (load(tmp_path, text), load_policy(None, "data", {"mu": None})):
+        found = policy.privacy.model_dump(exclude_none=True)
+        kind = {"release": "rows", "mechanism": "auto", "neighbours": "replace-one"}
+        assert found == {**kind, "unit": "row", "mu": 1.0, "bounds_share": 0.1}
+    assert load(tmp_path, text, unit="cell").privacy.model_dump(exclude_defaults=True) == {"unit": "cell", "mu": 1.0}
+
+
+def test_entities_weights_ball_and_budget_are_read(tmp_path: Path) -> None:
+    """What goes beyond bounds and a strength arrives where it belongs, and an account names its entity."""
+    text = """
+    [privacy]
+    unit = { entity = "customer", max_rows = 7 }
+    rho = 0.5
+    budget_mu = 3
+    l2_radius = 2.5
+    [columns.a]
+    weight = 2
+    center = -1
+    scale = 0.5
+    """
+    policy = load(tmp_path, text)
+    assert policy.privacy.unit == EntityUnit(entity="customer", max_rows=7)
+    assert (policy.privacy.unit_name, policy.privacy.account) == ("entity", "entity:customer")
+    assert (policy.privacy.budget_mu, policy.privacy.l2_radius) == (3.0, 2.5)
+    column = policy.column("a")
+    assert (column.weight, column.center, column.scale) == (2.0, -1.0, 0.5)
+    assert policy.column("b") == ColumnPolicy()
+    plain = load(tmp_path, text, unit="cell").privacy
+    assert (plain.unit_name, plain.account) == ("cell", "cell")
+
+
+def test_policy_is_expected_beside_the_data(tmp_path: Path) -> None:
+    """A file's last suffix is replaced, and a folder's dots are kept."""
+    (tmp_path / "a.b.parquet").write_bytes(b"")
+    (tmp_path / "a.csv.gz").write_bytes(b"")
+    (tmp_path / "folder.d").mkdir()
+    assert policy_path(tmp_path / "a.b.parquet") == tmp_path / "a.b.policy.toml"
+    assert policy_path(tmp_path / "a.csv.gz") == tmp_path / "a.policy.toml"
+    assert policy_path(tmp_path / "folder.d") == tmp_path / "folder.d.policy.toml"
+
+
+def fill_in(text: str) -> str:
+    """Put bounds into a template as a person would."""
+    return text.replace("# bounds = [low, high]", "bounds = [0, 10]")
+
+
+def test_template_needs_only_bounds(tmp_path: Path) -> None:
+    """Filled in, the template parses, names every column in order, and drops what is not numeric."""
+    types = {"a": ColumnType.CONTINUOUS, "b c": ColumnType.INTEGER, "t": ColumnType.OTHER, "u": ColumnType.UNKNOWN}
+    policy = load(tmp_path, fill_in(policy_template("data.csv", "wine", types)))
+
+    assert policy.dataset.name == "wine"
+    assert list(policy.columns) == list(types)
+    assert [entry.kind for entry in policy.columns.values()] == ["continuous", "integer", None, "continuous"]
+    assert [entry.drop for entry in policy.columns.values()] == [False, False, True, False]
+    assert policy.columns["a"].bounds == (0.0, 10.0)
+    assert all(entry.bounds is None for entry in load(tmp_path, policy_template("d", "d", types)).columns.values())
+
+
+def test_template_of_a_wide_table_is_short_and_covers_every_column(tmp_path: Path) -> None:
+    """Two thousand columns need patterns instead of 16,000 lines; filled in, every column has bounds."""
+    names = [*(f"sensor_{index}" for index in range(1000)), *(f"V{index}" for index in range(980)), "patient_id"]
+    names += ["age", *(f"{letter}{letter}" for letter in "abcdefghijklmnop"), "flag", "name of it"]
+    types = dict.fromkeys(names, ColumnType.CONTINUOUS) | {"name of it": ColumnType.OTHER, "flag": ColumnType.INTEGER}
+    text = policy_template("data.parquet", "wide", types, booleans=["flag"])
+    assert len(text.splitlines()) < 80
+    table = Table(types, lambda _kinds, _rows: iter(()), frozenset(["flag"]))
+    policy = load(tmp_path, fill_in(text))
+    assert list(policy.columns) == ["*", "sensor_*", "V*", "patient_id"]
+    kinds, left_out = choose_columns(table, resolve(table, policy))
+    assert left_out == ("patient_id", "name of it")
+    require_bounds(resolve(table, policy), kinds)
+    assert len(kinds) == 1998
+
+
+def test_template_leaves_out_identifiers_and_knows_truth_values(tmp_path: Path) -> None:
+    """A column whose name says identifier is dropped unless the publisher objects; truth values need no bounds."""
+    types = {"customer_id": ColumnType.INTEGER, "b": ColumnType.INTEGER, "x": ColumnType.UNKNOWN}
+    policy = load(tmp_path, policy_template("d", "d", types, booleans=["b"]))
+    assert policy.column("customer_id") == ColumnPolicy(drop=True)
+    assert policy.column("b").kind == "boolean"
+
+
+@pytest.mark.parametrize("header", [None, "none"])
+def test_template_of_a_text_file_says_how_it_is_written(header: str | None, tmp_path: Path) -> None:
+    """What was found is in the policy, which then decides; a header is looked for anew unless it was given."""
+    (tmp_path / "a.csv").write_bytes("größe;b\n1;2\n".encode("cp1252"))
+    dialect = Dialect.model_validate({"header": header})
+    layout = open_table(tmp_path / "a.csv", dialect).layout
+    found = load(tmp_path, policy_template("a.csv", "a", {}, layout, header)).table
+    assert found == Dialect.model_validate({"delimiter": ";", "encoding": "cp1252", "header": header})
+    assert load(tmp_path, '[table]\nheader = "none"', header="first").table.header == "first"
+    assert load(tmp_path, "", header=header, mu=1.0).table.header == header
+
+
+def test_words_for_nothing_are_listed_wherever_a_publisher_looks_for_them(tmp_path: Path) -> None:
+    """What counts as missing without a word is named by the template of a text file and by the page for publishers."""
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    template = policy_template("a.csv", "a", {}, open_table(tmp_path / "a.csv").layout)
+    page = (Path(__file__).parents[4] / "docs" / "publisher.md").read_text(encoding="utf-8")
+    listed = page[page.index("- **Missing** is") :].split("\n- ", 1)[0]
+    words = {word.lower().removeprefix("-") if len(word) > 2 else word.lower() for word in MISSING if word}
+    for text in (template[template.index("# missing_values") :], listed):
+        assert [word for word in words if word not in re.split(r"[\s,`]+", text.lower())] == []
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=4, unique=True))
+def test_template_is_toml_for_any_column_names(names: list[str]) -> None:
+    """Quotes, dots, line breaks and control characters in a column's name do not break the file."""
+    text = policy_template("data\n[privacy]", names[0], dict.fromkeys(names, ColumnType.CONTINUOUS))
+    document = tomllib.loads(text)
+    assert list(document["columns"]) == names
+    assert document["dataset"]["name"] == names[0]
+    assert set(document) == {"dataset", "privacy", "columns"}
+
+
+def test_template_never_reads_values(tmp_path: Path, table: pd.DataFrame) -> None:
+    """A Parquet file whose every data byte is wiped out gives the same template, though it cannot be read."""
+    path = tmp_path / "people.parquet"
+    table.to_parquet(path)
+    template = policy_template(path.name, "people", open_table(path).types)
+    content = bytearray(path.read_bytes())
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    content[4:footer] = bytes(footer - 4)
+    path.write_bytes(bytes(content))
+
+    assert policy_template(path.name, "people", open_table(path).types) == template
+    assert pq.read_metadata(path).num_rows == 400
+    with pytest.raises(SchemaError):
+        list(open_table(path).read({"height": "continuous"}, 100))
+
+
+def test_template_of_a_text_file_reads_the_header_alone(tmp_path: Path) -> None:
+    """A CSV file's template does not change with its rows, not even if they are garbage."""
+    (tmp_path / "a.csv").write_bytes(b"x,y\n1,2\n")
+    (tmp_path / "b.csv").write_bytes(b"x,y\n" + b"text" * 5 + b'"' + b"\n1,2,3\n")
+    assert open_table(tmp_path / "a.csv").types == open_table(tmp_path / "b.csv").types
+
+
+def test_template_holds_no_number_of_the_table(tmp_path: Path, table: pd.DataFrame) -> None:
+    """Neither extremes nor counts, which a file's footer knows, are suggested as bounds."""
+    table.to_parquet(tmp_path / "people.parquet")
+    text = policy_template("people.parquet", "people", open_table(tmp_path / "people.parquet").types)
+    numbers = set(re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", text))
+    assert numbers == {"1.0", "1e-6", "0.5", "2.0", "20", "10", "3.0", "0.1"}
+
+
+def test_center_without_a_ball_is_refused(tmp_path: Path) -> None:
+    """A centre or scale that nothing would use is an error, not silence."""
+    with pytest.raises(PolicyError, match="l2_radius"):
+        load(tmp_path, "[columns.a]\nbounds = [0, 1]\ncenter = 0.5\n")
+
+
+def test_covariance_releases_are_read(tmp_path: Path) -> None:
+    """Epsilon alone is a strength, options replace entries, and asking for rows drops what rows have no use for."""
+    text = f'{COVARIANCE}epsilon = 0.5\nmechanism = "laplace"\nneighbours = "add-remove"\nl2_radius = 2.0'
+    privacy = load(tmp_path, text).privacy
+    assert (privacy.release, privacy.mechanism, privacy.neighbours) == ("covariance", "laplace", "add-remove")
+    assert (privacy.epsilon, privacy.delta, privacy.l2_radius) == (0.5, None, 2.0)
+    assert load(tmp_path, text, mechanism="eigenvectors").privacy.mechanism == "eigenvectors"
+    assert load(tmp_path, text, release="rows", mu=1.0).privacy.neighbours == "replace-one"
+    assert load(tmp_path, "", release="covariance").privacy.mu == 1.0
+    assert load(tmp_path, "", release="covariance", mechanism="wishart-pure").privacy.mechanism == "wishart-pure"
+
+
+def test_the_folder_one_is_in_has_its_policy_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder given as "." or ".." has the policy that it has under its name; "/" has one, too."""
+    inner = tmp_path / "table" / "part"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    assert policy_path(Path()) == policy_path(inner) == tmp_path / "table" / "part.policy.toml"
+    assert policy_path(Path("..")) == tmp_path / "table.policy.toml"
+    assert policy_path(Path("/")) == Path("/.policy.toml")
+
+
+def test_a_unit_in_place_of_an_entity_does_not_publish_the_entity(tmp_path: Path) -> None:
+    """The column that names the file's entity, a person's number say, stays out under another unit from an option."""
+    text = "[privacy]\nmu = 1\nunit = { entity = 'who', max_rows = 2 }\n[columns.age]\nbounds = [0, 120]\n"
+    named = load(tmp_path, text + "[columns.who]\ndescription = 'a person'\n", unit="row")
+
+    assert load(tmp_path, text, unit="cell").column("who").drop
+    assert (named.column("who").drop, named.column("who").description) == (True, "a person")
+    assert not load(tmp_path, text).column("who").drop
+    assert not load(tmp_path, text, unit="row").column("age").drop

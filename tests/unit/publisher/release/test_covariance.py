@@ -1,0 +1,491 @@
+"""A covariance release: whole or not at all, paid for, and with the second moments of the clipped rows inside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.data.recovery import mean_and_covariance
+from dp_bundle.describe.sentences import describe_guarantee, describe_moments
+from dp_bundle.errors import (
+    BudgetExceededError,
+    DataError,
+    MissingValuesError,
+    ParameterError,
+    PolicyError,
+    PrivacyError,
+)
+from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon
+from dp_publish import Policy, Receipt, publish
+from dp_publish.accounting.ledger import Ledger
+from dp_publish.release import covariance as covariance_release
+from dp_publish.release import publishing as release
+from dp_publish.sampling.keystream import insecure_keystream
+
+BOUNDS = {"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}
+STRENGTHS: dict[str, dict[str, Any]] = {
+    "gaussian": {"mu": 1.0},
+    "laplace": {"epsilon": 1.0},
+    "wishart": {"epsilon": 1.0, "delta": 1e-6},
+    "eigenvectors": {"epsilon": 1.0},
+    "sulq": {"epsilon": 1.0, "delta": 1e-6},
+    "kapralov-talwar": {"epsilon": 1.0},
+}
+
+
+def make_policy(columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
+    """Return a policy for a covariance release of the small table."""
+    entries = columns if columns is not None else {name: {"bounds": limits} for name, limits in BOUNDS.items()}
+    document = {"dataset": {"name": "people"}, "privacy": {"release": "covariance", **privacy}, "columns": entries}
+    return Policy.model_validate(document)
+
+
+def read(receipt: Receipt) -> np.ndarray:
+    """Verify a bundle and return its matrix."""
+    with open_bundle(receipt.path) as opened:
+        assert opened.release == receipt.release
+        return opened.second_moments()
+
+
+def exact_sum(table: pd.DataFrame, constant: float) -> np.ndarray:
+    """Return the sum of (z, c)(z, c)^T over the table's rows, computed afresh."""
+    low, high = np.array(list(BOUNDS.values()), dtype=float).T
+    z = (table[list(BOUNDS)].to_numpy(float).clip(low, high) - (low + high) / 2) / ((high - low) / 2)
+    v = np.column_stack([z, np.full(len(z), constant)])
+    return v.T @ v
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("mechanism", STRENGTHS)
+def test_every_mechanism_is_released_and_verifies(
+    mechanism: str, neighbours: str, table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Each mechanism's bundle verifies under both neighbour relations and holds the sums within their noise."""
+    policy = make_policy(mechanism=mechanism, neighbours=neighbours, **STRENGTHS[mechanism])
+    receipt = publish(table, policy, out=tmp_path / "a.tar", key=key)
+    matrix, made = read(receipt), receipt.release
+    moments, guarantee = made.second_moments, made.guarantee
+
+    assert moments is not None
+    assert guarantee is not None
+    assert (made.kind, moments.mechanism, guarantee.neighbours) == ("covariance", mechanism, neighbours)
+    assert [column.noise for column in made.columns] == [None] * 3
+    assert matrix.shape == (4, 4)
+    if moments.distribution is not None:
+        assert moments.off_diagonal_variance is not None
+        assert moments.diagonal_variance is not None
+        noise = matrix - exact_sum(table, moments.constant) - moments.bias * np.eye(4)
+        noise[3, 3] += moments.bias if neighbours == "replace-one" else 0.0
+        assert np.abs(noise[np.triu_indices(4, 1)]).max() < 12 * math.sqrt(moments.off_diagonal_variance)
+        assert np.abs(np.diag(noise)).max() < 12 * math.sqrt(moments.diagonal_variance)
+    if neighbours == "replace-one":
+        assert made.n_rows == len(table)
+        assert matrix[3, 3] == len(table) * moments.constant**2
+        assert guarantee.public == ("the number of the rows",)
+    else:
+        assert guarantee.public == ()
+        assert matrix[3, 3] != len(table) * moments.constant**2
+
+
+def test_noiseless_limit_gives_back_mean_and_covariance(
+    table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """At a mu of 10^4 the recovered mean and covariance are the table's own, integer columns included."""
+    receipt = publish(table, make_policy(mu=1e4, mechanism="gaussian"), out=tmp_path / "a.tar", key=key)
+    low, high = np.array(list(BOUNDS.values()), dtype=float).T
+    moments = receipt.release.second_moments
+    assert moments is not None
+    found = mean_and_covariance(read(receipt), (low + high) / 2, (high - low) / 2, moments.constant, n_rows=400)
+    values = table[list(BOUNDS)].to_numpy(float)
+
+    np.testing.assert_allclose(found[0], values.mean(axis=0), rtol=1e-3)
+    np.testing.assert_allclose(found[1], np.cov(values, rowvar=False, bias=True), rtol=1e-2, atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "mu", "epsilon", "rho", "excepted"),
+    [
+        ({"mechanism": "gaussian", "mu": 0.5}, 0.5, None, 0.125, 0.0),
+        ({"mechanism": "gaussian", "rho": 2.0}, 2.0, None, 2.0, 0.0),
+        ({"mechanism": "gaussian", "epsilon": 4.887, "delta": 1e-6}, 1.0, None, 0.5, 0.0),
+        ({"mechanism": "laplace", "epsilon": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
+        ({"mechanism": "laplace", "epsilon": 2.0, "delta": 1e-6}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
+        ({"mechanism": "laplace", "rho": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
+        ({"mechanism": "eigenvectors", "mu": 1.0}, 1.0, 0.8070, 0.3256, 2.0**-40),
+        ({"mechanism": "wishart", "epsilon": 1.0, "delta": 1e-5}, mu_implied_by_epsilon(1.0), 1.0, 0.5, 1e-5),
+        ({"mechanism": "gaussian", "mu": 0.5, "unit": "cell"}, 0.5, None, 0.125, 0.0),
+    ],
+)
+def test_guarantee_is_the_strength_asked_for(
+    privacy: dict[str, Any],
+    mu: float,
+    epsilon: float | None,
+    rho: float,
+    excepted: float,
+    table: pd.DataFrame,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+) -> None:
+    """Whatever the strength is given by, what is stated is that, and the ledger has it for rows and cells."""
+    made = publish(table, make_policy(**privacy), out=tmp_path / "a.tar", key=key).release
+    guarantee = made.guarantee
+    (entry,) = Ledger().entries()
+
+    assert guarantee is not None
+    assert guarantee.mu == pytest.approx(mu, rel=1e-3)
+    assert guarantee.rho == pytest.approx(rho, rel=1e-3)
+    assert guarantee.epsilon == (None if epsilon is None else pytest.approx(epsilon, rel=1e-4))
+    assert guarantee.excepted_delta == entry.cost.excepted_delta == made.cumulative.excepted_delta == excepted
+    assert entry.cost.mu == {name: pytest.approx(guarantee.mu, rel=1e-9) for name in ("cell", "row")}
+    assert guarantee.mu <= entry.cost.mu["row"]
+
+
+def test_sulq_states_what_its_noise_really_gives(table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """The printed noise is far more than its (epsilon, delta) needs, and mu says by how much."""
+    policy = make_policy(mechanism="sulq", epsilon=1.0, delta=1e-6)
+    guarantee = publish(table, policy, out=tmp_path / "a.tar", key=key).release.guarantee
+    assert guarantee is not None
+    assert guarantee.epsilon is None
+    assert guarantee.mu is not None
+    assert 0 < guarantee.mu < 0.1
+    assert guarantee.accountant == "gaussian-dp"
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_entities_share_their_strength_among_their_rows(mechanism: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Of an entity at most four rows are summed, each with a quarter of its strength, and the column is not named."""
+    frame = pd.DataFrame({"who": ["a"] * 50 + ["b"] * 2 + ["c"] * 9, "x": np.arange(61) / 61})
+    policy = make_policy({"x": {"bounds": [0, 1]}}, mu=1.0, mechanism=mechanism, unit={"entity": "who", "max_rows": 4})
+    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
+    guarantee, moments = receipt.release.guarantee, receipt.release.second_moments
+    read(receipt)
+    (entry,) = Ledger().entries()
+
+    assert guarantee is not None
+    assert moments is not None
+    assert receipt.release.n_rows == 10
+    assert (guarantee.entity, guarantee.max_rows, guarantee.mu) == ("who", 4, pytest.approx(1.0))
+    assert guarantee.public == ("the number of the rows", "which rows belong together")
+    assert entry.cost.mu["entity:who"] == pytest.approx(1.0)
+    one = pytest.approx(0.25 if mechanism == "gaussian" else mu_implied_by_epsilon(0.80697 / 4), rel=1e-4)
+    assert entry.cost.mu["row"] == entry.cost.mu["cell"] == one
+    sensitivity = math.sqrt(2) * (1 + moments.constant**2)
+    if mechanism == "gaussian":
+        assert moments.parameters["diagonal_sigma"] == pytest.approx(4 * sensitivity, rel=1e-6)
+
+
+def test_auto_chooses_by_the_number_of_rows_only_where_that_is_public(
+    table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With replaced rows the count decides and is said; where rows come and go no row is read to choose."""
+    public = publish(table, make_policy(epsilon=1.0), out=tmp_path / "1.tar", key=key)
+    assert public.remark is not None
+    assert "for 400 rows and 3 columns" in public.remark
+    monkeypatch.setattr(covariance_release.CovarianceMaker, "_count_rows", lambda _: pytest.fail("rows were counted"))
+    for privacy, name in (({"epsilon": 1.0}, "laplace"), ({"mu": 1.0}, "gaussian"), ({"rho": 1.0}, "gaussian")):
+        policy = make_policy(neighbours="add-remove", **privacy)
+        hidden = publish(table, policy, out=tmp_path / f"{len(Ledger().entries())}-b.tar", key=key)
+        assert hidden.release.second_moments is not None
+        assert hidden.release.second_moments.mechanism == name
+        assert hidden.remark == f"{name} was chosen without a look at the number of rows, which is protected"
+
+
+def test_auto_counts_what_is_summed(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Rows that are dropped for want of a value do not count."""
+    frame = pd.DataFrame({"x": [0.5] * 10 + [None] * 5, "y": 0.5})
+    columns = {"x": {"bounds": [0, 1], "missing": "drop"}, "y": {"bounds": [0, 1]}}
+    receipt = publish(frame, make_policy(columns, mu=1.0), out=tmp_path / "a.tar", key=key)
+    assert receipt.remark is not None
+    assert "for 10 rows and 2 columns" in receipt.remark
+
+
+def test_missing_values_are_treated_as_the_policy_says(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Dropped rows and filled cells are counted for the publisher, fill the middle, and a refusal costs nothing."""
+    frame = pd.DataFrame({"a": [0.5, None, 1.0, 1.0], "b": pd.array([1, 2, None, 4], dtype="Int64")})
+    columns = {"a": {"bounds": [0, 1], "missing": "drop"}, "b": {"bounds": [0, 8], "missing": "midpoint"}}
+    receipt = publish(frame, make_policy(columns, mu=1e4, mechanism="gaussian"), out=tmp_path / "a.tar", key=key)
+    matrix = read(receipt)
+
+    assert receipt.release.n_rows == 3
+    assert (receipt.report.n_rows, receipt.report.n_dropped, receipt.report.filled) == (3, 1, {"b": 1})
+    rows = np.array([[0.0, -0.75], [1.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_allclose(matrix[:2, :2], rows.T @ rows, atol=4e-3)
+    assert "which rows have no value in 'a'" in receipt.release.guarantee.public  # type: ignore[union-attr]
+    refusing = make_policy({"a": {"bounds": [0, 1]}, "b": {"drop": True}}, mu=1.0)
+    with pytest.raises(MissingValuesError, match="'a'"):
+        publish(frame, refusing, out=tmp_path / "b.tar", key=key)
+    assert [entry.state for entry in Ledger().entries()] == ["published"]
+    assert not (tmp_path / "b.tar").exists()
+
+
+def test_rows_outside_are_clipped_and_counted(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Values outside bounds, even infinite ones, count as if at them; with l2_radius long rows are shortened."""
+    frame = pd.DataFrame({"x": [0.5, 9.0, -np.inf], "y": [0.5, 1.0, 1.0]})
+    columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1]}}
+    receipt = publish(frame, make_policy(columns, mu=1e4, mechanism="gaussian"), out=tmp_path / "a.tar", key=key)
+    np.testing.assert_allclose(read(receipt)[:2, :2], [[2, 0], [0, 2]], atol=4e-3)
+    assert receipt.report.n_clipped_rows == 2
+    small = make_policy(columns, mu=1e4, mechanism="gaussian", l2_radius=1.0)
+    receipt = publish(frame, small, out=tmp_path / "b.tar", key=key)
+    np.testing.assert_allclose(read(receipt)[:2, :2], [[1, 0], [0, 1]], atol=4e-3)
+    assert receipt.release.second_moments is not None
+    assert receipt.release.second_moments.radius == 1.0
+
+
+@pytest.mark.parametrize(
+    ("columns", "privacy", "error", "sentence"),
+    [
+        (
+            {"height": {"bounds": [120, 220]}},
+            {"mu": 1.0},
+            PolicyError,
+            "declared bounds, which are missing for 'weight'",
+        ),
+        (None, {"mu": 1.0, "l2_radius": 2.0}, PolicyError, "l2_radius must be from"),
+        (None, {"mu": 1e7}, ParameterError, "mu must be from"),
+        (None, {"epsilon": 1e4}, ParameterError, "epsilon must be from"),
+        (None, {"mu": 1.0, "mechanism": "wishart-pure"}, PrivacyError, "is not private"),
+        (None, {"mu": 1.0, "mechanism": "output-perturbation"}, PrivacyError, "is not private"),
+        (None, {"epsilon": 1.0, "delta": 1e-300, "mechanism": "wishart"}, PrivacyError, "wishart|Wishart|freedom"),
+    ],
+)
+def test_what_cannot_be_released_is_refused_before_it_costs(
+    columns: dict[str, Any] | None,
+    privacy: dict[str, Any],
+    error: type[Exception],
+    sentence: str,
+    table: pd.DataFrame,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+) -> None:
+    """Missing bounds, impossible radii and strengths, and unsound mechanisms leave no file and no cost."""
+    with pytest.raises(error, match=sentence) as caught:
+        publish(table, make_policy(columns, **privacy), out=tmp_path / "a.tar", key=key)
+    assert "\n" not in str(caught.value)
+    assert Ledger().entries() == []
+    assert not (tmp_path / "a.tar").exists()
+
+
+def test_a_column_may_not_be_called_constant(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Its label would be the constant's."""
+    frame = pd.DataFrame({"(constant)": [1.0]})
+    with pytest.raises(PolicyError, match="rename it"):
+        publish(frame, make_policy({"(constant)": {"bounds": [0, 1]}}, mu=1.0), out=tmp_path / "a.tar", key=key)
+
+
+def test_budgets_hold_over_both_kinds_of_release(table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Rows and second moments draw on one account, whose totals the manifest states."""
+    columns = {name: {"bounds": limits, "kind": "continuous"} for name, limits in BOUNDS.items()}
+    rows = Policy.model_validate({"dataset": {"name": "people"}, "privacy": {"mu": 3.0}, "columns": columns})
+    publish(table, rows, out=tmp_path / "1.tar", key=key)
+    moments = make_policy(mu=4.0, budget_mu=5.0, mechanism="gaussian")
+    second = publish(table, moments, out=tmp_path / "2.tar", key=key).release
+    assert second.cumulative.mu == pytest.approx(5.0)
+    assert second.lineage.previous is not None
+    with pytest.raises(BudgetExceededError):
+        publish(table, moments, out=tmp_path / "3.tar", key=key)
+    assert len(Ledger().entries()) == 2
+
+
+def test_empty_tables_are_refused(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """No rows, or none left, is an error of the data, and costs nothing."""
+    for mechanism in ("auto", "gaussian"):
+        policy = make_policy({"x": {"bounds": [0, 1]}}, mu=1.0, mechanism=mechanism)
+        with pytest.raises(DataError, match="no rows"):
+            publish(pd.DataFrame({"x": pd.Series([], dtype=float)}), policy, out=tmp_path / "a.tar", key=key)
+    assert Ledger().entries() == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
+def test_interruption_leaves_nothing_and_costs_nothing(
+    error: type[BaseException], table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Whatever stops the work while rows are summed, there is no file and no cost."""
+
+    def stop(_rows: int) -> None:
+        raise error
+
+    with pytest.raises(error):
+        publish(table, make_policy(mu=1.0), out=tmp_path / "a.tar", key=key, progress=stop)
+    assert Ledger().entries() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+@pytest.mark.parametrize("mechanism", ["eigenvectors", "kapralov-talwar"])
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_eigenvector_releases_are_on_a_grid_and_say_what_they_except(
+    mechanism: str, neighbours: str, table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Every noisy entry is a multiple of the granularity; the exception is stated, booked, and said."""
+    policy = make_policy(mechanism=mechanism, epsilon=2.0, neighbours=neighbours)
+    receipt = publish(table, policy, out=tmp_path / "a.tar", key=key)
+    moments, guarantee = receipt.release.second_moments, receipt.release.guarantee
+    assert moments is not None
+    assert guarantee is not None
+    noisy = read(receipt)[np.triu_indices(4)]
+    assert not np.remainder(noisy[: None if neighbours == "add-remove" else -1], moments.granularity).any()
+    assert guarantee.excepted_delta == receipt.release.cumulative.excepted_delta == 2.0**-40
+    assert any("except with a probability of 9.0" in line for line in describe_guarantee(receipt.release))
+    assert not any("older version" in line for line in describe_moments(moments))
+    older = moments.model_copy(update={"granularity": None})
+    assert "epsilon may not hold" in describe_moments(older)[1]
+
+
+def test_a_sampler_that_gives_up_is_paid_for(
+    table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How often the eigenvectors' sampler gives up may depend on the data, so that its failure counts as spent."""
+
+    def give_up(*_: object, **__: object) -> None:
+        raise PrivacyError("the sampler gave up")
+
+    monkeypatch.setattr(covariance_release, "draw_moments", give_up)
+    for mechanism, left in (("gaussian", []), ("eigenvectors", ["reserved"])):
+        with pytest.raises(PrivacyError, match="gave up"):
+            publish(table, make_policy(mu=1.0, mechanism=mechanism), out=tmp_path / "a.tar", key=key)
+        assert [entry.state for entry in Ledger().entries()] == left
+
+
+def test_manifest_does_not_depend_on_private_values(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Tables of one size, otherwise as different as can be, get equal manifests; so do tables of different size
+    where that is protected, but for the estimate.
+    """
+    columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1]}}
+    frames = [pd.DataFrame({"x": np.zeros(50), "y": np.zeros(50)}), pd.DataFrame(np.inf, range(50), ["x", "y"])]
+    frames.append(frames[1].head(20))
+    for neighbours, chosen in (("replace-one", frames[:2]), ("add-remove", frames)):
+        found = []
+        for index, frame in enumerate(chosen):
+            ledger = Ledger(tmp_path / f"{neighbours}{index}.sqlite")
+            policy = make_policy(columns, mu=1.0, neighbours=neighbours)
+            out = tmp_path / f"{neighbours}{index}.tar"
+            made = publish(frame, policy, out=out, key=key, ledger=ledger).release
+            hidden = {"n_rows"} if neighbours == "add-remove" else set()
+            times = {"lineage": {"created", "ledger_head"}}
+            found.append(made.model_dump(exclude={**times, **dict.fromkeys(hidden, True)}))
+        assert all(document == found[0] for document in found)
+
+
+def test_estimated_errors_follow_from_the_release_alone(
+    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the table was, the same noisy matrix and the same random bits give the same estimate of its errors."""
+    honest, released, fresh = covariance_release.draw_moments, [], [True]
+
+    def draw(setting: Any, sums: Any, rng: Any) -> Any:
+        if not fresh:
+            return honest(setting, sums, rng)
+        fresh.clear()
+        released.append(honest(setting, sums, insecure_keystream(1)))
+        return released[0]
+
+    monkeypatch.setattr(covariance_release, "draw_moments", draw)
+    columns = {name: {"bounds": [-1, 1]} for name in "abc"}
+    policy, stated = make_policy(columns, epsilon=50.0, mechanism="eigenvectors"), []
+    for index, frame in enumerate((pd.DataFrame(np.eye(3)), pd.DataFrame(np.zeros((3, 3))))):
+        fresh[:] = [True]
+        table = frame.set_axis(list("abc"), axis=1)
+        receipt = publish(table, policy, out=tmp_path / f"{index}.tar", key=key, keystream=insecure_keystream(5))
+        moments = receipt.release.second_moments
+        assert moments is not None
+        stated.append((moments.estimated_diagonal_error, moments.estimated_off_diagonal_error))
+    assert stated[0][0] is not None
+    assert stated[0] == stated[1]
+
+
+def test_outputs_of_neighbours_differ_by_the_sensitivity_at_most(
+    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same random bits, replacing one row moves the released matrix by mu sigma in Frobenius norm at most."""
+    monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
+    columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1]}}
+    policy = make_policy(columns, mu=1.0, mechanism="gaussian")
+    frames = [pd.DataFrame({"x": [0.3, value], "y": [0.2, 1e300]}) for value in (1e300, -1e300)]
+    receipts = [publish(frame, policy, out=tmp_path / f"{i}.tar", key=key) for i, frame in enumerate(frames)]
+    moved = np.linalg.norm(read(receipts[0]) - read(receipts[1]))
+    moments = receipts[0].release.second_moments
+    assert moments is not None
+    assert 0.5 * moments.parameters["diagonal_sigma"] < moved <= moments.parameters["diagonal_sigma"]
+
+
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return a function that sets how many rows are read at a time."""
+    return lambda rows: monkeypatch.setattr(release, "batch_rows", lambda _: rows)
+
+
+def test_batches_do_not_show(
+    batches: Callable[[int], None],
+    table: pd.DataFrame,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the same random bits the matrix is the same to the bit, however the rows are cut into batches."""
+    monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
+    found = []
+    for rows in (7, 400):
+        batches(rows)
+        done: list[int] = []
+        policy = make_policy(mu=1.0, mechanism="gaussian")
+        receipt = publish(table, policy, out=tmp_path / f"{rows}.tar", key=key, progress=done.append)
+        found.append(read(receipt))
+        assert done[-1] == 400
+    assert np.array_equal(found[0], found[1])
+
+
+def test_nobody_in_the_table_is_protected_too(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Where rows may come and go, a table without rows is published like one with a single row."""
+    columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1]}}
+    empty = pd.DataFrame({"x": [], "y": []}, dtype=float)
+    policy = make_policy(columns, mu=1.0, neighbours="add-remove")
+    assert publish(empty, policy, out=tmp_path / "a.tar", key=key).release.n_rows >= 1
+    with pytest.raises(DataError, match="no rows"):
+        publish(empty, make_policy(columns, mu=1.0), out=tmp_path / "b.tar", key=key)
+
+
+@pytest.mark.parametrize("strength", [{"mu": 1e-300}, {"rho": 1e-300}, {"epsilon": 5e-324}, {"epsilon": 1e300}])
+@pytest.mark.parametrize("unit", ["row", {"entity": "name", "max_rows": 10}])
+def test_strengths_beyond_every_mechanism_are_refused(
+    strength: dict[str, float], unit: Any, table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """`auto` names the range, and what came, where no mechanism goes so far."""
+    with pytest.raises(ParameterError, match="must be from"):
+        publish(table, make_policy(unit=unit, **strength), out=tmp_path / "a.tar", key=key)
+
+
+def test_large_epsilon_without_an_exception_costs_none(
+    table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Group privacy would multiply an excepted delta by e^epsilon, which is no number here, but SULQ excepts none."""
+    policy = make_policy(mechanism="sulq", epsilon=1000.0, delta=1e-5, neighbours="add-remove")
+    publish(table, policy, out=tmp_path / "a.tar", key=key)
+    assert [entry.cost.excepted_delta for entry in Ledger().entries()] == [0.0]
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"mechanism": "wishart", "epsilon": 1000.0, "delta": 1e-6},
+        {"mechanism": "wishart", "epsilon": 1e-300, "delta": 1e-6},
+        {"mechanism": "wishart", "epsilon": 1.0, "delta": 0.5},
+        {"mechanism": "sulq", "epsilon": 1e-300, "delta": 1e-6},
+        {"mechanism": "sulq", "epsilon": 1.0, "delta": 1e-320},
+    ],
+)
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_strengths_beyond_a_mechanism_are_refused_before_they_are_booked(
+    privacy: dict[str, Any], neighbours: str, table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """The range is named, and the next release is the first."""
+    with pytest.raises(ParameterError, match="must be"):
+        publish(table, make_policy(neighbours=neighbours, **privacy), out=tmp_path / "a.tar", key=key)
+    assert publish(table, make_policy(mu=1.0), out=tmp_path / "a.tar", key=key).release.lineage.number == 1

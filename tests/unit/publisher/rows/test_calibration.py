@@ -1,0 +1,386 @@
+"""From policy to noise and guarantee: equal shares, sound sums, nothing from the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import mpmath
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_bundle.errors import PolicyError, PrivacyError
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.release import Cumulative, Guarantee, Release
+from dp_publish.accounting.budget import Cost
+from dp_publish.data.table import ColumnType, Table, open_table
+from dp_publish.policy.columns import choose_columns, standard_deviations
+from dp_publish.policy.model import Policy
+from dp_publish.rows.calibration import account, cost_of, set_noise, share_mu
+from dp_publish.rows.ladder import N_RUNGS, rung_above
+from dp_publish.rows.mechanism import RowReport, add_noise
+from dp_publish.sampling.keystream import insecure_keystream
+from dp_publish.sampling.probability_tables import block_table, rounded_table
+
+Bounds = dict[str, list[float]]
+
+
+def make(bounds: Bounds, columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
+    """Return a policy."""
+    entries = {name: {"bounds": limits} for name, limits in bounds.items()} | (columns or {})
+    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": entries})
+
+
+def sealed(**types: str) -> Table:
+    """Return a table whose values nobody may look at."""
+
+    def read(_kinds: dict[str, str], _rows: int) -> Iterator[pa.RecordBatch]:
+        raise AssertionError("a value was read")
+
+    return Table({name: ColumnType(kind) for name, kind in types.items()}, read)
+
+
+def calibrate(table: Table, policy: Policy) -> tuple[tuple[Column, ...], Cost, Guarantee | None, float | None]:
+    """Run the whole calibration."""
+    kinds, _ = choose_columns(table, policy)
+    shares = share_mu(policy, kinds)
+    deviations = None if policy.privacy.snr_db is None else standard_deviations(table, kinds, policy)
+    columns = set_noise(policy, kinds, shares, deviations=deviations)
+    return columns, cost_of(policy, kinds, shares), *account(policy, columns, shares)
+
+
+def widths(columns: tuple[Column, ...]) -> list[Any]:
+    """Return every column's width over sigma, in exact arithmetic."""
+    return [
+        (mpmath.mpf(c.bounds[1]) - mpmath.mpf(c.bounds[0])) / mpmath.mpf(c.noise.sigma) for c in columns if c.bounds
+    ]
+
+
+@pytest.mark.parametrize("unit", ["row", "cell"])
+@pytest.mark.parametrize("strength", [{"mu": 1.5}, {"rho": 0.3}, {"epsilon": 2.0, "delta": 1e-7}])
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_every_column_gets_the_same_share(unit: str, strength: dict[str, float], kind: str) -> None:
+    """Width over sigma is equal over columns, adds up to the strength asked for, and no value is read for it."""
+    bounds = {"a": [0, 1], "b": [-1000, 1000], "c": [5, 12]}
+    table = sealed(a=kind, b=kind, c=kind)
+    columns, cost, guarantee, conditional = calibrate(table, make(bounds, unit=unit, **strength))
+    assert guarantee is not None
+    assert conditional is None
+    with mpmath.workdps(40):
+        shares = widths(columns)
+        exact = max(shares) if unit == "cell" else mpmath.sqrt(sum(share * share for share in shares))
+        assert max(shares) / min(shares) < 1 + 1e-11
+        assert exact <= mpmath.sqrt(2 * mpmath.mpf(guarantee.rho)) <= exact * (1 + 1e-11)
+        assert guarantee.mu is None or exact <= guarantee.mu
+        assert max(shares) <= cost.mu["cell"] <= max(shares) * (1 + 1e-11)
+        assert mpmath.sqrt(sum(share**2 for share in shares)) <= cost.mu["row"]
+    assert (guarantee.mu is None) == (kind == "integer")
+    assert guarantee.accountant == ("privacy-loss-distribution" if kind == "integer" else "gaussian-dp")
+    if "mu" in strength:
+        assert guarantee.rho == pytest.approx(1.125, rel=1e-11)
+    if "rho" in strength:
+        assert guarantee.rho == pytest.approx(0.3, rel=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_epsilon_and_delta_asked_for_are_kept(kind: str) -> None:
+    """At the delta asked for, the guarantee's own curve passes through the epsilon asked for."""
+    _, _, guarantee, _ = calibrate(sealed(a=kind), make({"a": [0, 100]}, epsilon=2.0, delta=1e-6))
+    assert guarantee is not None
+    (found,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6]
+    assert found == pytest.approx(2.0, rel=3e-9 if kind == "continuous" else 1e-3)
+    assert found <= 2.0 * (1 + 2e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0.01, 1e6)), min_size=1, max_size=12),
+    st.floats(0.05, 50),
+    st.sampled_from(["row", "cell"]),
+)
+def test_stated_mu_is_never_too_small(limits: list[tuple[float, float]], mu: float, unit: str) -> None:
+    """For any bounds, the exact mu of the declared widths and the stated sigmas is at most the stated one."""
+    bounds = {f"c{index}": [low, low + width] for index, (low, width) in enumerate(limits)}
+    table = sealed(**dict.fromkeys(bounds, "continuous"))
+    try:
+        columns, cost, guarantee, _ = calibrate(table, make(bounds, unit=unit, mu=mu))
+    except PrivacyError:
+        return
+    assert guarantee is not None
+    assert guarantee.mu is not None
+    assert guarantee.mu <= mu
+    with mpmath.workdps(40):
+        shares = widths(columns)
+        row = mpmath.sqrt(sum(share * share for share in shares))
+        assert (max(shares) if unit == "cell" else row) <= guarantee.mu
+        assert row**2 / 2 <= mpmath.mpf(cost.mu["row"]) ** 2 / 2
+        assert max(shares) <= cost.mu["cell"]
+
+
+def test_sigma_itself_is_used_as_given() -> None:
+    """A sigma in data units is every column's, and mu follows from the widths, rounded up."""
+    columns, _, guarantee, _ = calibrate(
+        sealed(a="continuous", b="continuous"), make({"a": [0, 3], "b": [0, 4]}, sigma=2.0)
+    )
+    assert guarantee is not None
+    assert [column.noise.sigma for column in columns] == [2.0, 2.0]
+    assert guarantee.mu is not None
+    assert 2.5 <= guarantee.mu <= 2.5 * (1 + 1e-11)
+
+
+def test_mixed_tables_state_rho_alone() -> None:
+    """One integer column is enough to leave mu out, and its noise is discrete, on the integers."""
+    table = sealed(a="continuous", b="integer")
+    columns, _, guarantee, _ = calibrate(table, make({"a": [0, 3], "b": [0, 4]}, mu=1.0))
+    assert guarantee is not None
+    assert guarantee.mu is None
+    assert [column.noise.distribution for column in columns] == ["rounded-gaussian", "discrete-gaussian"]
+    assert columns[1].noise.granularity == 1
+
+
+def test_what_is_public_is_said() -> None:
+    """The number of rows is public, and so is which rows lack a value where these are dropped."""
+    plain = calibrate(sealed(a="continuous"), make({"a": [0, 1]}, mu=1.0))[2]
+    entry = {"a": {"bounds": [0, 1], "missing": "drop"}}
+    dropping = calibrate(sealed(a="continuous"), make({}, entry, mu=1.0))[2]
+    assert plain is not None
+    assert dropping is not None
+    assert len(plain.public) == 1
+    assert "no value in 'a'" in dropping.public[1]
+
+
+@pytest.mark.parametrize("strength", [{"mu": 1e200}, {"mu": 1e6}, {"rho": 1e300}, {"mu": 1e-30}, {"sigma": 1e-300}])
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_hopeless_strengths_are_errors_of_ours(strength: dict[str, float], kind: str) -> None:
+    """Strengths at the ends of floating point are refused with an error of the tree and no foreign one."""
+    with pytest.raises((PrivacyError, PolicyError)):
+        calibrate(sealed(a=kind), make({"a": [0, 1]}, **strength))
+
+
+@pytest.mark.parametrize("strength", [{"mu": 5e-324}, {"rho": 1.7e308}, {"mu": 1e101}])
+@pytest.mark.parametrize("bounds", [{"a": [0, 1], "b": [0, 1]}, {}])
+@pytest.mark.parametrize("unit", ["cell", "row", {"entity": "who", "max_rows": 5}])
+def test_strengths_without_a_meaning_are_refused(strength: dict[str, float], bounds: Bounds, unit: Any) -> None:
+    """A mu whose square, or whose share for a column, is zero or infinite as a float is refused in one sentence."""
+    policy = make(bounds, unit=unit, **strength)
+    with pytest.raises(PrivacyError, match="neither protection nor data"):
+        calibrate(sealed(a="continuous", b="integer", who="other"), policy)
+
+
+@pytest.mark.parametrize(("width", "mu"), [(1, 34.7), (10**4, 17321.0), (10**12, 1e10), (2**53, 1e15)])
+def test_integer_columns_at_absurd_strengths_are_published_or_refused(width: int, mu: float) -> None:
+    """Noise of a few steps on values far apart protects nobody: rho and its curve say so, or an error of the tree."""
+    policy = make({"a": [0, width], "b": [0, width], "c": [0, 1]}, mu=mu)
+    try:
+        *_, guarantee, _ = calibrate(sealed(a="integer", b="integer", c="continuous"), policy)
+    except (PrivacyError, PolicyError):
+        return
+    assert guarantee is not None
+    assert guarantee.rho == pytest.approx(mu**2 / 2)
+    assert min(point.epsilon for point in guarantee.epsilon_delta) >= guarantee.rho
+
+
+def test_snr_takes_sigma_from_the_data_and_guarantees_nothing() -> None:
+    """Sigma is the stated fraction of each clipped column's standard deviation; no guarantee, no cost in mu."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.normal(5, 2, 1000), "b": rng.normal(0, 100, 1000), "n": rng.poisson(4, 1000)})
+    policy = make({"b": [-10, 10]}, snr_db=20.0)
+    columns, cost, guarantee, conditional = calibrate(open_table(frame), policy)
+
+    expected = 0.1 * np.array([frame.a.std(ddof=0), frame.b.clip(-10, 10).std(ddof=0), frame.n.std(ddof=0)])
+    np.testing.assert_allclose([column.noise.sigma for column in columns], expected, rtol=1e-12)
+    assert guarantee is None
+    assert conditional is None
+    assert cost.mu == {}
+    assert [column.bounds_obtained for column in columns] == ["none", "declared", "none"]
+
+
+def test_snr_with_all_bounds_shows_a_conditional_mu() -> None:
+    """With bounds on every column, the mu that would have held for a cell is shown as conditional, no guarantee."""
+    frame = pd.DataFrame({"a": [0.0, 10.0], "b": [0.0, 2.0]})
+    columns, _, guarantee, conditional = calibrate(open_table(frame), make({"a": [0, 10], "b": [0, 10]}, snr_db=0.0))
+    assert guarantee is None
+    assert [column.noise.sigma for column in columns] == [5.0, 1.0]
+    assert conditional == 10.0
+    lineage = {"number": 1, "created": "2026-01-01T00:00:00Z", "previous": None}
+    document = {"dataset": {"name": "d"}, "lineage": lineage, "n_rows": 2, "columns": columns, "software": "x"}
+    nothing = Cumulative(unit="row", releases=1, mu=None, rho=None)
+    facts = {"guarantee": None, "cumulative": nothing, "conditional_mu": conditional}
+    assert Release.model_validate({**document, **facts, "sigma_derived_from_data": True}).guarantee is None
+
+
+def test_integer_columns_need_integer_bounds() -> None:
+    """Bounds off the integers are refused for a column that the table, not the policy, says is of integers."""
+    with pytest.raises(PolicyError, match="'b' is an integer column"):
+        calibrate(sealed(b="integer"), make({"b": [0, 2.5]}, mu=1.0))
+
+
+FOUND = {"free": (-4.0, 1024.0), "open": (0.0, 2.0**52)}
+UNITS: list[Any] = ["cell", "row", {"entity": "who", "max_rows": 1}, {"entity": "who", "max_rows": 37}]
+
+
+def whole_mu(columns: tuple[Column, ...], unit: Any, searched: int, histogram_sigma: float, *, of: str) -> Any:
+    """Return the exact mu of search and rows together for a unit, straight from the definitions."""
+    max_rows = unit["max_rows"] if of == "entity" else 1
+    if columns[0].ball is not None:
+        ball = columns[0].ball
+        rows = max(2 * mpmath.mpf(ball.radius) * mpmath.mpf(c.ball.scale) / c.noise.sigma for c in columns if c.ball)
+    else:
+        shares = widths(columns)
+        rows = max(shares) if of == "cell" else mpmath.sqrt(sum(share**2 for share in shares))
+    counts = max_rows * mpmath.sqrt(2 * (1 if of == "cell" else searched)) if searched else 0
+    return mpmath.sqrt(max_rows * rows**2 + (counts / mpmath.mpf(histogram_sigma)) ** 2)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+@pytest.mark.parametrize("strength", [{"mu": 1.5}, {"rho": 0.02}, {"epsilon": 2.0, "delta": 1e-7}])
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.9])
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (10.0, 1.0, 0.1)])
+def test_search_and_rows_together_keep_to_the_strength(
+    unit: Any, strength: dict[str, float], share: float, weights: tuple[float, ...]
+) -> None:
+    """With searched bounds, weights and any unit, the exact mu is at most the guarantee's, and that what is booked."""
+    entries = dict(zip(("fixed", "free", "open"), ({"weight": weight} for weight in weights), strict=True))
+    entries["fixed"]["bounds"] = [0, 10]  # type: ignore[assignment]
+    policy = make({}, entries, unit=unit, bounds_share=share, **strength)
+    kinds = dict.fromkeys(entries, "continuous")
+    shares = share_mu(policy, kinds)
+    columns = set_noise(policy, kinds, shares, found=FOUND)
+    guarantee, _ = account(policy, columns, shares)
+    cost = cost_of(policy, kinds, shares)
+
+    assert shares.searched == ("free", "open")
+    assert guarantee is not None
+    assert guarantee.mu is not None
+    name = policy.privacy.unit_name
+    with mpmath.workdps(40):
+        exact = {of: whole_mu(columns, unit, 2, shares.histogram_sigma, of=of) for of in {"cell", "row", name}}
+        assert exact[name] <= guarantee.mu
+        assert guarantee.mu <= exact[name] * (1 + 1e-11) or name == "cell"
+        assert guarantee.mu <= shares.target
+        assert exact["cell"] <= cost.mu["cell"]
+        assert exact["row"] <= cost.mu["row"]
+    assert guarantee.mu <= cost.mu[policy.privacy.account] <= guarantee.mu * (1 + 1e-11)
+    assert set(cost.mu) == {"cell", "row", policy.privacy.account}
+    assert guarantee.bounds_mu == pytest.approx(shares.target * math.sqrt(share), rel=1e-11)
+    assert [column.bounds_obtained for column in columns] == ["declared", "private-histogram", "private-histogram"]
+
+
+def test_weights_share_a_rows_mu_and_not_a_cells() -> None:
+    """A column of weight 3 beside one of weight 1 gets 3/4 of a row's mu^2; a cell's mu is each column's own."""
+    entries = {"a": {"bounds": [0, 1], "weight": 3.0}, "b": {"bounds": [0, 100], "weight": 1.0}}
+    kinds = dict.fromkeys(entries, "continuous")
+    row, cell = (share_mu(make({}, entries, mu=2.0, unit=unit), kinds).columns for unit in ("row", "cell"))
+    assert row == {"a": pytest.approx(math.sqrt(3)), "b": pytest.approx(1.0)}
+    assert cell == {"a": 2.0, "b": 2.0}
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
+    """With sigmas in the columns' scales, a row, and a cell in it, costs 2 R / sigma; an entity sqrt(m) that."""
+    entries = {"a": {"scale": 2.0, "center": 7.0}, "b": {"scale": 0.1}}
+    policy = make({}, entries, mu=1.3, unit=unit, l2_radius=5.0)
+    kinds = dict.fromkeys(entries, "continuous")
+    shares = share_mu(policy, kinds)
+    columns = set_noise(policy, kinds, shares)
+    guarantee, _ = account(policy, columns, shares)
+    cost = cost_of(policy, kinds, shares)
+
+    assert guarantee is not None
+    assert guarantee.mu is not None
+    name = policy.privacy.unit_name
+    with mpmath.workdps(40):
+        assert whole_mu(columns, unit, 0, math.inf, of=name) <= guarantee.mu
+        assert whole_mu(columns, unit, 0, math.inf, of="row") <= cost.mu["row"] == cost.mu["cell"]
+    assert guarantee.mu == pytest.approx(1.3, rel=1e-11)
+    assert guarantee.mu <= cost.mu[policy.privacy.account]
+    assert columns[0].noise.sigma / 2.0 == pytest.approx(columns[1].noise.sigma / 0.1, rel=1e-11)
+    assert {column.bounds_obtained for column in columns} == {"ball"}
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_point_asked_for_is_kept_by_integers_with_searched_bounds(unit: Any) -> None:
+    """Whatever bounds the search finds, the guarantee's epsilon at the delta asked for is at most the one asked for."""
+    policy = make({"a": [0, 3]}, {"b": {}}, epsilon=2.0, delta=1e-6, unit=unit)
+    kinds = {"a": "integer", "b": "integer"}
+    shares = share_mu(policy, kinds)
+    for bounds in ((0.0, 1.0), (-1.0, 2.0), (0.0, 16.0), (-(2.0**20), 2.0**25)):
+        columns = set_noise(policy, kinds, shares, found={"b": bounds})
+        guarantee, _ = account(policy, columns, shares)
+        assert guarantee is not None
+        (epsilon,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6]
+        assert epsilon <= 2.0 * (1 + 2e-9)
+        assert 2 * guarantee.rho <= (cost_of(policy, kinds, shares).mu[policy.privacy.account]) ** 2
+        assert guarantee.mu is None
+
+
+def test_what_an_entity_makes_public_is_said() -> None:
+    """That rows belong together is not protected, and the guarantee names entity and cap."""
+    policy = make({"a": [0, 1]}, mu=1.0, unit={"entity": "who", "max_rows": 4})
+    guarantee = calibrate(sealed(who="other", a="continuous"), policy)[2]
+    assert guarantee is not None
+    assert (guarantee.unit, guarantee.entity, guarantee.max_rows) == ("entity", "who", 4)
+    assert guarantee.public == ("the number and the order of the rows", "which rows belong together")
+
+
+WIDE = {f"c{index}": [0.0, 1.0 + index / 7] for index in range(300)}
+
+
+@pytest.mark.parametrize("unit", ["row", "cell"])
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_columns_of_a_wide_table_share_a_ladder_of_sigmas(unit: str, kind: str) -> None:
+    """Sigmas go up by at most 0.55 %, to few mantissas; the sum stays below the target, and is what is charged."""
+    bounds = {name: [low, math.ceil(2000 * high)] for name, (low, high) in WIDE.items()}
+    table = sealed(**dict.fromkeys(bounds, kind))
+    columns, _, guarantee, _ = calibrate(table, make(bounds, unit=unit, mu=1.0))
+    kinds = dict.fromkeys(bounds, kind)
+    policy = make(bounds, unit=unit, mu=1.0)
+    cost = cost_of(policy, kinds, share_mu(policy, kinds), columns)
+    share = 1.0 if unit == "cell" else 1 / math.sqrt(300)
+    with mpmath.workdps(40):
+        assert all(share / 1.0055 < reached <= share for reached in widths(columns))
+    assert guarantee is not None
+    stated = math.sqrt(2 * guarantee.rho)
+    assert 0.994 < stated < 1.0
+    assert cost.mu[unit] == pytest.approx(stated, rel=1e-11)
+    assert len({math.frexp(column.cell_noise.sigma)[0] for column in columns}) <= N_RUNGS
+
+
+def test_few_columns_keep_the_strength_asked_for() -> None:
+    """As many columns as the ladder has rungs keep their own sigmas, and the mu asked for."""
+    few = dict(list(WIDE.items())[:N_RUNGS])
+    guarantee = calibrate(sealed(**dict.fromkeys(few, "continuous")), make(few, mu=1.0))[2]
+    assert guarantee is not None
+    assert guarantee.mu == pytest.approx(1.0, rel=1e-11)
+
+
+def test_a_given_sigma_is_kept_in_a_wide_table() -> None:
+    """A sigma in data units is every column's, however many there are."""
+    columns = calibrate(sealed(**dict.fromkeys(WIDE, "continuous")), make(WIDE, sigma=3.3))[0]
+    assert {column.cell_noise.sigma for column in columns} == {3.3}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(2.0**-400, 2.0**400))
+def test_the_next_rung_is_never_below(sigma: float) -> None:
+    """A rung is at least sigma and less than 0.55 % above it; a rung stays where it is."""
+    rung = rung_above(sigma)
+    assert sigma <= rung < 1.0055 * sigma
+    assert rung_above(rung) == rung
+
+
+@pytest.mark.parametrize("unit", ["row", "cell"])
+def test_a_wide_release_makes_each_table_once(unit: str) -> None:
+    """Noise for 300 different sigmas, in two batches, tabulates no more probabilities than there are rungs."""
+    rows = pa.table({name: np.zeros(30) for name in WIDE}).to_batches()[0]
+    columns = calibrate(sealed(**dict.fromkeys(WIDE, "continuous")), make(WIDE, unit=unit, mu=1.0))[0]
+    before = [table.cache_info().misses for table in (rounded_table, block_table)]
+    for _ in range(2):
+        add_noise(rows, columns, insecure_keystream(1), RowReport())
+    after = [table.cache_info().misses for table in (rounded_table, block_table)]
+    assert sum(after) - sum(before) <= N_RUNGS

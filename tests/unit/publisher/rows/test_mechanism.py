@@ -1,0 +1,329 @@
+"""The row mechanism: nothing but a clipped grid point ever meets the noise."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dp_bundle.data.rows import part_schema
+from dp_bundle.errors import MissingValuesError, PrivacyError
+from dp_bundle.manifest.columns import Column
+from dp_publish.rows import mechanism as rows
+from dp_publish.rows.mechanism import RowReport, add_noise, granularity_for, noise_for
+from dp_publish.sampling.keystream import insecure_keystream
+
+Bounds = tuple[float, float]
+
+
+def column(
+    bounds: Bounds | None = (0.0, 10.0), sigma: float = 1.0, kind: str = "continuous", missing: str = "refuse"
+) -> Column:
+    """Return a column with its noise."""
+    return Column.model_validate(
+        {
+            "name": "v",
+            "kind": kind,
+            "bounds": bounds,
+            "bounds_obtained": "none" if bounds is None else "declared",
+            "missing": missing,
+            "noise": noise_for(kind, sigma, bounds),
+        }
+    )
+
+
+def noisy(values: Any, described: Column, seed: int = 1, report: RowReport | None = None) -> np.ndarray[Any, Any]:
+    """Add noise to one column of raw values."""
+    kind = pa.int64() if described.kind == "integer" else pa.float64()
+    batch = pa.RecordBatch.from_arrays([pa.array(values, kind)], names=["v"])
+    result = add_noise(batch, (described,), insecure_keystream(seed), report or RowReport())
+    assert result.schema.equals(part_schema((described,)), check_metadata=True)
+    assert result.column(0).null_count == 0
+    return result.column(0).to_numpy()
+
+
+@pytest.fixture
+def _silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw zeros instead of noise, so that what the noise is added to can be seen."""
+    for name in ("sample_rounded_gaussian", "sample_discrete_gaussian"):
+        monkeypatch.setattr(rows, name, lambda _sigma, size, _rng: np.zeros(size, dtype=np.int64))
+
+
+WILD = [math.inf, -math.inf, 1e308, -1e308, 5e-324, -5e-324, -0.0, 0.0, 0.1, 1e16, 2.0**53 + 2, 1 / 3]
+
+
+@pytest.mark.usefixtures("_silent")
+@settings(max_examples=300, deadline=None)
+@given(
+    low=st.floats(-1e12, 1e12),
+    width=st.floats(1e-9, 1e12),
+    mu=st.floats(1e-3, 1e3),
+    raw=st.lists(st.floats(allow_nan=False), min_size=1, max_size=5),
+)
+def test_sensitivity_never_exceeds_the_declared_width(low: float, width: float, mu: float, raw: list[float]) -> None:
+    """Whatever the raw values are, what meets the noise is, exactly, a grid point within the declared bounds."""
+    bounds = (low, low + width)
+    assume(bounds[0] < bounds[1])
+    try:
+        described = column(bounds, (bounds[1] - bounds[0]) / mu)
+    except PrivacyError:
+        assume(False)
+    grid = Fraction(described.noise.granularity)
+    for value in noisy([*raw, *WILD], described):
+        assert Fraction(bounds[0]) <= Fraction(value) <= Fraction(bounds[1])
+        assert (Fraction(value) / grid).denominator == 1
+
+
+@pytest.mark.usefixtures("_silent")
+def test_values_move_to_the_nearest_grid_point_within_the_bounds() -> None:
+    """Inside the bounds a value moves by at most half a step, and outside it goes to the bound."""
+    described = column((-1.0, 1.0), 0.37)
+    raw = np.random.default_rng(1).uniform(-1.5, 1.5, 2000)
+    assert np.abs(noisy(raw, described) - np.clip(raw, -1, 1)).max() <= described.noise.granularity / 2
+
+
+@pytest.mark.usefixtures("_silent")
+def test_integers_are_clipped_to_their_bounds() -> None:
+    """The largest 64-bit integers end at the bounds, without overflow, and inner values stay."""
+    described = column((-3.0, 2.0**52), 2.0, "integer")
+    raw = [-(2**63), 2**63 - 1, -4, -3, 0, 2**52, 2**52 + 1]
+    assert noisy(raw, described).tolist() == [-3, 2**52, -3, -3, 0, 2**52, 2**52]
+
+
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_noise_does_not_depend_on_the_values(kind: str) -> None:
+    """Under the same random bits every value receives the same noise, in steps of the grid."""
+    described = column((-50.0, 50.0), 3.0, kind)
+    zeros = noisy([0] * 5000, described)
+    raw = np.random.default_rng(2).integers(-50, 51, 5000)
+    np.testing.assert_array_equal(noisy(raw, described) - raw, zeros)
+    assert zeros.std() == pytest.approx(math.sqrt(described.noise.variance), rel=0.05)
+
+
+def test_value_outside_its_bounds_is_as_if_it_were_at_the_bound() -> None:
+    """Nothing of a clipped value is left in the output."""
+    described = column((0.25, 9.75), 1.0)
+    outside = [math.inf, -math.inf, 1e300, -7.0, 9.7500001, 0.2499999]
+    at_bound = [9.75, 0.25, 9.75, 0.25, 9.75, 0.25]
+    np.testing.assert_array_equal(noisy(outside, described), noisy(at_bound, described))
+
+
+@pytest.mark.parametrize("sigma", [1e-9, 0.01, 1.0, 100.0, 3e4])
+def test_noisy_values_are_on_the_grid_and_within_reach(sigma: float) -> None:
+    """Every output is a multiple of the granularity, exact as a float, and at most 12 sigma off."""
+    described = column((0.0, 10.0), sigma)
+    raw = np.random.default_rng(3).uniform(-1, 11, 5000)
+    result = noisy(raw, described)
+    steps = result / described.noise.granularity
+
+    assert np.array_equal(steps, np.rint(steps))
+    assert np.abs(steps).max() < 2**53
+    assert np.abs(result - np.clip(raw, 0, 10)).max() < 12 * sigma + described.noise.granularity
+    assert not np.any((result == 0) & np.signbit(result))
+
+
+def test_far_bounds_lose_nothing() -> None:
+    """Narrow bounds a billion away from zero keep their grid, and hopeless ones are refused."""
+    bounds = (1e9, 1e9 + 1e-3)
+    described = column(bounds, 1e-3)
+    result = noisy([1e9, 1e9 + 5e-4, 0.0], described)
+    assert np.abs(result - 1e9).max() < 0.02
+    assert described.noise.granularity <= 1e-3 / 256
+    with pytest.raises(PrivacyError, match="nearer to zero"):
+        noise_for("continuous", 1e-3, (1e14, 1e14 + 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sigma", "bounds"),
+    [
+        ("continuous", 1e-200, (0.0, 1e-200)),
+        ("continuous", 1e200, (0.0, 1e200)),
+        ("continuous", 5e-324, (0.0, 5e-323)),
+        ("continuous", math.inf, (0.0, 1.0)),
+        ("continuous", 0.01, (-1e300, 1e300)),
+        ("continuous", 1e-100, (-1e300, 1e300)),
+        ("continuous", 1e9, (0.0, 1.0)),
+        ("continuous", 0.0, None),
+        ("integer", 1e10, (0.0, 1.0)),
+        ("integer", 0.001, (0.0, 1.0)),
+        ("integer", 10.0, (0.0, 1e19)),
+        ("integer", 10.0, (-9e18, 9e18)),
+    ],
+)
+def test_noise_that_fits_no_grid_is_a_privacy_error(kind: str, sigma: float, bounds: Bounds | None) -> None:
+    """Noise too weak, too strong, or bounds out of the range of exact numbers are refused in one line."""
+    with pytest.raises(PrivacyError, match="does not go with") as caught:
+        noise_for(kind, sigma, bounds)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.floats(1e-100, 1e100), st.floats(1e-6, 1e3))
+def test_grid_is_fine_enough_for_noise_and_signal(sigma: float, mu: float) -> None:
+    """The step is a power of two, at most sigma / 256 and above sigma / 8192, and 1/64 of the width where it can be."""
+    step = granularity_for(sigma, (0.0, sigma * mu))
+    assert math.frexp(step)[0] == 0.5
+    assert sigma / 8192 < step <= sigma / 256
+    assert step <= sigma * mu / 64 or step <= sigma / 4096
+    assert sigma / 512 < granularity_for(sigma, None) <= sigma / 256
+
+
+def test_missing_values_are_refused_by_name() -> None:
+    """Null and NaN count as missing, and the column is named."""
+    for kind, values in (("continuous", [1.0, math.nan]), ("continuous", [None, 1.0]), ("integer", [1, None])):
+        with pytest.raises(MissingValuesError) as caught:
+            noisy(values, column(kind=kind))
+        assert caught.value.column == "v"
+
+
+@pytest.mark.usefixtures("_silent")
+@pytest.mark.parametrize(
+    ("kind", "bounds", "middle"),
+    [
+        ("continuous", (0.0, 10.0), 5.0),
+        ("integer", (0.0, 10.0), 5),
+        ("integer", (0.0, 1.0), 0),
+        ("integer", (-4, 3), 0),
+    ],
+)
+def test_midpoint_takes_the_middle_of_the_bounds(kind: str, bounds: Bounds, middle: float) -> None:
+    """A missing cell takes a value that depends on the bounds alone, and is counted."""
+    report = RowReport()
+    values = [None, 1, None] if kind == "integer" else [None, 1.0, math.nan]
+    result = noisy(values, column(bounds, 1.0, kind, "midpoint"), report=report)
+
+    assert result.tolist() == [middle, 1, middle]
+    assert report.filled == {"v": 2}
+    assert report.clipped == {}
+
+
+@pytest.mark.usefixtures("_silent")
+def test_dropping_takes_whole_rows() -> None:
+    """A row without a value in a column that drops is left out of every column, and only such rows are."""
+    columns = (column(missing="drop"), column(missing="midpoint"))
+    first, second = pa.array([1.0, None, 3.0, math.nan]), pa.array([None, 6.0, 7.0, 8.0])
+    batch = pa.RecordBatch.from_arrays([first, second], names=["v", "w"])
+    named = (columns[0], columns[1].model_copy(update={"name": "w"}))
+    report = RowReport()
+    result = add_noise(batch, named, insecure_keystream(1), report)
+
+    assert result.to_pydict() == {"v": [1.0, 3.0], "w": [5.0, 7.0]}
+    assert (report.n_rows, report.n_dropped, report.filled) == (2, 2, {"w": 1})
+
+
+def test_clipping_is_counted_per_column_and_batch() -> None:
+    """Only values strictly outside the declared bounds count, and counts add up over batches."""
+    report = RowReport()
+    for _ in range(2):
+        noisy([-1e-9, 0.0, 10.0, 10.0001, math.inf, 5.0], column(), report=report)
+    noisy([-1, 0, 10, 11], column(kind="integer"), report=report)
+    assert report.clipped == {"v": 8}
+    assert report.n_rows == 16
+
+
+def test_unclipped_columns_without_a_guarantee_keep_finite_values() -> None:
+    """Without bounds, values are published as they are plus noise, and infinite ones stay finite."""
+    described = column(None, 1.0)
+    result = noisy([1e6, -1e6, math.inf], described)
+    assert np.abs(result[:2] - [1e6, -1e6]).max() < 12
+    assert np.isfinite(result).all()
+
+
+def test_empty_batch_stays_empty() -> None:
+    """No rows in, no rows out, with the right types."""
+    assert noisy([], column()).size == 0
+    assert noisy([], column(kind="integer")).size == 0
+
+
+def test_slices_and_filled_batches_are_read_right() -> None:
+    """A batch that is a window on a larger one gives what its own rows give."""
+    whole = pa.RecordBatch.from_arrays([pa.array([9.0, 1.0, 2.0, None])], names=["v"])
+    result = add_noise(whole.slice(1, 2), (column(),), insecure_keystream(1), RowReport())
+    np.testing.assert_array_equal(result.column(0).to_numpy(), noisy([1.0, 2.0], column()))
+
+
+def ball_columns(centers: list[float], scales: list[float], radius: float, mu: float) -> tuple[Column, ...]:
+    """Return the columns of rows in a ball, with the noise that a row's mu asks for."""
+    return tuple(
+        Column.model_validate(
+            {
+                "name": f"v{index}",
+                "kind": "continuous",
+                "bounds": None,
+                "bounds_obtained": "ball",
+                "ball": {"center": center, "scale": scale, "radius": radius},
+                "missing": "midpoint",
+                "noise": noise_for(
+                    "continuous", 2 * radius * scale / mu, (center - radius * scale, center + radius * scale)
+                ),
+            }
+        )
+        for index, (center, scale) in enumerate(zip(centers, scales, strict=True))
+    )
+
+
+@pytest.mark.usefixtures("_silent")
+@settings(max_examples=150, deadline=None)
+@given(
+    shape=st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e3)), min_size=1, max_size=8),
+    radius=st.floats(1e-2, 1e4),
+    mu=st.floats(0.2, 50),
+    seed=st.integers(0, 2**32),
+)
+def test_rows_in_a_ball_stay_within_its_diameter(
+    shape: list[tuple[float, float]], radius: float, mu: float, seed: int
+) -> None:
+    """Whatever rows hold, what meets the noise is, exactly, on the grid and in the ball, so within 2 R of any other."""
+    try:
+        columns = ball_columns([center for center, _ in shape], [scale for _, scale in shape], radius, mu)
+    except PrivacyError:
+        assume(False)
+    rng = np.random.default_rng(seed)
+    centers, scales = np.array(shape).T
+    direction = rng.normal(size=(6, len(shape)))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    table = centers + scales * radius * direction * rng.choice([0.5, 1, 1 + 1e-12, 3, 1e9], (6, 1))
+    extreme = rng.choice(WILD, size=(6, len(shape)))
+    table = np.vstack([table, centers - (table - centers), extreme, -extreme])
+    batch = pa.RecordBatch.from_arrays([pa.array(v) for v in table.T], names=[c.name for c in columns])
+    out = np.column_stack([v.to_numpy() for v in add_noise(batch, columns, insecure_keystream(1), RowReport()).columns])
+    rows_in_scales = [
+        [(Fraction(v) - Fraction(c)) / Fraction(s) for v, (c, s) in zip(row, shape, strict=True)]
+        for row in out.tolist()
+    ]
+    limit = Fraction(radius) ** 2
+    for row in rows_in_scales:
+        assert sum(value * value for value in row) <= limit
+    for row in out.tolist():
+        assert all(
+            (Fraction(v) / Fraction(c.noise.granularity)).denominator == 1 for v, c in zip(row, columns, strict=True)
+        )
+
+
+@pytest.mark.usefixtures("_silent")
+def test_ball_keeps_what_is_inside_and_shrinks_what_is_not() -> None:
+    """Inner rows move by half a step at most, outer ones towards the centre, and nearly to the sphere."""
+    columns = ball_columns([10.0, -3.0], [2.0, 0.5], 4.0, 1.0)
+    raw = [[10.0, -3.0], [12.0, -2.5], [10.0 + 8 * 30, -3.0], [math.inf, -3.0], [10.0, None]]
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([row[i] for row in raw], pa.float64()) for i in (0, 1)], names=["v0", "v1"]
+    )
+    report = RowReport()
+    out = add_noise(batch, columns, insecure_keystream(1), report)
+    steps = [column.noise.granularity for column in columns]
+    np.testing.assert_allclose(out.column(0).to_numpy(), [10, 12, 18, 18, 10], atol=3 * steps[0])
+    np.testing.assert_allclose(out.column(1).to_numpy(), [-3, -2.5, -3, -3, -3], atol=3 * steps[1])
+    assert (report.n_clipped_rows, report.filled) == (2, {"v1": 1})
+
+
+def test_ball_below_its_own_grid_is_refused() -> None:
+    """So many columns that snapping alone could leave the ball have no sound release."""
+    columns = ball_columns([0.0] * 5000, [1.0] * 5000, 1.0, 0.1)
+    batch = pa.RecordBatch.from_arrays([pa.array([0.0])] * 5000, names=[column.name for column in columns])
+    with pytest.raises(PrivacyError, match="smaller than the noise's grid"):
+        add_noise(batch, columns, insecure_keystream(1), RowReport())
