@@ -32,18 +32,21 @@ from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
 from dp_bundle.errors import DpGraphError
-from dp_learn.alternatives import refit_estimate
+from dp_learn.covariance import (
+    Evidence,
+    Sample,
+    clear_columns,
+    effective_rows,
+    keep_columns,
+    null_standard_errors,
+    table_rows,
+)
 from dp_learn.estimators import ESTIMATORS
-from dp_learn.evidence import Evidence, keep_columns
-from dp_learn.fitting import Settings, fit_graph
 from dp_learn.graph import partial_correlations
-from dp_learn.inference import error_forms, infer_edges
-from dp_learn.ranking import score_pairs
-from dp_learn.refit import fit_for_inference
-from dp_learn.sample import Sample
+from dp_learn.inference import error_forms, fit_for_inference, infer_edges, score_pairs
+from dp_learn.output.estimator_results import refit_estimate
+from dp_learn.pipeline import Settings, fit_graph
 from dp_learn.selection import alpha_grid, select_ebic
-from dp_learn.sources import table_rows
-from dp_learn.weighing import clear_columns, effective_rows, null_standard_errors
 
 Floats = NDArray[np.float64]
 Graph = tuple[NDArray[np.bool_], Floats]  # which pairs are edges, and their weights

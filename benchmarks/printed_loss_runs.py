@@ -10,8 +10,7 @@ import numpy as np
 
 from dp_learn import smallest_solvable_alpha
 from dp_learn.estimators.ridge import ridge_precision
-from dp_learn.problem import make_problem
-from dp_learn.solvers import solve
+from dp_learn.glasso import make_problem, solve
 from dp_publish.sampling import insecure_keystream
 from printed_noise import Floats, moments_of, release_as_printed
 

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dp_learn import graphical_lasso, smallest_solvable_alpha
-from dp_learn.problem import make_problem
-from dp_learn.solvers import solve
+from dp_learn.glasso import make_problem, solve
 from dp_publish.covariance import SecondMoments
 from dp_publish.covariance.mechanisms.gaussian import release_sulq
 from dp_publish.covariance.mechanisms.laplace import release_laplace

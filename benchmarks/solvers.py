@@ -4,10 +4,10 @@ Problems: chains (precision matrix 1 / 0.45), random graphs with 1 % edges (at s
 market factor with ten sectors, and blocks of 10 equally correlated columns, p = 50 to 1000, 4p rows, the penalty chosen
 for about 3.5 non-zeros a row; dense precision matrices with condition 1e3 to 1e6 at p = 100 and 300, with 5 to 40 % of
 the edges kept; the diagonal not penalised (what all solvers can do). Every solver is given the loosest tolerance, in
-steps of half a decade (a decade where a run takes seconds), at which `dp_learn.problem.duality_gap` proves its answer
-within 1e-6 p, for the dual matrix its own covariance or the inverse of its precision matrix, whichever is better,
-clipped into the box. Figures are CPU-seconds, which a busy machine hardly changes, medians over runs in turn; R's are
-measured inside R.
+steps of half a decade (a decade where a run takes seconds), at which `dp_learn.glasso.problem.duality_gap` proves its
+answer within 1e-6 p, for the dual matrix its own covariance or the inverse of its precision matrix, whichever is
+better, clipped into the box. Figures are CPU-seconds, which a busy machine hardly changes, medians over runs in turn;
+R's are measured inside R.
 
     python benchmarks/solvers.py [--quick] [--glassofast LIBRARY]
     python benchmarks/solvers.py --large            p = 5000, 20,000 rows: memory, and time in Cholesky inverses
@@ -31,8 +31,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from dp_learn.problem import Problem, duality_gap, make_problem
-from dp_learn.solvers import SOLVERS
+from dp_learn.glasso import Problem, make_problem
+from dp_learn.glasso.problem import duality_gap
+from dp_learn.glasso.solving import SOLVERS
 from solver_memory import measure_large, run_large
 from solver_problems import GAP, Floats, choose_alpha, sample_covariance
 from solver_runners import Runner, find_solvers

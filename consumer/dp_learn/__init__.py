@@ -4,7 +4,7 @@ from dp_bundle.startup.lazy import import_on_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dp_learn.debias import debias_covariance
+    from dp_learn.covariance import Moments, debias_covariance, estimate_moments
     from dp_learn.estimators import (
         DebiasedCLIME,
         DebiasedGraphicalLasso,
@@ -16,12 +16,9 @@ if TYPE_CHECKING:
         DebiasedSCIO,
         DebiasedThresholdedCovariance,
     )
-    from dp_learn.feasibility import smallest_solvable_alpha
+    from dp_learn.glasso import Solution, Status, graphical_lasso, smallest_solvable_alpha
     from dp_learn.inference import EdgeInference
-    from dp_learn.learn import Learned, learn_graph
-    from dp_learn.moments import Moments, estimate_moments
-    from dp_learn.solution import Solution, Status
-    from dp_learn.solvers import graphical_lasso
+    from dp_learn.pipeline import Learned, learn_graph
 else:
     __getattr__ = import_on_demand(__name__)
 

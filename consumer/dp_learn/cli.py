@@ -20,7 +20,9 @@ from dp_bundle.console import already, answer, json_option, quiet_option, run, t
 from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.startup import before_compiling
-from dp_learn.choices import SOLVER_NAMES, RepairMethod, Rule
+from dp_learn.glasso import SOLVER_NAMES
+from dp_learn.matrices import RepairMethod
+from dp_learn.selection import Rule
 
 if TYPE_CHECKING:
     from dp_bundle import Bundle
@@ -120,10 +122,8 @@ def cli(
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
     from dp_bundle import open_bundles
-    from dp_learn.learn import learn_graph
-    from dp_learn.results import foreign_content, write_results
-    from dp_learn.statements import describe_learned, title_of
-    from dp_learn.summary import summarize
+    from dp_learn.output import describe_learned, foreign_content, summarize, title_of, write_results
+    from dp_learn.pipeline import learn_graph
 
     if target is not None and estimator == "graphical-lasso":
         raise click.UsageError("--target goes with --estimator regression or lda")
@@ -189,9 +189,7 @@ def _estimate_otherwise(
     bundles: Sequence[Bundle], estimator: str, alpha: float | None, target: str | None, folder: Path, *, refit: bool
 ) -> tuple[str, dict[str, Any]]:
     """Estimate by another estimator, write its tables, and return what a person and a machine are told."""
-    from dp_learn.alternatives import learn_alternative
-    from dp_learn.results import write_results
-    from dp_learn.statements import describe_alternative
+    from dp_learn.output import describe_alternative, learn_alternative, write_results
 
     found = learn_alternative(bundles, estimator, alpha=alpha, target=target, refit=refit)
     write_results(

@@ -1,4 +1,4 @@
-"""The estimate as a graph with names and units, and as files that other tools read."""
+"""The estimate as a graph with names and units."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dp_learn.inference import EdgeInference, Pairs
-from dp_learn.linalg import FloatArray
-from dp_learn.wide_files import write_graphml, write_square, write_table
+from dp_learn.matrices import FloatArray
 
 if TYPE_CHECKING:  # half a second to import, and the command has no use for them
     import networkx as nx
     import pandas as pd
 
-__all__ = ["GraphEstimate", "partial_correlations", "to_networkx", "write_estimate"]
+__all__ = ["GraphEstimate", "labelled_edges", "labels", "partial_correlations", "to_networkx"]
 
 MOST_RANKED = 10_000  # of all pairs; those of 141 columns
 _LABEL = re.compile(r"[\x00-\x1f\x7f]")  # what XML and pictures cannot show
@@ -139,29 +137,21 @@ def to_networkx(estimate: GraphEstimate) -> nx.Graph:
     import networkx as nx
 
     graph = nx.Graph()
-    sources, targets, numbers = _labelled_edges(estimate)
-    graph.add_nodes_from(_labels(estimate.columns))
+    sources, targets, numbers = labelled_edges(estimate)
+    graph.add_nodes_from(labels(estimate.columns))
     for source, target, *values in zip(sources, targets, *(each.tolist() for each in numbers.values()), strict=True):
         graph.add_edge(source, target, **dict(zip(numbers, values, strict=True)))
     return graph
 
 
-def _labelled_edges(estimate: GraphEstimate) -> tuple[list[str], list[str], dict[str, FloatArray]]:
+def labelled_edges(estimate: GraphEstimate) -> tuple[list[str], list[str], dict[str, FloatArray]]:
+    """Return the labels of the edges' ends, and the numbers of the table of edges with their weight and sign."""
     numbers = dict(estimate.edge_columns)
-    sources, targets = _labels(numbers.pop("source")), _labels(numbers.pop("target"))
+    sources, targets = labels(numbers.pop("source")), labels(numbers.pop("target"))
     strength = numbers["partial_correlation"]
     return sources, targets, {**numbers, "weight": np.abs(strength), "sign": np.sign(strength)}
 
 
-def _labels(names: Sequence[str]) -> list[str]:
+def labels(names: Sequence[str]) -> list[str]:
+    """Return names without the characters that XML and pictures cannot show."""
     return [_LABEL.sub("\ufffd", name) for name in names]
-
-
-def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
-    """Write edges.csv, ranking.csv if there is one, precision.csv, covariance.csv and graph.graphml into a folder."""
-    write_table(estimate.edge_columns, folder / "edges.csv")
-    if ranking := estimate.ranking_columns():
-        write_table(ranking, folder / "ranking.csv")
-    write_square(estimate.precision, estimate.columns, folder / "precision.csv")
-    write_square(estimate.covariance, estimate.columns, folder / "covariance.csv")
-    write_graphml(_labels(estimate.columns), *_labelled_edges(estimate), folder / "graph.graphml")

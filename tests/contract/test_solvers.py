@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from sklearn.covariance import graphical_lasso as peer
 
-from dp_learn.feasibility import smallest_solvable_alpha
-from dp_learn.problem import duality_gap, make_problem, objective
-from dp_learn.solution import Solution, Status
-from dp_learn.solvers import SOLVERS, graphical_lasso
+from dp_learn.glasso.feasibility import smallest_solvable_alpha
+from dp_learn.glasso.problem import duality_gap, make_problem, objective
+from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.solving import SOLVERS, graphical_lasso
 
 TOL = 1e-9
 

@@ -20,9 +20,9 @@ from dp_bundle import open_bundle
 from dp_bundle.bundle.reading import write_bundle
 from dp_bundle.errors import BudgetExceededError
 from dp_learn import DebiasedGraphicalLasso, learn_graph
-from dp_learn.sample import Sample
-from dp_learn.sources import bundle_source
-from dp_learn.uncertainty import mechanism_errors
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import bundle_source
+from dp_learn.covariance.standard_errors import mechanism_errors
 from dp_publish import Policy, publish
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -13,15 +13,15 @@ from dp_bundle.privacy.noise import (
     discrete_gaussian_variance,
     rounded_gaussian_variance,
 )
-from dp_learn.evidence import Evidence, Source, combine_sources
-from dp_learn.inference import EdgeInference, error_forms, infer_edges
-from dp_learn.refit import fit_for_inference, inference_penalty
-from dp_learn.row_sums import row_errors
-from dp_learn.sample import Sample
-from dp_learn.solvers import graphical_lasso
-from dp_learn.sources import table_rows
-from dp_learn.uncertainty import combine_row_errors, form_variances, sampling_errors
-from dp_learn.weighing import pool_sources
+from dp_learn.covariance.estimate import Evidence, Source, combine_sources
+from dp_learn.covariance.pooling import pool_sources
+from dp_learn.covariance.row_errors import row_errors
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import table_rows
+from dp_learn.covariance.standard_errors import combine_row_errors, form_variances, sampling_errors
+from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
+from dp_learn.inference.refit import fit_for_inference, inference_penalty
 
 Rows = np.ndarray
 Draw = Callable[[np.random.Generator, tuple[int, int]], Rows]

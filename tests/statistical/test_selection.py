@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from dp_learn import debias_covariance, graphical_lasso
-from dp_learn.evidence import Evidence, Source, combine_sources
+from dp_learn.covariance.estimate import Evidence, Source, combine_sources
+from dp_learn.covariance.pooling import effective_rows
+from dp_learn.covariance.sample import Split
 from dp_learn.selection import (
     Selection,
-    Split,
     alpha_grid,
     cross_validate,
     select_ebic,
     select_stars,
     stars_subsample_share,
 )
-from dp_learn.weighing import effective_rows
 
 P, N_FOLDS, N_SUBSAMPLES, N_SEEDS = 25, 5, 20, 8
 SIGMA = np.sqrt(3.0)  # of the noise; every column's own standard deviation is 1

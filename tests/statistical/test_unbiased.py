@@ -9,7 +9,7 @@ import pytest
 
 from dp_bundle.manifest.columns import Column
 from dp_learn import debias_covariance
-from dp_learn.moments import batch_moments
+from dp_learn.covariance.moments import batch_moments
 from dp_publish.rows.mechanism import RowReport, add_noise, noise_for
 from dp_publish.sampling.keystream import insecure_keystream
 

@@ -17,15 +17,29 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dp_bundle import Bundle
 from dp_bundle.errors import DrownedColumnError, ParameterError
 from dp_bundle.quoting import quote_name
-from dp_learn.checks import check_alpha
-from dp_learn.evidence import Evidence
+from dp_learn.covariance import (
+    CovarianceSource,
+    Evidence,
+    RowSource,
+    Sample,
+    bundle_source,
+    clear_columns,
+    null_standard_errors,
+    penalty_weights,
+    table_rows,
+)
 from dp_learn.graph import GraphEstimate
-from dp_learn.linalg import FloatArray, few_threads, median_above_diagonal, smallest_eigenvalue
-from dp_learn.max_norm import nearest_psd_max_norm
-from dp_learn.repair import Repair, RepairMethod, repair_covariance
-from dp_learn.sample import Sample
-from dp_learn.sources import CovarianceSource, RowSource, bundle_source, table_rows
-from dp_learn.weighing import clear_columns, null_standard_errors, penalty_weights
+from dp_learn.matrices import (
+    FloatArray,
+    Repair,
+    RepairMethod,
+    check_alpha,
+    few_threads,
+    median_above_diagonal,
+    nearest_psd_max_norm,
+    repair_covariance,
+    smallest_eigenvalue,
+)
 
 __all__ = [
     "CovarianceEstimator",

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
-from dp_learn.checks import check_alpha, check_covariance, check_weights
 from dp_learn.estimators.columnwise import (
     ColumnwiseEstimator,
     check_variances,
@@ -15,7 +14,7 @@ from dp_learn.estimators.columnwise import (
     smallest_column_alpha,
     solve_linear_programme,
 )
-from dp_learn.linalg import FloatArray
+from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights
 
 __all__ = ["DebiasedCLIME", "clime_precision"]
 

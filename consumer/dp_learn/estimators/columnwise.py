@@ -13,9 +13,8 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 
 from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
-from dp_learn.checks import check_weights
 from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence, universal_alpha
-from dp_learn.linalg import FloatArray, smallest_eigenvalue
+from dp_learn.matrices import FloatArray, check_weights, smallest_eigenvalue
 
 __all__ = [
     "RESIDUAL",

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
-from dp_learn.checks import check_alpha
+from dp_learn.covariance import Sample
 from dp_learn.estimators.base import NoisyRowsEstimator, no_variance_left
-from dp_learn.fitting import Settings, fit_graph
 from dp_learn.graph import GraphEstimate
-from dp_learn.linalg import few_threads, smallest_eigenvalue
-from dp_learn.sample import Sample
+from dp_learn.matrices import check_alpha, few_threads, smallest_eigenvalue
+from dp_learn.pipeline import Settings, fit_graph
 
 __all__ = ["DebiasedGraphicalLasso", "DebiasedGraphicalLassoCV"]
 

@@ -16,14 +16,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
+from dp_learn.covariance import Evidence, Source, clear_columns, form_variances, keep_columns
 from dp_learn.estimators.base import no_variance_left, universal_alpha
 from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha
 from dp_learn.estimators.targets import Target, TargetEstimator
-from dp_learn.evidence import Evidence, Source, keep_columns
-from dp_learn.linalg import FloatArray
-from dp_learn.solvers import graphical_lasso
-from dp_learn.uncertainty import form_variances
-from dp_learn.weighing import clear_columns
+from dp_learn.glasso import graphical_lasso
+from dp_learn.matrices import FloatArray
 
 __all__ = ["ClassMoments", "DebiasedLDA", "class_moments"]
 

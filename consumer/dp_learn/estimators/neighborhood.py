@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
-from dp_learn.checks import check_alpha, check_covariance, check_weights
 from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence, universal_alpha
 from dp_learn.estimators.columnwise import check_semidefinite, keep_smaller, require_residuals
-from dp_learn.linalg import FloatArray
-from dp_learn.solvers.gram_descent import solve_gram_lassos
+from dp_learn.glasso import solve_gram_lassos
+from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights
 
 __all__ = ["DebiasedNeighborhoodSelection", "Neighborhoods", "neighborhood_selection"]
 

@@ -11,13 +11,10 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import RegressorMixin
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.checks import check_covariance
+from dp_learn.covariance import Evidence, clear_columns, keep_columns, mechanism_errors
 from dp_learn.estimators.base import no_variance_left
 from dp_learn.estimators.targets import Target, TargetEstimator
-from dp_learn.evidence import Evidence, keep_columns
-from dp_learn.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
-from dp_learn.uncertainty import mechanism_errors
-from dp_learn.weighing import clear_columns
+from dp_learn.matrices import FloatArray, check_covariance, is_positive_definite, smallest_eigenvalue
 
 __all__ = ["DebiasedRidgeRegression", "gradient_error", "ridge_regression"]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.checks import check_alpha, check_covariance
+from dp_learn.covariance import Evidence
 from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence, universal_alpha
-from dp_learn.evidence import Evidence
-from dp_learn.linalg import FloatArray, eigendecomposition
+from dp_learn.matrices import FloatArray, check_alpha, check_covariance, eigendecomposition
 
 __all__ = ["DebiasedRidgePrecision", "ridge_precision", "universal_ridge_alpha"]
 

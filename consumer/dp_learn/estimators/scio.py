@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.checks import check_alpha, check_covariance, check_weights
 from dp_learn.estimators.columnwise import (
     RESIDUAL,
     ColumnwiseEstimator,
@@ -16,8 +15,8 @@ from dp_learn.estimators.columnwise import (
     require_residuals,
     smallest_column_alpha,
 )
-from dp_learn.linalg import FloatArray, is_positive_definite
-from dp_learn.solvers.gram_descent import solve_gram_lassos
+from dp_learn.glasso import solve_gram_lassos
+from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, is_positive_definite
 
 __all__ = ["DebiasedSCIO", "scio_precision"]
 

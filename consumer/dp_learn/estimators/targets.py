@@ -14,10 +14,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dp_bundle import Bundle
 from dp_bundle.errors import ParameterError
-from dp_learn.evidence import Evidence, keep_columns
-from dp_learn.linalg import FloatArray, few_threads
-from dp_learn.sample import Sample
-from dp_learn.sources import RowSource, bundle_source, table_rows
+from dp_learn.covariance import Evidence, RowSource, Sample, bundle_source, keep_columns, table_rows
+from dp_learn.matrices import FloatArray, few_threads
 
 __all__ = ["Target", "TargetEstimator"]
 

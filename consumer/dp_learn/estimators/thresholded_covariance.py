@@ -11,11 +11,9 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from dp_bundle.errors import ParameterError
-from dp_learn.checks import check_alpha, check_covariance, check_weights
+from dp_learn.covariance import form_variances
 from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence
-from dp_learn.linalg import FloatArray
-from dp_learn.repair import repair_covariance
-from dp_learn.uncertainty import form_variances
+from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, repair_covariance
 
 __all__ = ["DebiasedThresholdedCovariance", "threshold_covariance"]
 

@@ -4,19 +4,14 @@ Every rule sees debiased matrices on one scale and nothing else, walks the path 
 says in a `Selection` what it chose and, where the choice needs a word, why.
 """
 
-from dp_learn.selection.cross_validation import Split, cross_validate
-from dp_learn.selection.ebic import select_ebic
-from dp_learn.selection.path import SMALLEST, Selection, alpha_grid, solve_path
-from dp_learn.selection.stars import select_stars, stars_subsample_share
+from dp_bundle.startup.lazy import import_on_demand
 
-__all__ = [
-    "SMALLEST",
-    "Selection",
-    "Split",
-    "alpha_grid",
-    "cross_validate",
-    "select_ebic",
-    "select_stars",
-    "solve_path",
-    "stars_subsample_share",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_learn.selection.cross_validation import cross_validate
+    from dp_learn.selection.ebic import select_ebic
+    from dp_learn.selection.path import SMALLEST, Selection, alpha_grid, solve_path
+    from dp_learn.selection.rules import Rule
+    from dp_learn.selection.stars import select_stars, stars_subsample_share
+else:
+    __getattr__ = import_on_demand(__name__)

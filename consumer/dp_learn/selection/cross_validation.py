@@ -12,37 +12,21 @@ Guo et al. (2025), Graph Structure Learning with Privacy Guarantees for Open Gra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.linalg import FloatArray, logdet
+from dp_learn.covariance import Split
+from dp_learn.glasso import Solution
+from dp_learn.matrices import FloatArray, logdet
 from dp_learn.selection.path import Selection, check_alphas, check_patience, choose, solve_path, why_ended
-from dp_learn.solution import Solution
 
-__all__ = ["Split", "cross_validate"]
+__all__ = ["cross_validate"]
 
 PATIENCE = 3  # so many alphas in a row without a better score end the walk
 SHARP = 0.5  # the share of its whole fall by which the error has dropped sharply
 CLEAR = 2.0  # a fall of no more than so many standard errors, over the folds, is none
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """One fold held out: two debiased matrices on one scale, both of shape (p, p).
-
-    Attributes
-    ----------
-    train : ndarray
-        Of the other folds' rows.
-    test : ndarray
-        Of the rows held out.
-    """
-
-    train: FloatArray
-    test: FloatArray
 
 
 def cross_validate(

@@ -10,9 +10,8 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.graph_fit import fit_unpenalised, solve_on_graph
-from dp_learn.linalg import FloatArray, is_positive_definite, negative_part
-from dp_learn.max_norm import nearest_psd_max_norm
+from dp_learn.glasso import Solution, fit_unpenalised, solve_on_graph
+from dp_learn.matrices import FloatArray, is_positive_definite, nearest_psd_max_norm, negative_part
 from dp_learn.selection.path import (
     PATH_MAX_ITER,
     PATH_TOL,
@@ -24,7 +23,6 @@ from dp_learn.selection.path import (
     solve_path,
     why_ended,
 )
-from dp_learn.solution import Solution
 
 __all__ = ["select_ebic"]
 

@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.checks import check_covariance, check_weights
-from dp_learn.linalg import FloatArray, is_positive_definite
-from dp_learn.problem import Problem, make_problem
-from dp_learn.solution import Solution
-from dp_learn.solvers import solve
+from dp_learn.glasso import Problem, Solution, make_problem, solve
+from dp_learn.matrices import FloatArray, check_covariance, check_weights, is_positive_definite
 
 __all__ = [
     "SMALLEST",

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.linalg import FloatArray
+from dp_learn.glasso import Solution
+from dp_learn.matrices import FloatArray
 from dp_learn.selection.path import Selection, check_alphas, choose, solve_path, why_ended
-from dp_learn.solution import Solution
 
 __all__ = ["select_stars", "stars_subsample_share"]
 

@@ -1,0 +1,32 @@
+"""The debiased covariance: moments of the noisy rows or a released matrix, their errors, and how sources are pooled."""
+
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_learn.covariance.bilinear_forms import FormErrors
+    from dp_learn.covariance.collinear import describe_collinear, find_collinear
+    from dp_learn.covariance.consistency import find_contradictions, find_moment_contradictions
+    from dp_learn.covariance.debias import debias_covariance
+    from dp_learn.covariance.estimate import Evidence, Source, keep_columns
+    from dp_learn.covariance.moments import Moments, estimate_moments
+    from dp_learn.covariance.pooling import (
+        chance_alpha,
+        clear_columns,
+        effective_rows,
+        null_standard_errors,
+        penalty_weights,
+        typical_errors,
+    )
+    from dp_learn.covariance.sample import Sample, Split
+    from dp_learn.covariance.sources import (
+        CovarianceSource,
+        RowSource,
+        bundle_source,
+        counts_rows,
+        share_rows,
+        table_rows,
+    )
+    from dp_learn.covariance.standard_errors import form_errors, form_variances, mechanism_errors
+else:
+    __getattr__ = import_on_demand(__name__)

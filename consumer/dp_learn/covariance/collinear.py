@@ -1,0 +1,56 @@
+"""Columns that others determine, as far as the rows can tell: how each is linked to the rest is then undetermined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dp_bundle.quoting import quote_name
+from dp_learn.covariance.estimate import Evidence
+from dp_learn.covariance.standard_errors import form_variances
+from dp_learn.matrices import eigendecomposition
+
+__all__ = ["describe_collinear", "find_collinear"]
+
+_MOST = 500  # columns, as all eigenvectors are needed
+_ROWS = 4  # for each column, or the sample alone makes combinations that hardly vary
+_KNOWN = 0.05  # of a column's variance: the error with which a combination's must be known
+_ROUNDING = 1e-9
+_PART = 0.1  # of a column that lies in such combinations
+_NAMED = 10
+
+
+def find_collinear(evidence: Evidence) -> tuple[str, ...]:
+    """Return the columns in whose combinations no variance is left but for errors that are known to be small.
+
+    A combination is an eigenvector v of S^ on the correlation scale. Its eigenvalue errs by at most about
+    ``sqrt(2 p Var(v' S^ v))``, as the largest of all directions. Where that is small and covers the eigenvalue, columns
+    are collinear; where it is large, the noise hides whether they are.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        At least two columns, all with a positive debiased variance.
+    """
+    p = len(evidence.columns)
+    if p > _MOST or evidence.n_rows < _ROWS * p or not evidence.has_errors:
+        return ()
+    values, vectors = eigendecomposition(evidence.correlation)
+    small = values <= _KNOWN
+    if not small.any():
+        return ()
+    variances = np.diagonal(form_variances(evidence, vectors[:, small].T / evidence.deviations))
+    errors = np.sqrt(2.0 * p * variances)
+    empty = (errors <= _KNOWN) & (values[small] <= errors + _ROUNDING)
+    parts = (vectors[:, small][:, empty] ** 2).sum(axis=1)
+    return tuple(name for name, part in zip(evidence.columns, parts, strict=True) if part >= _PART)
+
+
+def describe_collinear(names: Sequence[str]) -> str:
+    """Return what that means for the edges of these columns."""
+    shown = ", ".join(map(quote_name, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" * (len(names) > _NAMED))
+    return (
+        f"nearly collinear, so that some of them determine the others: {shown}. Which of them an edge belongs to "
+        "cannot be told, and tests find few of their edges; a release without the superfluous ones would tell"
+    )

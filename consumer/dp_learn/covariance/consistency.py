@@ -1,0 +1,211 @@
+"""Whether the published numbers agree with what the manifest says of their noise.
+
+A signature proves who said it, not that it is true. Three statements can be checked from the rows alone. Every value
+lies on the stated grid. The noise is there: whatever the data, adding Gaussian noise of variance v to a column cannot
+leave it a sample variance far below v, nor leave any combination of columns one far below the noise's own lower edge.
+Nor can a column vary more than its bounds and the noise together allow. In between, rows with more noise than stated
+cannot be told from rows with more variance. Of second moments, too, entries lie on the grid, and none can be further
+from what rows within the ball add up to than the stated noise carries it.
+
+References
+----------
+Marchenko & Pastur (1967) for the edge (1 - sqrt(p/n))^2; Davidson & Szarek (2001), theorem 2.13, for how far below it
+the smallest eigenvalue of Gaussian noise falls; Perlman & Olkin (1980) for why data beneath the noise only raise it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.manifest import Column, SecondMoments
+from dp_bundle.privacy import normal_quantile
+from dp_bundle.quoting import quote_name
+from dp_learn.covariance.moments import Moments
+from dp_learn.matrices import chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
+
+__all__ = ["find_contradictions", "find_moment_contradictions", "smallest_possible_eigenvalue"]
+
+Floats = npt.NDArray[np.float64]
+
+FALSE_ALARM = 1e-6  # the chance that true statements are doubted
+_FINE_SIGMA = 1.0  # noise of fewer grid steps than this is not Gaussian enough for these tails
+_NAMED = 5  # so many columns are named in a sentence
+
+
+def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str]:
+    """Return a sentence for everything in which the rows contradict the manifest; none if they agree.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        What the manifest says of each column.
+    moments : Moments
+        The moments of the published rows.
+    """
+    found = []
+    off_grid = [(column, int(count)) for column, count in zip(columns, moments.n_off_grid, strict=True) if count]
+    if off_grid:
+        worst, count = max(off_grid, key=lambda pair: pair[1])
+        found.append(
+            f"values are not on the stated grid in {_named([column.name for column, _ in off_grid])}: "
+            f"{count} of {moments.n_rows} in {quote_name(worst.name)} are no multiple of "
+            f"{worst.cell_noise.granularity:g}"
+        )
+    if moments.n_rows < 2:
+        return found
+    found += _beyond_bounds(columns, moments)
+    noises = [column.cell_noise for column in columns]
+    gaussian = [index for index, noise in enumerate(noises) if noise.sigma >= _FINE_SIGMA * noise.granularity]
+    variance = np.array([noises[index].variance for index in gaussian])
+    covariance = moments.covariance[np.ix_(gaussian, gaussian)]
+    return found + _contradicting_noise(
+        [columns[index].name for index in gaussian], covariance, variance, moments.n_rows
+    )
+
+
+def find_moment_contradictions(
+    noise: SecondMoments, names: Sequence[str], matrix: Floats, n_rows: int, *, exact_count: bool
+) -> list[str]:
+    """Return the same for a covariance release; none where its noise does not act entry by entry.
+
+    With rows z in the ball of radius r and the box of half-width 1, a sum of squares is between 0 and n min(1, r^2),
+    and a sum of products of two columns at most n min(1, r^2 / 2) in size; of one with the constant c, n c min(1, r).
+
+    Parameters
+    ----------
+    noise : SecondMoments
+        What the manifest says of the matrix.
+    names : sequence of str
+        The columns, in the order of the matrix.
+    matrix : ndarray of shape (d, d)
+        The noisy sum as released, with the constant last where there is one.
+    n_rows : int
+        The number of rows, as stated.
+    exact_count : bool
+        Whether that is public and exact; sums have no upper limit otherwise.
+    """
+    if noise.distribution is None or noise.granularity is None:
+        return []
+    p, d = len(names), len(matrix)
+    noisy = np.ones((d, d), dtype=bool)
+    if d > p and exact_count:
+        noisy[p, p] = False
+    steps = matrix / noise.granularity
+    off_grid = int(np.count_nonzero(np.triu((steps != np.rint(steps)) & noisy)))
+    found = []
+    if off_grid:
+        found.append(f"{off_grid} of {d * (d + 1) // 2} entries are no multiple of {noise.granularity:g}")
+    on, beside = _moment_tails(noise, FALSE_ALARM / d**2)
+    squares = matrix.diagonal()[:p] - noise.bias
+    products = np.abs(matrix[:p, :p] - np.diag(matrix.diagonal()[:p])).max(axis=1)
+    radius = noise.radius
+    highest = n_rows * min(1.0, radius**2) + on if exact_count else math.inf
+    largest = n_rows * min(1.0, radius**2 / 2.0) + beside if exact_count else math.inf
+    with_constant = n_rows * noise.constant * min(1.0, radius) + beside if exact_count else math.inf
+    wrong = (squares < -on) | (squares > highest) | (products > largest)
+    if d > p:
+        wrong |= np.abs(matrix[:p, p]) > with_constant
+    if wrong.any():
+        outside = _named([names[index] for index in np.flatnonzero(wrong).tolist()])
+        found.append(f"sums over the rows with {outside} are beyond what the stated bounds and noise together allow")
+    return found
+
+
+def _moment_tails(noise: SecondMoments, chance: float) -> tuple[float, float]:
+    """Return what the noise of an entry on the diagonal, and beside it, exceeds in size with so small a chance.
+
+    Beside the diagonal of a Wishart matrix stands half the difference of two chi-squared numbers.
+    """
+    numbers, step = noise.parameters, noise.granularity or 0.0
+    if noise.distribution == "wishart":
+        degrees = numbers["degrees_of_freedom"]
+        low, high = chi_squared_quantiles(degrees, chance / 4.0)
+        on, beside = max(high - degrees, degrees - low), (high - low) / 2.0
+        return numbers["scale"] * on + step, numbers["scale"] * beside + step
+    if noise.distribution == "discrete-laplace":
+        tail = numbers["scale"] * -math.log(chance) + step
+        return tail, tail
+    far = -normal_quantile(chance / 2.0)
+    return far * numbers["diagonal_sigma"] + step, far * numbers["off_diagonal_sigma"] + step
+
+
+def smallest_possible_eigenvalue(n_features: int, n_rows: int) -> float:
+    """Return what the smallest eigenvalue of a covariance of unit noise exceeds, up to one case in a million.
+
+    It is ``(1 - sqrt(p/m) - sqrt(2 log(10^6) / m))^2`` with m = n_rows - 1, and 0 where that is not positive: the edge
+    of Marchenko and Pastur, less the most that a sample falls below it.
+
+    Parameters
+    ----------
+    n_features, n_rows : int
+        Columns p, and rows, at least 2.
+    """
+    m = n_rows - 1
+    return max(0.0, 1.0 - math.sqrt(n_features / m) - math.sqrt(-2.0 * math.log(FALSE_ALARM) / m)) ** 2
+
+
+def _contradicting_noise(names: Sequence[str], covariance: Floats, variance: Floats, n_rows: int) -> list[str]:
+    """Compare the published variances with the stated noise's: column by column, then in every direction."""
+    if not names:
+        return []
+    ratio = np.diagonal(covariance) / variance
+    least = 1.0  # or less: where no variance is below the noise's own, it does not matter by how much one could be
+    if (ratio < least).any():
+        least = chi_squared_quantiles(n_rows - 1, FALSE_ALARM / len(names))[0] / (n_rows - 1)
+    below = np.flatnonzero(ratio < least)
+    if below.size:
+        worst = int(below[np.argmin(ratio[below])])
+        return [
+            f"{_named([names[index] for index in below.tolist()])} vary less than the stated noise alone would: the "
+            f"variance of {quote_name(names[worst])} is {ratio[worst]:.3g} of the noise's, and at least "
+            f"{least:.3g} was expected"
+        ]
+    edge = smallest_possible_eigenvalue(len(names), n_rows)
+    if edge == 0.0:
+        return []
+    root = np.sqrt(variance)
+    scaled = covariance / np.outer(root, root)
+    if is_positive_definite(scaled - edge * np.eye(len(root))):
+        return []
+    smallest = smallest_eigenvalue(scaled)
+    if smallest < edge:
+        return [
+            f"some combination of columns varies less than the stated noise alone would: the smallest eigenvalue in "
+            f"units of the noise is {smallest:.3g}, and at least {edge:.3g} was expected"
+        ]
+    return []
+
+
+def _beyond_bounds(columns: Sequence[Column], moments: Moments) -> list[str]:
+    """Compare each variance with the largest that values within the bounds, at both ends, and the noise can have."""
+    m = moments.n_rows - 1
+    beyond = _with_variance_beyond(columns, moments, 1.0)
+    if beyond:  # noise of exactly its stated variance; by chance there may be more
+        most = chi_squared_quantiles(m, FALSE_ALARM / len(columns))[1] / m
+        beyond = _with_variance_beyond(columns, moments, math.sqrt(most))
+    if not beyond:
+        return []
+    return [f"{_named(beyond)} vary more than the stated bounds and noise together allow"]
+
+
+def _with_variance_beyond(columns: Sequence[Column], moments: Moments, room: float) -> list[str]:
+    """Return the columns with a larger variance than noise of `room` times its standard deviation explains."""
+    m = moments.n_rows - 1
+    beyond = []
+    for column, variance in zip(columns, np.diagonal(moments.covariance).tolist(), strict=True):
+        noise = column.cell_noise
+        if column.bounds is None or noise.sigma < _FINE_SIGMA * noise.granularity:
+            continue
+        largest = math.sqrt(moments.n_rows / m) * column.width / 2.0 + math.sqrt(noise.variance) * room
+        if variance > largest * largest:
+            beyond.append(column.name)
+    return beyond
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more columns" if len(names) > _NAMED else ""
+    return ", ".join(map(quote_name, names[:_NAMED])) + more

@@ -1,0 +1,260 @@
+"""Where a covariance comes from: the noisy rows of a bundle or a table, or a covariance that was released itself.
+
+Rows are never kept: whoever needs them streams them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle import Bundle
+from dp_bundle.data import mean_and_covariance
+from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
+from dp_bundle.manifest import Column
+from dp_bundle.quoting import quote_name, quote_path
+from dp_learn.covariance.debias import debias_covariance
+from dp_learn.covariance.estimate import MomentSource, noise_fourth_cumulants
+from dp_learn.covariance.moments import LARGEST, Moments, bundle_matrices, fold_moments
+from dp_learn.matrices import FloatArray
+
+__all__ = ["CovarianceSource", "RowSource", "bundle_source", "counts_rows", "share_rows", "table_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """Noisy rows that can be streamed again and again.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns' names.
+    noise_variance, noise_fourth_cumulant : ndarray of shape (n_features,)
+        Of each column's noise.
+    granularity : ndarray of shape (n_features,) or None
+        The grid that values lie on, if one is stated.
+    matrices : callable
+        Returns an iterator over consecutive batches: the number of the first row, and the rows.
+    """
+
+    columns: tuple[str, ...]
+    noise_variance: FloatArray
+    noise_fourth_cumulant: FloatArray
+    granularity: FloatArray | None
+    matrices: Callable[[], Iterator[tuple[int, FloatArray]]]
+
+    def moments(self, n_folds: int = 1) -> list[Moments]:
+        """Return the moments of every fold of the rows, in one pass."""
+        return fold_moments(self.matrices(), len(self.columns), n_folds, self.granularity)
+
+    def second_moments_about(self, location: FloatArray) -> FloatArray:
+        """Return the debiased second moments of the rows about a point, in data units."""
+        (moments,) = self.moments()
+        shift = moments.mean - location
+        return debias_covariance(moments.scatter / moments.n_rows + np.outer(shift, shift), self.noise_variance)
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceSource:
+    """A covariance that was released itself, without rows.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns' names.
+    mean : ndarray of shape (n_features,)
+        The column means, in data units.
+    moments : MomentSource
+        The covariance and its noise.
+    """
+
+    columns: tuple[str, ...]
+    mean: FloatArray
+    moments: MomentSource
+
+    def second_moments_about(self, location: FloatArray) -> FloatArray:
+        """Return the debiased second moments about a point, in data units."""
+        shift = self.mean - location
+        n_rows = self.moments.n_rows
+        return self.moments.debiased * ((n_rows - 1) / n_rows) + np.outer(shift, shift)
+
+
+def bundle_source(bundle: Bundle, like: Bundle | None = None) -> RowSource | CovarianceSource:
+    """Return what a bundle holds, rows or a covariance, with the columns in the order of another bundle.
+
+    Raises
+    ------
+    SchemaError
+        The two bundles do not have the same columns in the same units.
+    EstimationError
+        A column's numbers are so large or so small that their fourth powers are none.
+    """
+    _require_usable_sizes(bundle)
+    return _bundle_rows(bundle, like) if bundle.release.kind == "rows" else _bundle_covariance(bundle, like)
+
+
+def _bundle_rows(bundle: Bundle, like: Bundle | None = None) -> RowSource:
+    """Return a bundle's rows, with the columns in the order of another bundle.
+
+    Raises
+    ------
+    SchemaError
+        The two bundles do not have the same columns in the same units.
+    """
+    chosen, places = _ordered_columns(bundle, like)
+    reordered = places != list(range(len(places)))
+
+    def matrices() -> Iterator[tuple[int, FloatArray]]:
+        for start, values in bundle_matrices(bundle):
+            yield start, values[:, places] if reordered else values
+
+    return RowSource(
+        tuple(column.name for column in chosen),
+        np.array([column.cell_noise.variance for column in chosen]),
+        noise_fourth_cumulants(chosen),
+        np.array([column.cell_noise.granularity for column in chosen]),
+        matrices,
+    )
+
+
+def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.ArrayLike = 0.0) -> RowSource:
+    """Return the rows of a table in memory, with Gaussian noise of these variances (a number, or one per column)."""
+    variance = np.asarray(noise_variance, dtype=float)
+    if variance.shape not in {(), (len(columns),)} or not (np.isfinite(variance).all() and (variance >= 0).all()):
+        raise ParameterError(
+            "noise_variance", f"a finite number >= 0, or one for each of {len(columns)} columns", noise_variance
+        )
+    spread = np.full(len(columns), variance) if variance.ndim == 0 else variance
+    return RowSource(tuple(columns), spread, np.zeros(len(columns)), None, lambda: iter([(0, values)]))
+
+
+def share_rows(bundles: Sequence[Bundle]) -> bool:
+    """Return whether bundles are releases of the same rows (True) or of different ones (False).
+
+    Releases of one dataset by one signer hold the same rows if they have as many, or are about the same partition;
+    other datasets, signers or partitions hold different rows.
+
+    Raises
+    ------
+    SchemaError
+        They cannot be pooled: one is given twice, some but not all share their rows, or the dataset has grown.
+    """
+    if len({bundle.manifest_sha256 for bundle in bundles}) < len(bundles):
+        raise SchemaError("the same release is given twice: name each bundle once")
+    origins = [
+        (bundle.signer.key.fingerprint, bundle.release.dataset.name, bundle.release.lineage.partition)
+        for bundle in bundles
+    ]
+    parts: dict[tuple[str, str], set[str | None]] = {}
+    for signer, dataset, partition in origins:
+        parts.setdefault((signer, dataset), set()).add(partition)
+    if any(None in partitions and len(partitions) > 1 for partitions in parts.values()):
+        raise SchemaError("a whole dataset and a part of it share rows: give the whole, or its parts, alone")
+    if len(bundles) == 1 or len(set(origins)) == len(origins):
+        return False
+    if len(set(origins)) > 1:
+        raise SchemaError(
+            "some of the bundles are releases of the same rows and some of others, which cannot be weighed in one go: "
+            "give releases of one dataset, or one release of each"
+        )
+    if len({bundle.release.n_rows for bundle in bundles if counts_rows(bundle)}) > 1:
+        raise SchemaError(
+            "the bundles are releases of one dataset whose number of rows has changed in between, so that they share "
+            "an unknown part of their rows: learn from the largest alone"
+        )
+    return True
+
+
+def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
+    """Return a covariance bundle's mean, debiased covariance and noise."""
+    release = bundle.release
+    chosen, places = _ordered_columns(bundle, like)
+    noise, matrix = release.second_moments, bundle.second_moments()
+    if noise is None:
+        raise BundleFormatError("the manifest of a covariance release does not describe it")
+    order = [*places, len(places)] if noise.constant else places
+    bounds = np.array([column.bounds for column in chosen], dtype=float)
+    centers, half_widths = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1], 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
+    counted = counts_rows(bundle)
+    mean, covariance, n_rows = mean_and_covariance(
+        matrix[np.ix_(order, order)],
+        centers,
+        half_widths,
+        noise.constant,
+        n_rows=release.n_rows if counted else None,
+        bias=noise.bias,
+        off_diagonal_variance=noise.off_diagonal_variance or 0.0,
+    )
+    if counted and not n_rows >= 2:
+        raise EstimationError("a covariance needs at least two rows, and the release is of one")
+    if not n_rows >= 2:
+        raise EstimationError("the noise hides how many rows there are: learn from a release with less noise")
+    return CovarianceSource(
+        tuple(column.name for column in chosen),
+        mean,
+        MomentSource(
+            round(n_rows),
+            covariance * (n_rows / (n_rows - 1)),
+            half_widths,
+            (mean - centers) / half_widths,
+            noise.constant,
+            noise.diagonal_variance or _square(noise.estimated_diagonal_error),
+            noise.off_diagonal_variance or _square(noise.estimated_off_diagonal_error),
+            exact_count=counted,
+            estimated=noise.estimated_diagonal_error is not None,
+        ),
+    )
+
+
+def _square(error: float | None) -> float | None:
+    return None if error is None else error * error
+
+
+def counts_rows(bundle: Bundle) -> bool:
+    """Return whether a bundle states its number of rows, rather than an estimate of it."""
+    guarantee = bundle.release.guarantee
+    return guarantee is None or guarantee.neighbours == "replace-one"
+
+
+def _require_usable_sizes(bundle: Bundle) -> None:
+    for column in bundle.release.columns:
+        low, high = column.bounds or (-1.0, 1.0)
+        spread = [high - low] if column.noise is None else [column.noise.sigma]
+        if not (max(abs(low), abs(high), *spread) <= LARGEST and min(spread) >= 1 / LARGEST):
+            raise EstimationError(
+                f"column {column.name!r} has bounds or noise beyond {LARGEST:g} in size, or below {1 / LARGEST:g}, and "
+                "cannot be computed with: ask for a release in other units"
+            )
+
+
+def _ordered_columns(bundle: Bundle, like: Bundle | None) -> tuple[list[Column], list[int]]:
+    """Return a bundle's columns in the order of another's, and their places in it."""
+    columns = {column.name: column for column in bundle.release.columns}
+    wanted = columns if like is None else {column.name: column for column in like.release.columns}
+    if like is not None:
+        _require_same_columns(bundle, like)
+    places = {name: place for place, name in enumerate(columns)}
+    return [columns[name] for name in wanted], [places[name] for name in wanted]
+
+
+def _require_same_columns(bundle: Bundle, like: Bundle) -> None:
+    mine, other = ({column.name: column for column in each.release.columns} for each in (bundle, like))
+    if differing := sorted(mine.keys() ^ other.keys()):
+        raise SchemaError(
+            f"{quote_path(bundle.path)} and {quote_path(like.path)} do not have the same columns, so they cannot be "
+            f"pooled: only one has {', '.join(map(quote_name, differing[:5]))}"
+            f"{' and others' if len(differing) > 5 else ''}"
+        )
+    for name, column in mine.items():
+        if column.unit != other[name].unit:
+            raise SchemaError(
+                f"column {name!r} is in {_unit(column)} in {quote_path(bundle.path)} and in "
+                f"{_unit(other[name])} in {quote_path(like.path)}: bundles are pooled in the same units only"
+            )
+
+
+def _unit(column: Column) -> str:
+    return quote_name(column.unit) if column.unit else "no unit"

@@ -1,0 +1,235 @@
+"""How far a debiased covariance is from the truth: the variance of every bilinear form b_i' S^ b_j.
+
+With B = I these are the entries themselves, and with B = Theta the first-order error of an inverse. Two independent
+errors add up, and only the first one supposes anything about the rows:
+
+* the sampling error of the clean rows: for Gaussian rows with C = B Sigma B', (c_ii c_jj + c_ij^2) / (n - 1);
+* the mechanism's: with N = B diag(v) B', (c_ii n_jj + c_jj n_ii + 2 c_ij n_ij + n_ii n_jj + n_ij^2) / (n - 1) for
+  rows of any distribution, plus sum_k b_ik^2 b_jk^2 kappa_k / n for noise with fourth cumulant kappa.
+
+Both are exact for the sample covariance with divisor n - 1, whose noise has mean zero and no correlation with the rows.
+Where a noisy sum of second moments was released instead, with noise E of variance t on its off-diagonal entries and u
+on its diagonal, the mechanism's part is, to first order in 1/n, that of b~_i' E b~_j / n with b~ = (h b, -(h b)'m / c)
+for columns of half-width h and scaled mean m beside the constant c: with N = B~ B~',
+t (n_ii n_jj + n_ij^2) + (u - 2t) sum_k b~_ik^2 b~_jk^2, over n^2.
+
+The rows themselves, in one more pass (`row_sums`), give the sum of both parts without supposing that they are Gaussian.
+
+References
+----------
+Isserlis (1918), On a formula for the product-moment coefficient, Biometrika 12. McCullagh (1987), Tensor Methods in
+Statistics, section 4.2 (the covariances of k-statistics). White (1980), A heteroskedasticity-consistent covariance
+matrix estimator, Econometrica 48(4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dp_bundle.errors import ParameterError
+from dp_learn.covariance.bilinear_forms import (
+    AT_ONCE,
+    FormErrors,
+    by_rows,
+    fourth_order,
+    isserlis,
+    one_entry,
+    rows_of,
+    sum_errors,
+)
+from dp_learn.covariance.estimate import Evidence, MomentSource, Source
+from dp_learn.matrices import FloatArray, dense, sandwich, scale_columns, sparse_if_worth_it
+
+__all__ = [
+    "at_least_model",
+    "clean_forms",
+    "combine_row_errors",
+    "form_errors",
+    "form_variances",
+    "mechanism_errors",
+    "sampling_errors",
+]
+
+
+Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
+
+
+def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
+    """Return Var[b_i' S^ b_j] for Gaussian rows; the squared standard errors of the entries when b is the identity.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The debiased covariance and what it came from.
+    b : ndarray of shape (q, n_features)
+        One linear form per row.
+
+    Returns
+    -------
+    ndarray of shape (q, q)
+        Not negative, also where S^ is indefinite.
+    """
+    sources = [source for source in evidence.sources if isinstance(source, Source)]
+    if len(sources) < len(evidence.sources):
+        return form_errors(evidence, b).products
+    c = clean_forms(evidence, b)
+    d = np.diagonal(c).copy()
+    noises = [(_row_noise_forms(source, b), w * w) for source, w in zip(sources, evidence.weights, strict=True)]
+    for start in range(0, len(c), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        variances = (np.outer(d[rows], d) + c[rows] * c[rows]) * evidence.sampling_factor
+        for noise, factor in noises:
+            variances += factor * noise(rows, c[rows], d)
+        c[rows] = variances
+    return c
+
+
+def _row_noise_forms(source: Source, b: FloatArray) -> Callable[[slice, FloatArray, FloatArray], FloatArray]:
+    """Return a function for what `_row_noise` says of the forms alone, at a fraction of its time."""
+    forms = sparse_if_worth_it(b)
+    squares = forms * forms
+    n = scale_columns(forms, source.noise_variance) @ forms.T
+    kurtosis = scale_columns(squares, source.noise_fourth_cumulant) @ squares.T
+    v = n.diagonal()
+
+    def variances(rows: slice, c: FloatArray, d: FloatArray) -> FloatArray:
+        own = rows_of(n, rows)
+        gaussian = np.outer(d[rows], v) + np.outer(v[rows], d + v) + (2.0 * c + own) * own
+        part: FloatArray = gaussian / (source.n_rows - 1) + rows_of(kurtosis, rows) / source.n_rows
+        return part
+
+    return variances
+
+
+def form_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
+    """Return the errors of the forms for Gaussian rows: the sampling part plus the mechanism's."""
+    return by_rows(len(b), _model_errors(evidence, b))
+
+
+def at_least_model(errors: FormErrors, evidence: Evidence, b: FloatArray) -> FormErrors:
+    """Return for every pair whichever errors are larger, those given, which are overwritten, or `form_errors`."""
+    model = _model_errors(evidence, b)
+    return by_rows(len(b), lambda rows: errors.rows(rows).at_least(model(rows)), into=errors)
+
+
+def _model_errors(evidence: Evidence, b: FloatArray) -> Part:
+    c = clean_forms(evidence, b)
+    mechanism = _mechanism(evidence, c, sparse_if_worth_it(b))
+    return lambda rows: isserlis(c, c, rows).times(evidence.sampling_factor) + mechanism(rows)
+
+
+def sampling_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
+    """Return what the forms would vary by without noise, for Gaussian rows; releases of the same rows share it."""
+    c = clean_forms(evidence, b)
+    return by_rows(len(c), lambda rows: isserlis(c, c, rows).times(evidence.sampling_factor))
+
+
+def mechanism_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
+    """Return what the noise adds to the forms' variances, for independent rows of any distribution."""
+    return by_rows(len(b), _mechanism(evidence, clean_forms(evidence, b), sparse_if_worth_it(b)))
+
+
+def _mechanism(evidence: Evidence, c: FloatArray, b: Any) -> Part:
+    parts = [
+        (_mechanism_of(source, c, b), weight * weight)
+        for source, weight in zip(evidence.sources, evidence.weights, strict=True)
+    ]
+    return lambda rows: sum_errors([part(rows).times(factor) for part, factor in parts])
+
+
+def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
+    """Return the errors of the pooled forms from each source's `row_errors`.
+
+    Sources of independent rows add up by their squared weights. For releases of the same rows, the sampling part is
+    what is left after subtracting the mechanism's part, which is known, and counts once: the mean over the releases by
+    their squared weights, as what is left varies with the square of the mechanism's part.
+    """
+    if len(errors) != len(evidence.sources):
+        raise ParameterError("errors", f"one for each of {len(evidence.sources)} sources", len(errors))
+    squared = [weight * weight for weight in evidence.weights]
+    if len(errors) == 1:
+        return errors[0]
+    if not evidence.same_rows:
+        return sum_errors([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
+    c, b = clean_forms(evidence, b), sparse_if_worth_it(b)
+    own = [_mechanism_of(source, c, b) for source in evidence.sources]
+    mechanism = _mechanism(evidence, c, b)
+
+    def combined(rows: slice) -> FormErrors:
+        left = [
+            (error.rows(rows) + part(rows).times(-1.0)).times(factor / sum(squared))
+            for error, part, factor in zip(errors, own, squared, strict=True)
+        ]
+        return _possible(sum_errors(left)) + mechanism(rows)
+
+    return by_rows(len(c), combined)
+
+
+def _possible(errors: FormErrors) -> FormErrors:
+    """Return the errors with no variance below zero, as a difference of estimates may have, and none along any r."""
+    products, squares = np.maximum(errors.products, 0.0), np.maximum(errors.squares, 0.0)
+    most = 2.0 * np.sqrt(products * squares)
+    return FormErrors(products, np.clip(errors.crossed, -most, most), squares)
+
+
+def _mechanism_of(source: Source | MomentSource, c: FloatArray, b: Any) -> Part:
+    """Return the mechanism's part in one source."""
+    return _row_noise(source, c, b) if isinstance(source, Source) else _moment_noise(source, c, b)
+
+
+def _row_noise(source: Source, c: FloatArray, b: Any) -> Part:
+    """Return Isserlis' formula at C + N less that at C, and the kurtosis's share."""
+    n = scale_columns(b, source.noise_variance) @ b.T
+    weighted, square = scale_columns(b, source.noise_fourth_cumulant), b * b
+    squares, cubes = (b * weighted) @ square.T, (square * weighted) @ b.T
+
+    def part(rows: slice) -> FormErrors:
+        gaussian = isserlis(c, n, rows).times(2.0) + isserlis(n, n, rows)
+        kurtosis = fourth_order(squares, cubes, rows)
+        return gaussian.times(1.0 / (source.n_rows - 1)) + kurtosis.times(1.0 / source.n_rows)
+
+    return part
+
+
+def _moment_noise(source: MomentSource, c: FloatArray, b: Any) -> Part:
+    """Return the errors of b~_i' E b~_j / n, and of what the count's own error does where it is not exact."""
+    t, u = source.sum_variances
+    scaled = dense(scale_columns(b, source.half_widths))
+    corner = np.zeros(len(scaled))
+    if source.constant:
+        corner = -(scaled @ source.scaled_mean) / source.constant
+        scaled = np.column_stack([scaled, corner])
+    n = scaled @ scaled.T
+    square = scaled * scaled
+    squares, cubes = square @ square.T, (square * scaled) @ scaled.T
+    own = np.outer(corner, corner)
+
+    def part(rows: slice) -> FormErrors:
+        errors = isserlis(n, n, rows).times(t) + fourth_order(squares, cubes, rows).times(u - 2.0 * t)
+        if source.constant:  # above, the constant's own entry was counted as if it were any other
+            errors = errors + one_entry(own, rows).times(-u)
+            if not source.exact_count:
+                errors = errors + one_entry(own - c / source.constant**2, rows).times(u)
+        return errors.times(1.0 / source.n_rows**2)
+
+    return part
+
+
+def clean_forms(evidence: Evidence, b: FloatArray) -> FloatArray:
+    """Return B S^ B' with every pair of forms made possible: no variance below zero, no correlation above one.
+
+    S^ may be indefinite. With each pair a covariance, every variance of this module is a sum of products of
+    covariances of pairs, and so is not negative.
+    """
+    c = sandwich(b, evidence.covariance)
+    d = np.maximum(np.diagonal(c), 0.0)
+    root = np.sqrt(d)
+    for start in range(0, len(c), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        bound = np.outer(root[rows], root)
+        np.clip(c[rows], -bound, bound, out=c[rows])
+    np.fill_diagonal(c, d)
+    return c

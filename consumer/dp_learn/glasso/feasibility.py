@@ -1,0 +1,195 @@
+"""Whether the penalised problem has a solution, proven either way.
+
+It has one exactly when some positive definite W lies in the box ``|W - S| <= L``. None does exactly when a positive
+semidefinite ``Z != 0`` has ``<S, Z> + sum_ij L_ij |Z_ij| <= 0``, since that sum is the largest ``<W, Z>`` in the box.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_learn.matrices import (
+    FloatArray,
+    check_covariance,
+    check_free_diagonal,
+    check_weights,
+    is_positive_definite,
+    project_max_norm,
+    smallest_eigenvalue,
+)
+
+__all__ = [
+    "RTOL",
+    "Feasibility",
+    "Verdict",
+    "feasible_covariance",
+    "judge_box",
+    "smallest_solvable_alpha",
+    "soft_threshold",
+]
+
+RESOLUTION = 1e-11  # a box in which no smallest eigenvalue exceeds this, in units of the variances, is at the boundary
+MAX_ITER = 1000
+TINIEST = 1e-12  # relative to the largest alpha that could be needed: rounding
+RTOL = 1e-4  # width of the bounds on the smallest alpha, relative to it
+MARGIN = 5e-5  # added to the upper one, so that the box at the alpha returned has an interior
+
+
+class Verdict(StrEnum):
+    """Whether a box holds a positive definite matrix."""
+
+    SOLVABLE = "solvable"
+    UNSOLVABLE = "unsolvable"
+    BOUNDARY = "boundary"
+
+
+@dataclass(frozen=True, eq=False)
+class Feasibility:
+    """A verdict with its proof.
+
+    Attributes
+    ----------
+    w : ndarray, shape (p, p), or None
+        A positive definite matrix in the box: the proof of `solvable`.
+    certificate : ndarray, shape (p, p)
+        A positive semidefinite Z of unit trace, the proof of `reach`; zero when it was not needed.
+    reach : float
+        ``<S, Z> + sum_ij L_ij |Z_ij|``: no matrix in the box has a larger smallest eigenvalue, so that at zero or
+        below there is no positive definite one. 1 when no certificate was needed.
+    """
+
+    w: FloatArray | None
+    certificate: FloatArray
+    reach: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """`boundary` when neither proof was found, as no matrix of the box is further from singular than `reach`.
+
+        That is a number of the size of rounding errors, unless the iterations were used up.
+        """
+        if self.w is not None:
+            return Verdict.SOLVABLE
+        return Verdict.UNSOLVABLE if self.reach <= 0.0 else Verdict.BOUNDARY
+
+
+def feasible_covariance(s: FloatArray, penalty: FloatArray) -> FloatArray | None:
+    """Return a positive definite matrix in the box, or None when `judge_box` finds none."""
+    return judge_box(s, penalty).w
+
+
+def judge_box(s: FloatArray, penalty: FloatArray, *, max_iter: int = MAX_ITER) -> Feasibility:
+    """Find a positive definite matrix in the box, or prove that there is none.
+
+    Parameters
+    ----------
+    s : ndarray, shape (p, p)
+        Unit diagonal.
+    penalty : ndarray, shape (p, p)
+        Zero diagonal; entries may be 0 or inf.
+    max_iter : int
+        Most eigendecompositions.
+
+    Notes
+    -----
+    Three guesses cost one Cholesky factorisation each. Failing these, the smallest t is sought for which a positive
+    semidefinite matrix with a diagonal of t has its other entries in the box: the box has a positive definite matrix
+    exactly when t < 1, and ``1 - t`` is the largest smallest eigenvalue of any of its matrices.
+    """
+    soft = soft_threshold(s, penalty)
+    for guess in (soft, s.copy(), 0.5 * (soft + s)):
+        if is_positive_definite(guess):
+            return Feasibility(guess, np.zeros_like(s), 1.0)
+    unit = np.eye(s.shape[0])
+    hollow = s - unit
+    inside = soft + (0.1 - smallest_eigenvalue(soft)) * unit
+    found = project_max_norm(hollow, penalty, unit, inside, decide=(1.0, 1.0 - RESOLUTION), max_iter=max_iter)
+    reach = 1.0 - found.lower_bound
+    if found.distance < 1.0:
+        w = np.clip(found.matrix, s - penalty, s + penalty)
+        np.fill_diagonal(w, 1.0)
+        if is_positive_definite(w):
+            return Feasibility(w, found.certificate, reach)
+    return Feasibility(None, found.certificate, reach)
+
+
+def smallest_solvable_alpha(
+    covariance: ArrayLike, *, weights: ArrayLike | None = None, penalize_diagonal: bool = True, rtol: float = RTOL
+) -> float:
+    r"""Return the smallest alpha at which the graphical lasso has a solution.
+
+    .. math:: \inf \{\alpha : W \succ 0, |W_{ij} - S_{ij}| \le \alpha w_{ij}\}
+
+    Parameters
+    ----------
+    covariance, weights, penalize_diagonal
+        As in `graphical_lasso`.
+    rtol : float
+        How close it is to be found, relatively.
+
+    Returns
+    -------
+    float
+        At this alpha a solution exists, and provably none below it by `rtol` and 5e-5 of it; 0 for a positive definite
+        covariance, and wherever any alpha will do; inf when none helps, because the free entries alone are indefinite.
+
+    Raises
+    ------
+    ParameterError
+        For a bad argument, and for a variance that is not positive where the diagonal is not penalised.
+    """
+    s = check_covariance(covariance)
+    w = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal)
+    check_free_diagonal(s, w)
+    largest = np.abs(s).max(axis=1)
+    scale = 1.0 / np.sqrt(np.where(largest > 0.0, largest, 1.0))
+    s, w = s * np.outer(scale, scale), w * np.outer(scale, scale)
+    if is_positive_definite(s):
+        return 0.0
+    costly = np.isfinite(w) & (w > 0.0)
+    needed = float((np.abs(s[costly]) / w[costly]).max(initial=0.0))
+    if needed == 0.0:  # all costly entries are zero, and the scale is that of the free ones
+        needed = float(np.abs(s).max()) / float(w[costly].max(initial=1.0)) or 1.0
+    inside = _find_inside(s, w, needed)
+    if inside is None:
+        return math.inf
+    if not costly.any():
+        return 0.0
+    free, finite = np.where(np.isinf(w), np.inf, 0.0), np.where(np.isinf(w), 0.0, w)
+    projection = project_max_norm(s, free, finite, inside, rtol=rtol, max_iter=MAX_ITER)
+    alpha = projection.distance * (1.0 + MARGIN)
+    if alpha <= TINIEST * needed:  # semidefinite, so that any alpha will do
+        return 0.0
+    while alpha < needed:
+        share = (alpha - projection.distance) / (2.0 * needed)
+        if is_positive_definite((1.0 - share) * projection.matrix + share * inside):
+            break
+        alpha = 2.0 * alpha + 1e-15 * needed
+    return alpha
+
+
+def soft_threshold(s: FloatArray, penalty: FloatArray) -> FloatArray:
+    """Return the matrix of the box ``|W - S| <= L`` whose entries are nearest to zero."""
+    shrunk: FloatArray = s - np.clip(s, -penalty, penalty)
+    return shrunk
+
+
+def _find_inside(s: FloatArray, w: FloatArray, needed: float) -> FloatArray | None:
+    """Return a positive definite matrix that a large alpha allows, within about three times `needed` if possible."""
+    for alpha in (2.0 * needed, 1e2 * needed, 1e4 * needed):
+        variance = s.diagonal() + alpha * w.diagonal()
+        unit = 1.0 / np.sqrt(variance)
+        outer = np.outer(unit, unit)
+        standard, penalty = s * outer, alpha * w * outer
+        np.fill_diagonal(standard, 1.0)
+        np.fill_diagonal(penalty, 0.0)
+        found = feasible_covariance(standard, penalty)
+        if found is not None:
+            inside: FloatArray = found / outer
+            return inside
+    return None

@@ -1,0 +1,139 @@
+"""The penalised problem, checked once: its objective and the certificate of an answer.
+
+    minimise  -logdet Theta + <S, Theta> + sum_ij L_ij |Theta_ij|    over positive definite Theta, L = alpha * weights
+    maximise   logdet W + p                                         over positive definite W in the box |W - S| <= L
+
+The difference between the two at any feasible pair bounds the error of both, whatever produced them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_free_diagonal, check_weights, logdet
+
+__all__ = ["ROUNDING", "Problem", "certify", "duality_gap", "make_problem", "objective", "rounding_allowance"]
+
+ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, logarithms of determinants included
+BOX_TOLERANCE = 1e-10  # a dual matrix this far outside its box, relative to the largest entry, is still rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A graphical lasso problem that has passed every check.
+
+    Attributes
+    ----------
+    covariance : ndarray, shape (p, p)
+        S, exactly symmetric, possibly indefinite; it may be the caller's, and is only read.
+    penalty : ndarray, shape (p, p)
+        L = alpha * weights; zero where an entry is free, inf where an edge is forbidden.
+    alpha : float
+        The penalty's strength.
+    """
+
+    covariance: FloatArray
+    penalty: FloatArray
+    alpha: float
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns p."""
+        return int(self.covariance.shape[0])
+
+
+def make_problem(
+    covariance: ArrayLike, alpha: float, *, weights: ArrayLike | None = None, penalize_diagonal: bool = True
+) -> Problem:
+    """Check everything and return the problem.
+
+    Parameters
+    ----------
+    covariance : array, shape (p, p)
+        Symmetric; it need not be positive definite.
+    alpha : float
+        Strength of the penalty, > 0.
+    weights : array, shape (p, p), optional
+        Symmetric and non-negative; 0 leaves an entry free, inf forbids the edge (not on the diagonal).
+    penalize_diagonal : bool
+        Whether the diagonal of the precision matrix is penalised as well.
+
+    Raises
+    ------
+    ParameterError
+        Naming the argument, what is allowed and what came.
+    """
+    s = check_covariance(covariance, copy=False)
+    alpha = check_alpha(alpha)
+    penalty = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal)
+    check_free_diagonal(s, penalty)
+    penalty *= alpha
+    return Problem(s, penalty, alpha)
+
+
+def objective(problem: Problem, theta: FloatArray) -> float:
+    """Return ``-logdet Theta + <S, Theta> + sum_ij L_ij |Theta_ij|``, inf where it is not defined.
+
+    Parameters
+    ----------
+    problem : Problem
+        Covariance and penalties.
+    theta : ndarray, shape (p, p)
+        A symmetric matrix.
+    """
+    return _linear_term(problem.covariance, problem.penalty, theta)[0] - logdet(theta)
+
+
+def duality_gap(problem: Problem, theta: FloatArray, w: FloatArray) -> float:
+    """Return primal minus dual at a precision matrix and a dual matrix, inf unless both are feasible.
+
+    The gap bounds how far `theta` is from the optimum, ``objective(theta) - optimum <= gap``, and through strong
+    convexity its entries: ``||theta - optimum||_F <= sqrt(2 gap) lambda``, lambda the largest eigenvalue in between.
+
+    Parameters
+    ----------
+    problem : Problem
+        Covariance and penalties.
+    theta, w : ndarray, shape (p, p)
+        A symmetric precision matrix, and a matrix in the box ``|w - S| <= L`` (up to rounding).
+
+    References
+    ----------
+    Banerjee, El Ghaoui and d'Aspremont (2008), eq. 4.
+    """
+    slack = BOX_TOLERANCE * float(np.abs(w).max())
+    if (np.abs(w - problem.covariance) > problem.penalty + slack).any():
+        return math.inf
+    return certify(problem.covariance, problem.penalty, theta, w)[1]
+
+
+def certify(s: FloatArray, penalty: FloatArray, theta: FloatArray, w: FloatArray) -> tuple[float, float]:
+    """Return the objective at `theta` and its gap to the dual value at `w`, which the caller knows to be in its box.
+
+    Both are inf when `theta` is not positive definite; the gap also when `w` is not. The gap includes what rounding may
+    have taken from it: where `theta` is huge, the objective is a small difference of large numbers.
+    """
+    linear, size = _linear_term(s, penalty, theta)
+    value = linear - logdet(theta)
+    logdet_w = logdet(w) if value < math.inf else -math.inf
+    return value, value - logdet_w - s.shape[0] + ROUNDING * size
+
+
+def rounding_allowance(problem: Problem, theta: FloatArray) -> float:
+    """Return by how much rounding may have lowered the objective at a precision matrix, or its gap."""
+    return ROUNDING * _linear_term(problem.covariance, problem.penalty, theta)[1]
+
+
+def _linear_term(s: FloatArray, penalty: FloatArray, theta: FloatArray) -> tuple[float, float]:
+    """Return ``<S, Theta> + sum L |Theta|``, and the same of absolute values: the size of what is added up.
+
+    Only entries that are not zero count: inf times zero is zero here.
+    """
+    support = np.flatnonzero(theta)
+    t, own = theta.ravel()[support], s.ravel()[support]
+    penalties = float(penalty.ravel()[support] @ np.abs(t))
+    return float(own @ t) + penalties, float(np.abs(own) @ np.abs(t)) + penalties

@@ -1,0 +1,236 @@
+"""Compiled kernels of block coordinate descent: a sweep over all columns.
+
+They work on the standard form of the problem (see `standard_form`): C-contiguous float64 arrays, unit diagonal, nothing
+validated. Each says what it overwrites.
+
+What is done for every column takes well under a microsecond, so that its surroundings count: helpers are inlined, and
+matrices indexed by unsigned numbers in one dimension, which spares a test for negative ones at every access.
+
+Legend: S standardised covariance, L penalties (entries may be 0 or inf), W dual matrix, B regression coefficients,
+G Gram matrix of the active columns; x, for a matrix, its entries row after row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dp_bundle.startup import njit
+from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active
+from dp_learn.glasso.solvers._sparse_kernels import PENDING, TINY, SparseRows
+
+__all__ = ["activate_violators", "sweep_columns", "widen"]
+
+Array = np.ndarray
+
+LARGE = 256  # columns of a matrix that no fast cache holds
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def sweep_columns(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float
+):
+    """Solve the lasso of every column once; row j of B holds the regression coefficients of column j.
+
+    A column is passed over where `stale` is at most `fresh`. That is the square of its residual ``W_11 b - w_12``
+    relative to its variance, estimated from what has been added to the rows of W that it is a sum of: as if these
+    changes were orthogonal, and with ``b_i / t_jj = b_j / t_ii`` as for the symmetric precision matrix T.
+
+    Overwrites W (stays within the box), B, `schur`, the variance of each column given the others, and `stale`.
+    Returns B, in wider arrays where they were too narrow, an estimate of the dual increase, and False when a column
+    lost positive definiteness.
+    """
+    B, progress, n_done = _sweep_quickly(S, L, W, B, schur, tol, stale, fresh)
+    if n_done < W.shape[0]:
+        B, more, n_done = _sweep_patiently(S, L, W, B, schur, tol, stale, fresh, n_done)
+        progress += more
+    return B, progress, n_done == W.shape[0]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _sweep_quickly(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float
+):
+    """Do so until a lasso needs a Newton step: a loop that could call for one would be slower by half."""
+    return _sweep(S, L, W, B, schur, tol, stale, fresh, 0, False)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _sweep_patiently(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float, begin: int
+):
+    """Do so from column `begin` on, with Newton steps."""
+    return _sweep(S, L, W, B, schur, tol, stale, fresh, begin, True)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _sweep(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float, begin: int,
+    newton: bool,
+):  # fmt: skip
+    """Do so from column `begin` on, up to one that cannot be solved; return B, the increase, and the columns done."""
+    size = W.shape[0]
+    p: Any = np.uint64(size)
+    x = W.ravel()
+    index, value, count = B.column, B.value, B.length
+    active = np.empty(size, dtype=np.uint64)
+    is_active = np.zeros(size, dtype=np.bool_)
+    room = np.empty((5, size))
+    beta, s, penalty, residual, w = room[0], room[1], room[2], room[3], room[4]
+    G = np.empty((16, 16))
+    progress = 0.0
+    waits, newer = size > LARGE, False
+    first: Any = np.uint64(begin)  # rows first..j-1 are newer than columns that wait, as one by one they miss the cache
+    for j in range(first, p):
+        if waits:
+            if j - first == np.uint64(PENDING):
+                if newer:
+                    _write_columns(x, p, first, j)
+                first, newer = j, False
+            _refresh_row(x, p, j, first, j)
+        if stale[j] <= fresh:
+            continue
+        k = count[j]
+        for a in range(k):
+            active[a] = index[j, a]
+            beta[a] = value[j, a]
+            is_active[active[a]] = True
+        is_active[j] = True
+        known = 0
+        while True:
+            if k > G.shape[0]:
+                G = np.empty((min(size, 2 * k), min(size, 2 * k)))
+                known = 0
+            for a in range(known, k):
+                i = active[a]
+                if waits:
+                    _refresh_row(x, p, i, first, j)
+                s[a] = S[j, i]
+                penalty[a] = L[j, i]
+                for c in range(a):
+                    g = x[i * p + active[c]]
+                    G[a, c] = g
+                    G[c, a] = g
+                G[a, a] = 1.0
+            known = k
+            settled = lasso_on_active(G, s, penalty, beta, residual, k, tol, newton)
+            if not (settled or newton):
+                break
+            _add_rows(x, p, active, beta, k, w)
+            w[j] = 1.0
+            k = activate_violators(S, L, j, w, tol, active, is_active, beta, k)
+            if k == known:
+                break
+
+        variance = 1.0
+        n_nonzero = 0
+        for a in range(k):
+            i = active[a]
+            is_active[i] = False
+            if beta[a] != 0.0:
+                w[i] = s[a] - (penalty[a] if beta[a] > 0.0 else -penalty[a])
+                variance -= w[i] * beta[a]
+                n_nonzero += 1
+        is_active[j] = False
+        if variance <= 0.0 or not (settled or newton):
+            if waits:
+                _write_columns(x, p, first, j)
+            return SparseRows(index, value, count), progress, np.int64(j)
+        change = _replace_row(x, p, j, w, S, L)
+        progress += change / variance
+        newer = True
+        for i in range(first if waits else np.uint64(0), j if waits else p):
+            x[i * p + j] = x[j * p + i]
+
+        if n_nonzero > index.shape[1]:
+            index, value = widen(index, value, n_nonzero)
+        n = 0
+        relative = change / (variance * variance)
+        for a in range(k):
+            if beta[a] != 0.0:
+                i = active[a]
+                index[j, n], value[j, n] = i, beta[a]
+                n += 1
+                stale[i] += beta[a] * beta[a] * relative * schur[i]
+        count[j], schur[j], stale[j] = n, variance, 0.0
+    if waits:
+        _write_columns(x, p, first, p)
+    return SparseRows(index, value, count), progress, np.int64(p)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _write_columns(x: Array, p: int, first: int, last: int) -> None:
+    """Overwrite columns first..last-1 of a matrix with its rows."""
+    for i in range(p):
+        if i < first or i >= last:
+            for c in range(first, last):
+                x[i * p + c] = x[c * p + i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _refresh_row(x: Array, p: int, i: int, first: int, last: int) -> None:
+    """Overwrite entries first..last-1 of row i with those of its column, unless row i is one of these."""
+    if i < first or i >= last:
+        for c in range(first, last):
+            x[i * p + c] = x[c * p + i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _add_rows(x: Array, p: int, active: Array, beta: Array, k: int, w: Array) -> None:
+    """Overwrite `w` with the sum of the active rows, each times its coefficient, two at a time."""
+    n_odd = k % 2
+    if n_odd:
+        one, b0 = active[0] * p, beta[0]
+        for c in range(p):
+            w[c] = b0 * x[one + c]
+    else:
+        w[:] = 0.0
+    for a in range(n_odd, k, 2):
+        one, other, b0, b1 = active[a] * p, active[a + 1] * p, beta[a], beta[a + 1]
+        for c in range(p):
+            w[c] += b0 * x[one + c] + b1 * x[other + c]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def activate_violators(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, j: int, w: Array, tol: float, active: Array, is_active: Array, beta: Array, k: int
+):
+    """Append the coordinates outside the box of row j to `active`, with `beta` zero; return how many there are now."""
+    n_outside = 0
+    for i in range(w.size):  # without a branch, so that it compiles to vector instructions
+        n_outside += abs(S[j, i] - w[i]) > L[j, i] + tol
+    if n_outside > 0:
+        for i in range(w.size):
+            if not is_active[i] and abs(S[j, i] - w[i]) > L[j, i] + tol:
+                active[k] = i
+                beta[k] = 0.0
+                is_active[i] = True
+                k += 1
+    return k
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _replace_row(x: Array, p: int, j: int, w: Array, S: Array, L: Array) -> float:
+    """Overwrite row j with `w`, clipped to the box; return the squared distance from what it was."""
+    change = 0.0
+    for i in range(p):
+        low, high = S[j, i] - L[j, i], S[j, i] + L[j, i]
+        new = w[i] if abs(w[i]) > TINY else 0.0
+        new = low if new < low else new
+        new = high if new > high else new
+        step = new - x[j * p + i]
+        x[j * p + i] = new
+        change += step * step
+    return change
+
+
+@njit(cache=True, nogil=True)
+def widen(index: Array, value: Array, needed: int):  # type: ignore[no-untyped-def]
+    """Return both arrays with room for at least `needed` entries a row; the new ones are zero."""
+    p, width = index.shape
+    wider = min(p, max(needed, 2 * width))
+    new_index, new_value = np.empty((p, wider), dtype=np.int32), np.zeros((p, wider))
+    new_index[:, :width] = index
+    new_value[:, :width] = value
+    return new_index, new_value

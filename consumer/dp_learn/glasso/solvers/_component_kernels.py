@@ -1,0 +1,241 @@
+"""Block coordinate descent on every small or sparse component in one compiled loop.
+
+Where a graph falls into many components, most of the time would go into the steps between compiled kernels. Here
+components are found, brought into standard form, solved, certified and put back without leaving compiled code, by the
+kernels that `block_descent` and `sparse_certificate` use. Whatever is not simple (a dense component of more than
+`SMALL` columns, a start that is not positive definite, a lasso solved too loosely, too many sweeps) is left to them.
+
+Legend: S covariance, L penalties (entries may be 0 or inf), W dual matrix, T precision matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dp_bundle.startup import njit
+from dp_learn.glasso.solvers._block_kernels import connected_components, gather_block, list_edges
+from dp_learn.glasso.solvers._certificate_kernels import linear_terms, small_residual_square
+from dp_learn.glasso.solvers._column_kernels import sweep_columns
+from dp_learn.glasso.solvers._elimination_kernels import log_determinant_in
+from dp_learn.glasso.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows
+
+__all__ = ["CHECK_EVERY", "FIRST_CHECK", "LOOSEST", "N_SQUARES", "TIGHTEST", "next_tolerance", "solve_components"]
+
+Array = np.ndarray
+
+LOOSEST, TIGHTEST = 1e-2, 1e-14  # tolerance of the lasso of one column
+FRESH = 0.3  # gaps a column: where a square residual is below, the next sweep passes over
+FIRST_CHECK = 40.0  # gaps: a sweep that gains less is followed by a certificate, as the gap is a hundredth of its gain
+CHECK_EVERY = 10  # sweeps between two certificates at the latest
+SMALL = 128  # columns of a component that may be dense
+DEGREE = 16  # entries a column of a larger one, at most, on average
+MAX_SWEEPS = 50
+N_SQUARES = 6  # of as many columns as the largest component, to work in
+NARROW = 6  # entries a row that there is room for at first
+FEW_SCALINGS = 4  # of rows, before a factorisation decides
+ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, as in `problem`
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve_components(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, warm: bool, T0: Array, W0: Array, gap: float, largest: int, max_iter: int, T: Array, W: Array,
+    work: Array,
+):  # fmt: skip
+    """Solve what is simple, to a gap of `gap` a column, overwriting its entries of T and W, which are zero.
+
+    T0 and W0 are an earlier answer to start from, if `warm`. Returns the columns, component after component, where
+    every component starts among them, which components are left (more than `largest` columns, or not simple), their
+    number, or 0 where a variance is not positive, the objective and the gap of those solved, and the most sweeps.
+    """
+    p = S.shape[0]
+    for i in range(p):
+        if not S[i, i] + L[i, i] > 0.0:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), 0, 0.0, 0.0, 0
+    start, column = list_edges(S, L)
+    order, first = connected_components(start, column)
+    n_components, place = first.size - 1, np.empty(p, dtype=np.int32)
+
+    left = np.zeros(n_components, dtype=np.bool_)
+    objective, reached, n_iter = 0.0, 0.0, 0
+    for c in range(n_components):
+        index = order[first[c] : first[c + 1]]
+        k = index.size
+        if k == 1:
+            variance = S[index[0], index[0]] + L[index[0], index[0]]
+            T[index[0], index[0]], W[index[0], index[0]] = 1.0 / variance, variance
+            objective += np.log(variance) + 1.0
+        elif k > largest or (warm and k > SMALL):
+            left[c] = True
+        else:
+            scale = np.empty(k)
+            for a in range(k):
+                place[index[a]] = a
+                scale[a] = 1.0 / np.sqrt(S[index[a], index[a]] + L[index[a], index[a]])
+            value, own_gap, sweeps = _solve_component(
+                S, L, warm, T0, W0, start, column, place, index, scale, gap * k, min(max_iter, MAX_SWEEPS), T, W, work
+            )
+            left[c] = sweeps == 0
+            if sweeps > 0:
+                objective += value - 2.0 * np.log(scale).sum()
+                reached += own_gap
+                n_iter = max(n_iter, sweeps)
+    return order, first, np.flatnonzero(left), n_components, objective, reached, n_iter
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solve_component(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, warm: bool, T0: Array, W0: Array, start: Array, column: Array, place: Array, index: Array,
+    scale: Array, gap: float, max_iter: int, T: Array, W: Array, work: Array,
+):  # fmt: skip
+    """Solve one component and put it into T and W; return objective and gap in standard form, and sweeps, or 0."""
+    k = index.size
+    s, penalty, w = _square(work, 0, k), _square(work, 1, k), _square(work, 2, k)
+    scratch, earlier = _square(work, 3, k), _square(work, 4, k)
+    neighbour = _square(work, 5, k).view(np.int32)
+    variance = np.ones(k)
+    _gather_and_shrink(S, L, index, scale, s, penalty, w)
+    edges = _edges_among(w, start, column, place, index)
+    started = False
+    if warm:
+        gather_block(W0, index, scale, earlier)
+        earlier[:] = np.minimum(np.maximum(earlier, s - penalty), s + penalty)
+        if log_determinant_in(off_diagonal_rows(earlier), variance, scratch, neighbour) > -np.inf:
+            w[:] = earlier
+            gather_block(T0, index, 1.0 / scale, earlier)
+            edges = _coefficients(earlier, penalty, variance)
+            started = True
+    if not started:
+        if k > SMALL:  # where it is small, a proof takes longer than a sweep that finds out
+            if edges.length.sum() > DEGREE * k:
+                return 0.0, 0.0, 0
+            if (
+                not is_dominant(edges, FEW_SCALINGS)
+                and log_determinant_in(edges, variance, scratch, neighbour) == -np.inf
+            ):
+                return 0.0, 0.0, 0
+        for a in range(k):
+            for e in range(edges.length[a]):
+                if penalty[a, edges.column[a, e]] == 0.0:  # an unpenalised fit, which may have a closed form
+                    return 0.0, 0.0, 0
+    value, reached, sweeps, edges = _descend(s, penalty, w, edges, variance, gap, max_iter, scratch, neighbour)
+    if sweeps > 0:
+        _put_back(w, index, scale, W)
+        for a in range(k):
+            i = index[a]
+            T[i, i] = scale[a] * scale[a] / variance[a]
+            for e in range(edges.length[a]):
+                c = edges.column[a, e]
+                T[i, index[c]] = edges.value[a, e] * (scale[a] * scale[c])
+    return value, reached, sweeps
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _square(work: Array, place: int, k: int) -> Array:
+    """Return a square array of so many columns in one place of the memory to work in."""
+    return work[place * k * k : (place + 1) * k * k].reshape((k, k))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gather_and_shrink(S: Array, L: Array, index: Array, scale: Array, s: Array, penalty: Array, w: Array) -> None:
+    """Fill s and penalty with a component in standard form, and w with the matrix of its box nearest to zero."""
+    k, n = np.uint64(index.size), np.uint64(S.shape[0])
+    x, most, to = S.ravel(), L.ravel(), index.astype(np.uint64)  # see `_kernels`
+    for a in range(k):
+        row = to[a] * n
+        for c in range(k):
+            s[a, c], penalty[a, c] = x[row + to[c]], most[row + to[c]]
+        for c in range(k):  # without a branch, so that it compiles to vector instructions
+            factor = scale[a] * scale[c]
+            own, width = s[a, c] * factor, penalty[a, c] * factor
+            s[a, c], penalty[a, c] = own, width
+            above, below = own - width, own + width
+            nearest = above if above > 0.0 else 0.0
+            w[a, c] = below if below < 0.0 else nearest
+        s[a, a], penalty[a, a], w[a, a] = 1.0, 0.0, 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _put_back(w: Array, index: Array, scale: Array, W: Array) -> None:
+    """Overwrite the entries of W in these rows and columns with those of w, in their own units."""
+    k, n = np.uint64(index.size), np.uint64(W.shape[0])
+    x, to, inverse = W.ravel(), index.astype(np.uint64), 1.0 / scale  # see `_kernels`
+    for a in range(k):
+        row = to[a] * n
+        for c in range(k):
+            x[row + to[c]] = w[a, c] * (inverse[a] * inverse[c])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _edges_among(w: Array, start: Array, column: Array, place: Array, index: Array) -> SparseRows:
+    """Return the entries of w on the edges of a component, which are all that are not zero off its diagonal."""
+    k = index.size
+    length = np.empty(k, dtype=np.int64)
+    for a in range(k):
+        length[a] = start[index[a] + 1] - start[index[a]]
+    width = max(NARROW, length.max())
+    other, value = np.zeros((k, width), dtype=np.int32), np.zeros((k, width))
+    for a in range(k):
+        for e in range(length[a]):
+            c = place[column[start[index[a]] + e]]
+            other[a, e], value[a, e] = c, w[a, c]
+    return SparseRows(other, value, length)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _coefficients(theta: Array, penalty: Array, variance: Array) -> SparseRows:
+    """Return the regression coefficients of a precision matrix, and overwrite the residual variances."""
+    k = variance.size
+    for a in range(k):
+        for c in range(k):
+            if penalty[a, c] == np.inf:
+                theta[a, c] = 0.0
+    edges = off_diagonal_rows(theta)
+    for a in range(k):
+        variance[a] = 1.0 / theta[a, a]
+        for e in range(edges.length[a]):
+            edges.value[a, e] *= -variance[a]
+    return edges
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _descend(  # type: ignore[no-untyped-def]
+    s: Array, penalty: Array, w: Array, coefficients: SparseRows, variance: Array, gap: float, max_iter: int,
+    scratch: Array, neighbour: Array,
+):  # fmt: skip
+    """Sweep until the gap is proven, overwriting all but s and penalty; return objective, gap and sweeps, or 0 sweeps.
+
+    Then come the entries of the precision matrix off its diagonal; those on it are the inverses of `variance`.
+    """
+    tol, target, next_check = LOOSEST, FIRST_CHECK * gap, CHECK_EVERY
+    stale, fresh = np.full(variance.size, np.inf), FRESH * gap / variance.size
+    for n_iter in range(1, max_iter + 1):
+        coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol, stale, fresh)
+        if not definite:
+            return 0.0, 0.0, 0, coefficients
+        tol = next_tolerance(increase, variance, LOOSEST)
+        if increase > target and n_iter < next_check:
+            continue
+        edges, diagonal = fill_precision(coefficients, variance, scratch), 1.0 / variance
+        logdet = log_determinant_in(edges, diagonal, scratch, neighbour)
+        if logdet == -np.inf:
+            return 0.0, 0.0, 0, coefficients
+        linear, size, complementarity = linear_terms(s, penalty, w, edges, diagonal)
+        square = small_residual_square(w, edges, diagonal, scratch)
+        distance = np.sqrt(max(square, 0.0))
+        reached = np.inf
+        if distance < 1.0:
+            bound = square * (0.5 + distance / (3.0 * (1.0 - distance)))  # see `sparse_certificate`
+            reached = complementarity + bound + ROUNDING * size
+        if reached <= gap:
+            return linear - logdet, reached, n_iter, edges
+        next_check = n_iter + CHECK_EVERY
+        fresh = -1.0  # from here on every column
+        target = 0.5 * increase * gap / reached if reached < np.inf else 0.1 * increase
+    return 0.0, 0.0, 0, coefficients
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def next_tolerance(increase: float, variance: Array, loosest: float) -> float:
+    """Return the tolerance of the next sweep's lassos: a small part of a typical step of the last."""
+    tol: float = max(TIGHTEST, min(loosest, 0.03 * np.sqrt(increase / variance.size) * variance.min()))
+    return tol

@@ -1,0 +1,163 @@
+"""Exact screening into connected components, each solved in standard form by the solver of choice, compiled.
+
+References
+----------
+Witten, Friedman & Simon (2011), New insights and faster computations for the graphical lasso, JCGS 20(4). Mazumder &
+Hastie (2012), Exact covariance thresholding into connected components, JMLR 13. Their theorems hold for indefinite S as
+well: zeros between components are in the box.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_learn.glasso.feasibility import feasible_covariance
+from dp_learn.glasso.problem import Problem
+from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
+from dp_learn.glasso.solvers import auto
+from dp_learn.glasso.solvers._block_kernels import shrink_into_box
+from dp_learn.glasso.solvers._component_kernels import N_SQUARES, solve_components
+from dp_learn.glasso.solvers._sparse_kernels import is_dominant, off_diagonal_rows
+from dp_learn.glasso.solvers.admm import solve_admm
+from dp_learn.glasso.solvers.block_descent import solve_block_descent
+from dp_learn.glasso.solvers.newton import solve_newton
+from dp_learn.glasso.solvers.sparse_certificate import is_sparse, sparse_logdet
+from dp_learn.glasso.solvers.standard_form import (
+    Answer,
+    Solver,
+    StandardForm,
+    Start,
+    restore,
+    standardize,
+    standardize_start,
+)
+from dp_learn.matrices import FloatArray, is_positive_definite
+
+__all__ = ["SOLVERS", "solve_by_components"]
+
+SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm, solve_newton), strict=True))
+
+LARGEST_IN_LOOP = 600  # columns of a component that compiled code may solve without a step between
+WORTH_A_THREAD = 300  # columns of a component: with two of these, two threads begin to pay
+
+Piece = tuple[StandardForm, Answer]
+
+_SEVERITY = list(Status)  # the worst component names the status of the whole
+
+
+def solve_by_components(
+    problem: Problem,
+    *,
+    solver: str,
+    tol: float,
+    max_iter: int,
+    start: Solution | None,
+    definite: bool,
+    feasible: bool = False,
+) -> Solution | None:
+    """Solve a checked problem with settings that are checked, as `solve` does."""
+    run = auto.solve_auto if solver == AUTO else SOLVERS[solver]
+    precision, w = np.zeros(problem.covariance.shape), np.zeros(problem.covariance.shape)
+    n_components, components, objective, duality_gap, n_iter = _solve_simple(
+        problem, run, tol, max_iter, start, precision, w
+    )
+    if n_components == 0:
+        return None
+    if not components:
+        name = auto.ORDER[0][0] if solver == AUTO and n_iter else solver
+        return Solution(precision, w, objective, duality_gap, n_iter, Status.OPTIMAL, problem.alpha, name, n_components)
+
+    def solve_component(index: NDArray[np.intp]) -> Piece | None:
+        form = standardize(problem, index)
+        first = _starting_point(form, index, start, definite=definite, feasible=feasible)
+        return None if first is None else (form, run(form, first, gap=tol * index.size, max_iter=max_iter))
+
+    pieces = _map(solve_component, components)
+    if pieces[0] is not None and components[0].size == problem.n_features:
+        precision, w = pieces[0][1].theta, pieces[0][1].w  # restored in place
+    status, used = Status.OPTIMAL, {auto.ORDER[0][0]} if solver == AUTO and n_iter else set[str]()
+    for index, piece in zip(components, pieces, strict=True):
+        if piece is None:
+            return None
+        form, answer = piece
+        restore(form, answer, index, precision, w)
+        objective += answer.objective - 2.0 * float(np.log(form.scale).sum())
+        duality_gap += answer.duality_gap
+        n_iter = max(n_iter, answer.n_iter)
+        status = max(status, answer.status, key=_SEVERITY.index)
+        used.update(answer.solvers)
+    if status is not Status.OPTIMAL and duality_gap <= tol * problem.n_features:
+        status = Status.OPTIMAL
+    name = ", ".join(each for each in SOLVERS if each in used) or solver
+    return Solution(precision, w, objective, duality_gap, n_iter, status, problem.alpha, name, n_components)
+
+
+def _map(
+    solve_component: Callable[[NDArray[np.intp]], Piece | None], components: list[NDArray[np.intp]]
+) -> list[Piece | None]:
+    """Solve every component, in threads where several are large; the order and the answers do not depend on them."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    n_processors = len(affinity(0)) if affinity else os.cpu_count() or 1
+    n_threads = min(n_processors, sum(index.size >= WORTH_A_THREAD for index in components))
+    if n_threads < 2:
+        return [solve_component(index) for index in components]
+    with ThreadPoolExecutor(n_threads) as threads:
+        return list(threads.map(solve_component, components))
+
+
+def _solve_simple(
+    problem: Problem,
+    run: Solver,
+    tol: float,
+    max_iter: int,
+    start: Solution | None,
+    precision: FloatArray,
+    w: FloatArray,
+) -> tuple[int, list[NDArray[np.intp]], float, float, int]:
+    """Solve single columns and, by block descent, small components; return the number of all, and those left.
+
+    Then come the objective and the gap of what was solved, and the most sweeps. There is no component where a variance
+    is not positive.
+    """
+    descends = solve_block_descent is (auto.ORDER[0][1] if run is auto.solve_auto else run)
+    warm = (start.precision, start.covariance) if start is not None else (precision, w)
+    largest = min(LARGEST_IN_LOOP, problem.n_features) if descends else 1
+    work = np.empty(N_SQUARES * largest * largest)
+    order, first, left, n_components, *solved = solve_components(
+        problem.covariance, problem.penalty, start is not None, *warm, tol, largest, max_iter, precision, w, work
+    )
+    return n_components, [order[first[c] : first[c + 1]] for c in left], *solved
+
+
+def _starting_point(
+    form: StandardForm, index: NDArray[np.intp], start: Solution | None, *, definite: bool, feasible: bool
+) -> Start | None:
+    """Return a positive definite start in the box, warm if possible; None when the box holds none."""
+    warm = None if start is None else standardize_start(start, form, index, feasible=feasible)
+    if warm is not None and feasible:
+        return warm
+    if definite:
+        return Start(form.covariance, None if warm is None else warm.theta)
+    if warm is not None and is_positive_definite(warm.w):
+        return warm
+    w = _sparse_start(form)
+    if w is None:
+        w = feasible_covariance(form.covariance, form.penalty)
+    return None if w is None else Start(w, None if warm is None else warm.theta)
+
+
+def _sparse_start(form: StandardForm) -> FloatArray | None:
+    """Return the matrix of the box nearest to zero if it is sparse and positive definite, which is quickly seen."""
+    w = np.empty_like(form.covariance)
+    shrink_into_box(form.covariance, form.penalty, w)
+    edges = off_diagonal_rows(w)
+    if not is_sparse(edges):
+        return None
+    return w if is_dominant(edges) or sparse_logdet(edges, w.diagonal()) > -math.inf else None

@@ -1,0 +1,140 @@
+r"""The unpenalised fit of a precision matrix on a sparse graph, to a positive definite covariance.
+
+    minimise  -logdet Theta + <S, Theta>  over positive definite Theta that are zero where the graph has no edge
+
+Three things make it several times faster than block descent with infinite penalties. Columns whose neighbours are all
+neighbours of each other are removed first, one after the other: their part of the fit is a regression, exactly. What is
+left goes through the block descent of Hastie, Tibshirani & Friedman, one exact regression per column, which needs no
+penalties and looks for no active coordinates. And every row of the dual matrix W moves by `RELAXATION` times the step
+to its best value. That raises the determinant for any number between 0 and 2: with v the variance of a column given the
+others, q what its best row would add to v, and an entry outside the graph being free, a step of omega times the way
+leaves v + q - (1 - omega)^2 q. W's entries on the graph never change, so that it stays feasible.
+
+References
+----------
+Hastie, Tibshirani & Friedman (2009), The Elements of Statistical Learning, algorithm 17.1. Lauritzen (1996), Graphical
+Models, proposition 5.6 and section 5.3.2, for the removal. Ostrowski (1954), On the linear iteration procedures for
+symmetric matrices, for over-relaxation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array, csr_array
+
+from dp_learn.glasso.problem import ROUNDING
+from dp_learn.glasso.solvers._certificate_kernels import residual_square
+from dp_learn.glasso.solvers._graph_kernels import (
+    gather_components,
+    neighbours,
+    regress_removed,
+    remove_cliques,
+    rows_among,
+    sweep_graph,
+    symmetrise,
+)
+from dp_learn.glasso.solvers._sparse_kernels import SparseRows
+from dp_learn.glasso.solvers.sparse_certificate import gap_bound, is_sparse, sparse_logdet
+from dp_learn.matrices import FloatArray, logdet
+
+__all__ = ["SparseFit", "fit_sparse_graph"]
+
+RELAXATION = 1.5
+MAX_SWEEPS = 200  # a fit that takes more is nearly singular
+FIRST_CHECK = 20.0  # gaps: a sweep that moved W by less is followed by a certificate
+CHECK_EVERY = 10  # sweeps between two certificates at the latest
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFit:
+    """A certified fit on a graph.
+
+    Attributes
+    ----------
+    precision : csr_array of shape (p, p)
+        Zero where the graph has no edge.
+    objective : float
+        ``-logdet Theta + <S, Theta>``.
+    duality_gap : float
+        An upper bound on how much a better fit could lower it.
+    """
+
+    precision: csr_array
+    objective: float
+    duality_gap: float
+
+
+def fit_sparse_graph(s: FloatArray, edges: npt.NDArray[np.bool_], *, gap: float) -> SparseFit | None:
+    """Return the fit to a duality gap of at most `gap`, or None where it could not be certified.
+
+    Parameters
+    ----------
+    s : ndarray, shape (p, p)
+        Positive definite.
+    edges : ndarray of bool, shape (p, p)
+        Symmetric; its diagonal does not matter.
+    gap : float
+        The largest gap allowed.
+    """
+    column, length = neighbours(edges)
+    order, near, count, left = remove_cliques(edges, column, length)
+    rows, columns, values, log_variances, definite = regress_removed(s, order, near, count)
+    core = np.flatnonzero(left)
+    scale = 1.0 / np.sqrt(s.diagonal()[core])
+    found = _descend(s, rows_among(s, column, length, core, scale), core, scale, gap) if definite else None
+    if found is None:
+        return None
+
+    entries, diagonal, value, reached = found
+    used = np.arange(entries.column.shape[1]) < entries.length[:, None]
+    one, other = np.repeat(np.arange(core.size), entries.length), entries.column[used]
+    precision = coo_array(
+        (
+            np.concatenate([values, entries.value[used] * scale[one] * scale[other], diagonal * scale * scale]),
+            (np.concatenate([rows, core[one], core]), np.concatenate([columns, core[other], core])),
+        ),
+        shape=s.shape,
+    )
+    value += len(order) + log_variances - 2.0 * float(np.log(scale).sum())
+    return SparseFit(csr_array(precision), value, reached)
+
+
+def _descend(
+    s: FloatArray, edges: SparseRows, core: npt.NDArray[np.intp], scale: FloatArray, gap: float
+) -> tuple[SparseRows, FloatArray, float, float] | None:
+    """Return the fit on the columns that are left, in standard form: entries, diagonal, objective and gap."""
+    p = core.size
+    w, coefficients, variance = np.empty((p, p)), np.zeros(edges.value.shape), np.ones(p)
+    gather_components(s, core, scale, edges, w)
+    target, next_check = FIRST_CHECK * gap, CHECK_EVERY
+    for n_sweeps in range(1, MAX_SWEEPS + 1):
+        moved, definite = sweep_graph(edges, w, coefficients, variance, RELAXATION)
+        if not definite:
+            return None
+        if moved > target and n_sweeps < next_check:
+            continue
+        entries = symmetrise(edges, coefficients, variance)
+        value, reached = _certify(edges, entries, 1.0 / variance, w)
+        if reached <= gap:
+            return entries, 1.0 / variance, value, reached
+        next_check = n_sweeps + CHECK_EVERY
+        target = 0.5 * moved * gap / reached if reached < math.inf else 0.1 * moved
+    return None
+
+
+def _certify(edges: SparseRows, entries: SparseRows, diagonal: FloatArray, w: FloatArray) -> tuple[float, float]:
+    """Return the objective and its gap to the dual value at `w`, as `certify` and `certify_sparse` do."""
+    terms = edges.value * entries.value
+    linear, size = float(diagonal.sum() + terms.sum()), float(diagonal.sum() + np.abs(terms).sum())
+    if is_sparse(edges):
+        value = linear - sparse_logdet(entries, diagonal)
+        return value, gap_bound(residual_square(w, entries, diagonal)) + ROUNDING * size if value < math.inf else value
+    theta = np.diag(diagonal)
+    used = np.arange(edges.column.shape[1]) < edges.length[:, None]
+    theta[np.repeat(np.arange(diagonal.size), edges.length), edges.column[used]] = entries.value[used]
+    value = linear - logdet(theta)
+    return value, value - logdet(w) - diagonal.size + ROUNDING * size if value < math.inf else value

@@ -1,0 +1,103 @@
+"""One connected component of the problem in standard form, and the way back.
+
+With ``d_i = (S_ii + L_ii)^(-1/2)`` the problem in ``D^-1 Theta D^-1`` has a dual matrix of unit diagonal: at any
+optimum ``W_ii = S_ii + L_ii``, so that penalising the diagonal is only a matter of scale. The duality gap is unchanged,
+columns of different units become alike, and solvers know one kind of problem only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_learn.glasso.problem import Problem
+from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.solvers._block_kernels import gather_block, scatter_block
+from dp_learn.matrices import FloatArray
+
+__all__ = ["Answer", "Solver", "StandardForm", "Start", "restore", "standardize", "standardize_start"]
+
+
+@dataclass(frozen=True, eq=False)
+class StandardForm:
+    """A component with unit diagonal.
+
+    Attributes
+    ----------
+    covariance : ndarray, shape (k, k)
+        D S D, with ones on the diagonal.
+    penalty : ndarray, shape (k, k)
+        D L D, with zeros on the diagonal.
+    scale : ndarray, shape (k,)
+        The diagonal of D.
+    """
+
+    covariance: FloatArray
+    penalty: FloatArray
+    scale: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a solver starts: a positive definite matrix in the box, and a precision matrix if one is known."""
+
+    w: FloatArray
+    theta: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A certified pair in standard form: both positive definite, `w` in its box; and who found it, if several might."""
+
+    theta: FloatArray
+    w: FloatArray
+    objective: float
+    duality_gap: float
+    n_iter: int
+    status: Status
+    solvers: tuple[str, ...] = ()
+
+
+class Solver(Protocol):
+    """What every solver is: a function that stops once the duality gap is at most `gap`."""
+
+    def __call__(self, form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+        """Return the best certified pair; `start` is not changed."""
+        ...
+
+
+def standardize(problem: Problem, index: NDArray[np.intp]) -> StandardForm:
+    """Return the component with these columns in standard form; ``S_ii + L_ii`` must be positive."""
+    scale = 1.0 / np.sqrt(problem.covariance.diagonal()[index] + problem.penalty.diagonal()[index])
+    covariance, penalty = np.empty((index.size, index.size)), np.empty((index.size, index.size))
+    gather_block(problem.covariance, index, scale, covariance)
+    gather_block(problem.penalty, index, scale, penalty)
+    np.fill_diagonal(covariance, 1.0)
+    np.fill_diagonal(penalty, 0.0)
+    return StandardForm(covariance, penalty, scale)
+
+
+def restore(form: StandardForm, answer: Answer, index: NDArray[np.intp], precision: FloatArray, w: FloatArray) -> None:
+    """Overwrite the component's entries of a precision and a dual matrix with the answer, in the problem's own units.
+
+    Where the component is everything, they may be the answer's own matrices.
+    """
+    scatter_block(answer.theta, index, form.scale, precision)
+    scatter_block(answer.w, index, 1.0 / form.scale, w)
+
+
+def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.intp], *, feasible: bool = False) -> Start:
+    """Return an earlier solution in the standard form of this component, its `w` in the box, whether definite or not.
+
+    Where that is known to be `feasible`, it stays as it is.
+    """
+    theta, w = np.empty_like(form.covariance), np.empty_like(form.covariance)
+    gather_block(start.covariance, index, form.scale, w)
+    gather_block(start.precision, index, 1.0 / form.scale, theta)
+    if not feasible:
+        np.clip(w, form.covariance - form.penalty, form.covariance + form.penalty, out=w)
+        theta[np.isinf(form.penalty)] = 0.0
+    return Start(w, theta)

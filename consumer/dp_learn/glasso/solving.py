@@ -1,0 +1,160 @@
+"""The graphical lasso: checks, and whether the problem is one of few columns or for the compiled solvers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dp_bundle.errors import NoSolutionError, ParameterError
+from dp_bundle.startup import import_on_demand
+from dp_learn.glasso.feasibility import smallest_solvable_alpha
+from dp_learn.glasso.problem import Problem, make_problem
+from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
+from dp_learn.glasso.solvers.small import has_solution, solve_small
+from dp_learn.matrices import FEW
+
+if TYPE_CHECKING:
+    from dp_learn.glasso.solvers.components import SOLVERS
+
+__all__ = ["SOLVERS", "graphical_lasso", "solve"]
+
+__getattr__ = import_on_demand(__name__)
+
+RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
+
+
+def graphical_lasso(
+    covariance: ArrayLike,
+    alpha: float,
+    *,
+    solver: str = "cd",
+    weights: ArrayLike | None = None,
+    penalize_diagonal: bool = True,
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    start: Solution | None = None,
+) -> Solution:
+    r"""Return the sparse precision matrix of a covariance that may be indefinite, with a proof of how good it is.
+
+    .. math:: \min_{\Theta \succ 0} -\log\det\Theta + \langle S, \Theta\rangle + \alpha \sum_{ij} w_{ij} |\Theta_{ij}|
+
+    Parameters
+    ----------
+    covariance : array, shape (p, p)
+        S, symmetric; solved as it is whenever a solution exists, positive definite or not.
+    alpha : float
+        Strength of the penalty, > 0, in the units of `covariance`.
+    solver : {"cd", "admm", "newton", "auto"}
+        Block coordinate descent, the alternating direction method of multipliers, proximal Newton, or whichever suits a
+        component.
+    weights : array, shape (p, p), optional
+        Symmetric, non-negative; 0 leaves an entry unpenalised, inf forbids the edge. Ones by default.
+    penalize_diagonal : bool
+        Whether the sum includes the diagonal.
+    tol : float
+        The answer is optimal once the duality gap is at most ``tol * p``; the gap does not depend on units.
+    max_iter : int
+        Most sweeps over the columns, or iterations, of any connected component.
+    start : Solution, optional
+        An earlier answer for as many columns, from which to start. It changes the time taken, not the optimum.
+
+    Returns
+    -------
+    Solution
+        Whether it converged is its `status`: nothing is raised or warned about.
+
+    Raises
+    ------
+    NoSolutionError
+        When the problem is unbounded at this alpha; its `smallest_alpha` is the smallest that is not.
+    ParameterError
+        For an argument that is not allowed.
+
+    References
+    ----------
+    Friedman, Hastie and Tibshirani (2008).
+    """
+    problem = None
+    if weights is None and solver != AUTO:
+        problem = _plain_problem(covariance, alpha, penalize_diagonal)
+    if problem is None:
+        problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
+    solution = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
+    if solution is None:
+        raise NoSolutionError(problem.alpha, _smallest_alpha(problem))
+    return solution
+
+
+def _plain_problem(covariance: Any, alpha: Any, penalize_diagonal: bool) -> Problem | None:
+    """Return the problem of a matrix that needs no conversion and passes every check, which is seen in compiled code.
+
+    Of few columns, numpy's checks would take as long as the solution. What they refuse or convert is None.
+    """
+    plain = (
+        type(covariance) is np.ndarray
+        and covariance.dtype == np.float64
+        and covariance.ndim == 2
+        and covariance.shape[0] == covariance.shape[1] > 0
+        and covariance.flags.carray
+        and type(alpha) is float
+        and 0.0 < alpha < math.inf
+    )
+    if not plain:
+        return None
+    from dp_learn.glasso.solvers._block_kernels import fill_penalty
+
+    penalty = np.empty(covariance.shape)
+    passed = fill_penalty(covariance, alpha, alpha if penalize_diagonal else 0.0, penalty)
+    return Problem(covariance, penalty, alpha) if passed else None
+
+
+def _smallest_alpha(problem: Problem) -> float:
+    """Return the smallest alpha that has a solution, which in double precision is above one that has none."""
+    relative = problem.penalty / problem.alpha
+    smallest = smallest_solvable_alpha(problem.covariance, weights=relative)
+    return smallest if smallest > problem.alpha else problem.alpha * (1.0 + RESOLUTION)
+
+
+def solve(
+    problem: Problem,
+    *,
+    solver: str = "cd",
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    start: Solution | None = None,
+    definite: bool = False,
+    feasible: bool = False,
+) -> Solution | None:
+    """Solve a checked problem as `graphical_lasso` does; None if it has no solution, at no further cost.
+
+    Where the covariance is known to be positive `definite`, or the start's is known to be so and `feasible`, large
+    components start from it without another proof.
+    """
+    _check_settings(problem, solver, tol, max_iter, start)
+    if solver == AUTO and problem.n_features <= FEW:
+        found = solve_small(problem, tol=tol, max_iter=max_iter, start=start, definite=definite)
+        if found is not None:
+            return found
+        if not definite and not has_solution(problem):
+            return None
+    from dp_learn.glasso.solvers.components import solve_by_components  # half a second, for the kernels
+
+    return solve_by_components(
+        problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite, feasible=feasible
+    )
+
+
+def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> None:
+    if solver not in (*SOLVER_NAMES, AUTO):
+        raise ParameterError("solver", "one of " + ", ".join((*SOLVER_NAMES, AUTO)), solver)
+    if not (isinstance(tol, (int, float, np.floating)) and 0.0 < tol < math.inf):
+        raise ParameterError("tol", "a finite number > 0", tol)
+    if not (isinstance(max_iter, (int, np.integer)) and max_iter >= 1):
+        raise ParameterError("max_iter", "an integer >= 1", max_iter)
+    p = problem.n_features
+    if start is not None and start.precision.shape != (p, p):
+        raise ParameterError("start", f"a solution with {p} columns", start.precision.shape)

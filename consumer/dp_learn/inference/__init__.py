@@ -1,0 +1,11 @@
+"""Tests and intervals for edges, from a fit of their own."""
+
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_learn.inference.edges import EdgeInference, Pairs, error_forms, infer_edges
+    from dp_learn.inference.ranking import score_pairs
+    from dp_learn.inference.refit import fit_for_inference
+else:
+    __getattr__ = import_on_demand(__name__)

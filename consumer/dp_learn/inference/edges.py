@@ -1,0 +1,269 @@
+"""Which edges are there, how strong they are, and how sure one can be: intervals, p-values and false discovery rates.
+
+From a precision matrix Theta that was fitted on a chosen graph (see `refit`), T = 2 Theta - Theta S^ Theta removes to
+first order what is still wrong with it. The error of T is -Theta (S^ - Sigma) Theta, so that its standard errors are
+those of bilinear forms of S^, noise included. The choice of the graph matters only to second order: T and its errors
+are given for every pair of columns, chosen or not.
+
+References
+----------
+Jankova & van de Geer (2015), Confidence intervals for high-dimensional inverse covariance estimation, Electronic
+Journal of Statistics 9, eq. 4. Fieller (1954), Some problems in interval estimation, JRSS B 16(2). Benjamini & Hochberg
+(1995), Controlling the false discovery rate, JRSS B 57(1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.errors import ParameterError
+from dp_bundle.privacy import normal_quantile
+from dp_learn.covariance import Evidence, FormErrors, form_errors
+from dp_learn.matrices import FloatArray, normal_tails, sandwich
+
+if TYPE_CHECKING:
+    import pandas as pd  # takes as long to import as a small graph takes to learn
+
+__all__ = ["EdgeInference", "Pairs", "error_forms", "infer_edges"]
+
+Pairs = tuple[npt.NDArray[np.intp], ...]  # the positions of first columns, and of second ones
+
+
+@dataclass(frozen=True)
+class EdgeInference:
+    """Estimates, errors and tests for every pair of columns.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns' names.
+    estimate : ndarray of shape (n_features, n_features)
+        T, the desparsified precision matrix, in inverse data units: no entry is exactly zero.
+    standard_error : ndarray of shape (n_features, n_features)
+        Of T.
+    partial_correlation : ndarray of shape (n_features, n_features)
+        -T_ij / sqrt(T_ii T_jj), limited to [-1, 1]; NaN where T_ii or T_jj is not positive.
+    errors : FormErrors
+        Of -T_ij / sqrt(T_ii T_jj) and of what normalises it.
+    """
+
+    columns: tuple[str, ...]
+    estimate: FloatArray
+    standard_error: FloatArray
+    partial_correlation: FloatArray
+    errors: FormErrors
+
+    @property
+    def scores(self) -> FloatArray:
+        """|T_ij| over its standard error, or zero where that is zero: so few rows that they all say the same."""
+        size = np.abs(self.estimate)
+        return np.divide(size, self.standard_error, out=np.zeros_like(size), where=self.standard_error > 0.0)
+
+    def p_values_at(self, pairs: Pairs) -> FloatArray:
+        """Return the p-values of some pairs, given by the positions of their columns."""
+        size, error = np.abs(self.estimate[pairs]), self.standard_error[pairs]
+        scores = np.divide(size, error, out=np.zeros_like(size), where=error > 0.0)
+        values: FloatArray = 2.0 * normal_tails(scores)
+        return values
+
+    @property
+    def p_values(self) -> FloatArray:
+        """Two-sided, of no edge; normal in the limit of many rows. One on the diagonal, which is not tested."""
+        return _off_diagonal(2.0 * normal_tails(self.scores))
+
+    @property
+    def q_values(self) -> FloatArray:
+        """The smallest false discovery rate at which each pair would be listed (Benjamini and Hochberg)."""
+        upper = np.triu_indices(len(self.columns), 1)
+        q = np.ones_like(self.estimate)
+        q[upper] = _benjamini_hochberg(self.p_values[upper])
+        return np.minimum(q, q.T)
+
+    @property
+    def partial_error(self) -> FloatArray:
+        """The standard error of the partial correlations, to first order."""
+        return np.sqrt(np.maximum(self.errors.along(self.partial_correlation), 0.0))
+
+    def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and upper ends of the intervals for the entries of the precision matrix."""
+        margin = _quantile(level) * self.standard_error
+        return self.estimate - margin, self.estimate + margin
+
+    def partial_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and upper ends of the intervals for the partial correlations, within [-1, 1].
+
+        They hold all r for which T_ij + r sqrt(T_ii T_jj) is within its error of zero (Fieller), which is a quadratic
+        inequality in r. So zero is outside exactly when p < 1 - level, unless T_ii and T_jj are so uncertain that the
+        r in question are all but a gap around zero; then, and where T_ii is not positive, the interval is [-1, 1].
+        """
+        low, high = self._partial_intervals(level, np.s_[:, :])
+        np.fill_diagonal(low, 1.0)
+        np.fill_diagonal(high, 1.0)
+        return low, high
+
+    def error_bars_at(self, pairs: Pairs, level: float = 0.95) -> dict[str, FloatArray]:
+        """Return `error_bars` of some pairs of different columns, given by their positions, without the others'."""
+        low, high = self._partial_intervals(level, pairs)
+        p_values = self.p_values_at(pairs)
+        ranked = np.sort(self.p_values_at(np.triu_indices(len(self.columns), 1)))
+        q_values = np.minimum(
+            np.minimum.accumulate((ranked * (len(ranked) / np.arange(1, len(ranked) + 1)))[::-1]), 1.0
+        )
+        return {
+            "standard_error": np.sqrt(self.errors.products[pairs]),
+            "ci_low": low,
+            "ci_high": high,
+            "p_value": p_values,
+            "q_value": q_values[::-1][np.searchsorted(ranked, p_values)],
+        }
+
+    def _partial_intervals(self, level: float, pairs: Any) -> tuple[FloatArray, FloatArray]:
+        square = _quantile(level) ** 2
+        r = _normalized(self.estimate)[pairs]
+        # (r - x)^2 <= square * (products + crossed x + squares x^2), sorted by powers of x
+        a = 1.0 - square * self.errors.squares[pairs]
+        b = -2.0 * r - square * self.errors.crossed[pairs]
+        c = r * r - square * self.errors.products[pairs]
+        return _solve_quadratic_inequality(a, b, c)
+
+    def error_bars(self, level: float = 0.95) -> dict[str, FloatArray]:
+        """Return standard_error, ci_low, ci_high, p_value and q_value of the partial correlations.
+
+        The standard error is the one where there is no edge: the estimate over it is what the p-value judges.
+        """
+        low, high = self.partial_intervals(level)
+        return {
+            "standard_error": np.sqrt(self.errors.products),
+            "ci_low": low,
+            "ci_high": high,
+            "p_value": self.p_values,
+            "q_value": self.q_values,
+        }
+
+    def edges_at_fdr(self, level: float = 0.05, *, confidence: float = 0.95) -> pd.DataFrame:
+        """Return the edges found at a false discovery rate, surest first.
+
+        Returns
+        -------
+        DataFrame
+            source, target; partial_correlation, its standard_error and interval ci_low, ci_high; p_value, q_value;
+            precision and precision_standard_error in inverse data units.
+        """
+        import pandas as pd
+
+        if not 0.0 < level < 1.0:
+            raise ParameterError("level", "between 0 and 1", level)
+        error_bars = self.error_bars(confidence)
+        pairs = np.nonzero(np.triu(error_bars["q_value"] <= level, 1))
+        frame = pd.DataFrame(
+            {
+                "source": [self.columns[index] for index in pairs[0]],
+                "target": [self.columns[index] for index in pairs[1]],
+                "partial_correlation": self.partial_correlation[pairs],
+                **{name: values[pairs] for name, values in error_bars.items()},
+                "precision": self.estimate[pairs],
+                "precision_standard_error": self.standard_error[pairs],
+            }
+        )
+        # not by p_value, which is zero for all of the surest
+        return frame.iloc[np.argsort(-self.scores[pairs], kind="stable")].reset_index(drop=True)
+
+
+def error_forms(evidence: Evidence, precision: FloatArray) -> FloatArray:
+    """Return B, the rows of Theta each divided by sqrt(T_ii), whose forms B S^ B' are the error of T on a unit scale.
+
+    It is what `row_errors` needs for errors that do not suppose Gaussian rows.
+    """
+    return precision / _unit(desparsify(evidence, precision), precision)[:, None]
+
+
+def infer_edges(evidence: Evidence, precision: FloatArray, errors: FormErrors | None = None) -> EdgeInference:
+    """Return the desparsified estimate T = 2 Theta - Theta S^ Theta with its errors.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        S^ and what it came from.
+    precision : ndarray of shape (n_features, n_features)
+        Theta, in inverse data units, as from `refit.fit_for_inference`.
+    errors : FormErrors, optional
+        The errors of `error_forms(evidence, precision)` from the rows (`row_errors`, `combine_row_errors`), valid for
+        independent rows of any distribution. By default those of Gaussian rows plus the known noise: what a
+        covariance alone allows, and wrong for binary, coded or heavy-tailed columns.
+
+    References
+    ----------
+    Jankova & van de Geer (2015), eq. 4 and theorem 1.
+    """
+    t = desparsify(evidence, precision)
+    unit = _unit(t, precision)
+    if errors is None:
+        errors = form_errors(evidence, precision / unit[:, None])
+    partial = np.clip(_normalized(t), -1.0, 1.0)
+    np.fill_diagonal(partial, 1.0)
+    return EdgeInference(evidence.columns, t, np.outer(unit, unit) * np.sqrt(errors.products), partial, errors)
+
+
+def desparsify(evidence: Evidence, precision: FloatArray) -> FloatArray:
+    """Return T = 2 Theta - Theta S^ Theta."""
+    if precision.shape != evidence.covariance.shape:
+        raise ParameterError("precision.shape", f"{evidence.covariance.shape}, like the covariance", precision.shape)
+    if not (np.diagonal(precision) > 0.0).all():
+        raise ParameterError("precision", "a matrix with a positive diagonal", np.diagonal(precision).tolist())
+    t = 2.0 * precision - sandwich(precision, evidence.covariance)
+    return (t + t.T) / 2.0
+
+
+def _normalized(t: FloatArray) -> FloatArray:
+    """Return -T_ij / sqrt(T_ii T_jj), NaN where a column's variance given the others cannot be estimated."""
+    d = np.diagonal(t)
+    root = np.sqrt(np.where(d > 0.0, d, np.nan))
+    normalized: FloatArray = 0.0 - t / np.outer(root, root)
+    return normalized
+
+
+def _unit(t: FloatArray, precision: FloatArray) -> FloatArray:
+    """Return sqrt(T_ii), or sqrt(Theta_ii) where that is not a number."""
+    d = np.diagonal(t)
+    return np.sqrt(np.where(d > 0.0, d, np.diagonal(precision)))
+
+
+def _solve_quadratic_inequality(a: FloatArray, b: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of the smallest interval with every x in [-1, 1] for which a x^2 + b x + c <= 0.
+
+    With a <= 0 these are the x outside two roots rather than between them, or all; where something is NaN, unknown.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        root = np.sqrt(np.where(a > 0.0, np.maximum(b * b - 4.0 * a * c, 0.0), b * b - 4.0 * a * c))
+        far = -(b + np.copysign(root, b)) / 2.0  # of the two roots, the one that does not cancel, times a
+        first, second = np.fmin(far / a, c / far), np.fmax(far / a, c / far)
+        between = (a > 0.0) & (first <= 1.0) & (second >= -1.0)
+        above = (a < 0.0) & (first < -1.0) & (second <= 1.0)
+        below = (a < 0.0) & (first >= -1.0) & (second > 1.0)
+    low = np.where(between, first, np.where(above, second, -1.0))
+    high = np.where(between, second, np.where(below, first, 1.0))
+    return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
+
+
+def _quantile(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise ParameterError("level", "between 0 and 1", level)
+    return normal_quantile((1.0 + level) / 2.0)
+
+
+def _benjamini_hochberg(p_values: FloatArray) -> FloatArray:
+    """Return the least rate at which each hypothesis is rejected; `scipy.stats` has it, and takes 50 MB to import."""
+    order = np.argsort(p_values)
+    ranked = p_values[order] * len(order) / np.arange(1, len(order) + 1)
+    q = np.empty_like(ranked)
+    q[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
+    return q
+
+
+def _off_diagonal(values: FloatArray) -> FloatArray:
+    np.fill_diagonal(values, 1.0)
+    return values

@@ -1,0 +1,12 @@
+"""The researcher's results: messages, the folder of files, and the picture."""
+
+from dp_bundle.startup.lazy import import_on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dp_learn.output.estimator_results import learn_alternative
+    from dp_learn.output.folder import foreign_content, write_results
+    from dp_learn.output.messages import describe_alternative, describe_learned, title_of
+    from dp_learn.output.summary import summarize
+else:
+    __getattr__ = import_on_demand(__name__)

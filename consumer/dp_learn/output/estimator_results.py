@@ -1,0 +1,227 @@
+"""What `dp-learn --estimator` offers beside the graphical lasso: each estimator's answer as tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from dp_bundle import Bundle
+from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.quoting import quote_name
+from dp_learn.covariance import Evidence, Sample, bundle_source, clear_columns, keep_columns, share_rows
+from dp_learn.estimators import ESTIMATORS
+from dp_learn.glasso import fit_on_graph
+from dp_learn.graph import GraphEstimate
+from dp_learn.inference import score_pairs
+from dp_learn.matrices import FloatArray, few_threads
+from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges, describe_number
+from dp_learn.output.summary import describe_origin
+from dp_learn.pipeline import REFIT_MAX_ITER, find_bundle_contradictions, infer_pairs
+
+__all__ = ["REFITTED", "Alternative", "learn_alternative", "refit_estimate"]
+
+REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk
+PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
+
+
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """An estimator's answer.
+
+    Attributes
+    ----------
+    graph : GraphEstimate or None
+        Where the answer is a precision matrix.
+    tables : dict of str to DataFrame
+        Further tables, by the name of their file.
+    summary : dict
+        Numbers and names.
+    lines : list of str
+        What a person is told.
+    """
+
+    graph: GraphEstimate | None
+    tables: dict[str, pd.DataFrame]
+    summary: dict[str, Any]
+    lines: list[str]
+
+
+def learn_alternative(
+    bundles: Sequence[Bundle],
+    name: str,
+    *,
+    alpha: float | None = None,
+    target: str | None = None,
+    refit: bool = True,
+    **options: Any,
+) -> Alternative:
+    """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
+
+    Parameters
+    ----------
+    bundles : sequence of Bundle
+        Verified and open, with the same columns.
+    name : str
+        One of `ESTIMATORS`.
+    alpha : float, optional
+        Its penalty or threshold; its own default, from the known noise, if left out.
+    target : str, optional
+        The column to predict, for regression; for lda the column that holds the classes 0 and 1.
+    refit : bool
+        Whether a sparse precision matrix is fitted again on its graph, without the penalty; see `REFITTED`.
+    **options
+        Further parameters of the estimator.
+
+    Raises
+    ------
+    ParameterError
+        A target is missing, unknown, or of no use.
+    EstimationError
+        There is no estimate.
+    """
+    if (target is not None) != (name in PREDICTING):
+        came = () if target is None else (target,)
+        raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
+    sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
+    evidence, location = sample.evidence, sample.location
+    kept = np.arange(len(evidence.columns))
+    drowned: tuple[str, ...] = ()
+    if target is None:
+        kept, drowned = clear_columns(evidence)
+        evidence, location = keep_columns(evidence, kept), location[kept]
+    elif target not in evidence.columns:
+        known = ", ".join(map(quote_name, evidence.columns[:8]))
+        raise ParameterError("--target", f"a column of the bundle ({known}, ...)", target)
+    chosen = {"target": target} if target is not None else {}
+    fitted = ESTIMATORS[name](alpha=alpha, **chosen, **options).fit_evidence(evidence, location)
+    share = sample.evidence.noise_share
+    summary = {
+        **describe_origin(bundles, sample.evidence),
+        "estimator": name,
+        "columns": list(evidence.columns),
+        "drowned_columns": list(drowned or getattr(fitted, "drowned_", ())),
+        "noise_share_of_variance": None
+        if share is None
+        else dict(zip(sample.evidence.columns, share.tolist(), strict=True)),
+        "alpha": getattr(fitted, "alpha_", None),
+        "repair": getattr(fitted, "repair_", "none"),
+        "smallest_eigenvalue": getattr(fitted, "smallest_eigenvalue_", None),
+        "contradictions": find_bundle_contradictions(bundles, sample),
+        "notes": [],
+    }
+    if name == "regression":
+        return _regression(fitted, summary)
+    if name == "lda":
+        return _discriminant(fitted, summary)
+    if name == "thresholded-covariance":
+        return _thresholded(fitted, evidence, summary)
+    precision, kept_share = refit_estimate(fitted, evidence) if refit and name in REFITTED else (fitted.precision_, 1.0)
+    graph, notes = _judge(precision, sample, evidence, kept)
+    n_edges = len(graph.edge_columns["source"])
+    return Alternative(
+        graph,
+        {},
+        {**summary, "penalty_share": kept_share, "n_edges": n_edges, "notes": notes},
+        describe_edges(graph, shrunk=kept_share > 0.0, why_none=NOISE if alpha is None else PENALTY),
+    )
+
+
+def _judge(
+    precision: FloatArray, sample: Sample, evidence: Evidence, kept: npt.NDArray[np.int64]
+) -> tuple[GraphEstimate, list[str]]:
+    """Return the graph with the tests and the evidence that any estimate is judged by, and notes on them."""
+    with few_threads(len(kept)):
+        try:
+            inference, notes = infer_pairs(sample, evidence, kept)
+        except EstimationError as error:
+            inference, notes = None, [f"there are no error bars: {error}"]
+        scores = score_pairs(evidence) if evidence.has_errors else None
+    return GraphEstimate(evidence.columns, precision, evidence.covariance, inference, evidence=scores), notes
+
+
+def refit_estimate(fitted: Any, evidence: Evidence) -> tuple[FloatArray, float]:
+    """Return the fit on the estimator's graph, and the share of its penalty that it keeps; or its own estimate."""
+    units = np.outer(evidence.deviations, evidence.deviations)
+    matrix, edges = fitted.covariance_ / units, fitted.precision_ != 0.0
+    refitted = fit_on_graph(matrix, edges, np.full_like(matrix, fitted.alpha_), max_iter=REFIT_MAX_ITER)
+    return (fitted.precision_, 1.0) if refitted is None else (refitted.precision / units, refitted.share)
+
+
+def _thresholded(fitted: Any, evidence: Evidence, summary: dict[str, Any]) -> Alternative:
+    tables = {
+        "edges.csv": fitted.edges_,
+        "covariance.csv": _square(evidence.covariance, evidence.columns),
+        "thresholded.csv": _square(fitted.covariance_, evidence.columns),
+    }
+    lines = [
+        f"  correlations above {fitted.alpha_:.3g} of their own standard errors; a size above 1 is the noise's doing",
+        *_surest(fitted.edges_),
+    ]
+    return Alternative(None, tables, {**summary, "n_edges": len(fitted.edges_)}, lines)
+
+
+def _regression(fitted: Any, summary: dict[str, Any]) -> Alternative:
+    table = pd.DataFrame({"column": list(fitted.feature_names_in_), "coefficient": np.ravel(fitted.coef_)})
+    table = table[~table["column"].isin(fitted.drowned_)].reset_index(drop=True)
+    numbers = {
+        "target": fitted.target,
+        "intercept": float(fitted.intercept_),
+        "r_squared": float(fitted.r_squared_),
+        "excess_bound": float(fitted.excess_bound_) if np.isfinite(fitted.excess_bound_) else None,
+    }
+    known = 0.0 <= numbers["r_squared"] <= 1.0
+    lines = [
+        f"  {quote_name(fitted.target)} = {numbers['intercept']:.5g} + sum of coefficients times columns; "
+        + (f"estimated R^2 {numbers['r_squared']:.3f}" if known else "the noise hides how well it predicts"),
+        "  no bound on what the noise costs is known"
+        if numbers["excess_bound"] is None
+        else f"  on average over the noise, mean squared error plus penalty is at most {numbers['excess_bound']:.3g} "
+        "above its minimum",
+        *_strongest_coefficients(table),
+    ]
+    return Alternative(None, {"coefficients.csv": table}, {**summary, **numbers}, lines)
+
+
+def _discriminant(fitted: Any, summary: dict[str, Any]) -> Alternative:
+    names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
+    coefficients, intercept = np.asarray(fitted.coef_), np.asarray(fitted.intercept_)
+    table = pd.DataFrame({"column": names, "coefficient": coefficients[1] - coefficients[0]})
+    means = pd.DataFrame(np.asarray(fitted.means_), classes, names)
+    numbers = {
+        "target": fitted.target,
+        "classes": [float(each) for each in fitted.classes_],
+        "priors": np.asarray(fitted.priors_).tolist(),
+        "intercept": float(intercept[1] - intercept[0]),
+    }
+    lines = [
+        f"  class {classes[1]} where {numbers['intercept']:+.5g} + sum of coefficients times columns is > 0",
+        *_strongest_coefficients(table),
+    ]
+    return Alternative(None, {"coefficients.csv": table, "means.csv": means}, {**summary, **numbers}, lines)
+
+
+def _strongest_coefficients(table: pd.DataFrame) -> list[str]:
+    strongest = _by_size(table, "coefficient").head(10)
+    named = zip(strongest["column"], strongest["coefficient"], strict=True)
+    return [f"    {coefficient:+.4g}  {quote_name(str(name))}" for name, coefficient in named]
+
+
+def _by_size(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    return table.iloc[np.argsort(-table[column].abs().to_numpy(), kind="stable")]
+
+
+def _surest(edges: pd.DataFrame) -> list[str]:
+    shown = [
+        f"    {describe_number(edge['correlation'])}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
+        for edge in edges.head(10).to_dict("records")
+    ]
+    return [f"  {len(edges)} edges{'; the surest:' if shown else ''}", *shown]
+
+
+def _square(matrix: FloatArray, columns: Sequence[str]) -> pd.DataFrame:
+    return pd.DataFrame(matrix, list(columns), list(columns))

@@ -1,0 +1,144 @@
+"""What a person is told of an estimate: the lines that dp-learn prints, and the title of its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dp_bundle import Bundle
+from dp_bundle.describe import describe_guarantee
+from dp_bundle.quoting import quote, quote_name, quote_path
+from dp_learn.covariance import counts_rows
+from dp_learn.matrices import RepairMethod
+from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges
+from dp_learn.pipeline import Learned
+
+if TYPE_CHECKING:
+    from dp_learn.output.estimator_results import Alternative  # scikit-learn takes a second to import
+
+__all__ = ["describe_alternative", "describe_learned", "title_of"]
+
+_NAMED = 10
+_OF_GRAPH = " (the tests have a fit of their own)"
+_ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
+
+
+def title_of(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle]) -> str:
+    """Return the title of the picture."""
+    names = " + ".join(f"{_called(bundle)}, release {bundle.release.lineage.number}" for bundle in bundles)
+    shown = (
+        f"edges at a false discovery rate of {summary['fdr']:g}" if summary["fdr"] else f"alpha {summary['alpha']:.3g}"
+    )
+    noise = "" if learned.noise_share is None else f", noise {median(learned.noise_share.tolist()):.0%} of the variance"
+    return f"{names}\n{shown}{noise}"
+
+
+def _called(bundle: Bundle) -> str:
+    dataset = bundle.release.dataset
+    return quote(dataset.title) if dataset.title else quote_name(dataset.name)
+
+
+def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle], target: Path) -> str:
+    """Return what dp-learn prints of a graph."""
+    lines = _describe_origin(summary, bundles)
+    if summary["drowned_columns"]:
+        lines.append(f"  left out, as the noise drowns them: {_listed(summary['drowned_columns'])}")
+    lines += [f"  {sentence}" for sentence in (*_describe_definiteness(summary), *summary["notes"])]
+    lines.append(
+        f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
+        f"duality gap {summary['duality_gap']:.1e}{_OF_GRAPH if summary['fdr'] else ''}"
+    )
+    why_none = _why_none(summary)
+    lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0, why_none=why_none)
+    ranking = "ranking.csv, " if learned.estimate.evidence is not None else ""
+    written = f"edges.csv, {ranking}precision.csv, covariance.csv, graph.graphml, graph.png, summary.json"
+    return "\n".join([*lines, f"wrote {target}/: {written}"])
+
+
+def _why_none(summary: dict[str, Any]) -> str:
+    """Return why there would be no edge."""
+    if summary["fdr"] and summary["collinear_columns"]:
+        return f"those of the collinear columns cannot be told, and of the others {NOISE}"
+    if summary["fdr"]:
+        return NOISE
+    return PENALTY if summary["alpha_chosen_by"] == "the user" else NOISE
+
+
+def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[Bundle], target: Path) -> str:
+    """Return what dp-learn prints of another estimator's result."""
+    lines = _describe_origin(found.summary, bundles)
+    if found.summary["drowned_columns"]:
+        lines.append(f"  left out, as the noise drowns them: {_listed(found.summary['drowned_columns'])}")
+    lines += [f"  {sentence}" for sentence in (*_describe_repair(found.summary), *found.summary["notes"])]
+    if found.summary["alpha"] is not None:
+        lines.append(f"  {estimator}, alpha = {found.summary['alpha']:.4g}")
+    written = ", ".join(sorted(path.name for path in target.iterdir() if not path.name.startswith(".")))
+    return "\n".join([*lines, *found.lines, f"wrote {target}/: {written}"])
+
+
+def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle]) -> list[str]:
+    """Return what is said of the bundles, and one line of their rows, of the noise, and of the error that it leaves."""
+    lines = [_describe_bundle(bundle) for bundle in bundles]
+    guarantees = dict.fromkeys(describe_guarantee(bundle.release)[0] for bundle in bundles)
+    lines += [f"  {guarantee}" for guarantee in guarantees]
+    lines += [
+        f"  {sentence}" for sentence in dict.fromkeys(each for bundle in summary["bundles"] for each in bundle["gaps"])
+    ]
+    if len(bundles) > 1:
+        weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
+        rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
+        lines.append(f"pooled for least variance as {rows}, with weights {weights}")
+    counted = (
+        f"  {'' if all(map(counts_rows, bundles)) else 'about '}{summary['n_rows']} rows{_describe_noise(summary)}"
+    )
+    errors = summary["correlation_standard_error"]
+    if errors is not None:
+        said = "an error, as the publisher estimates it, of about"
+        said = said if summary["errors_are_estimates"] else "a standard error of"
+        counted += f"; a correlation has {said} {errors['with_noise']:.2g}, {errors['without']:.2g} without the noise"
+    return [*lines, counted]
+
+
+def _describe_bundle(bundle: Bundle) -> str:
+    release = bundle.release
+    return (
+        f"{quote_path(bundle.path)}: release {release.lineage.number} of {quote_name(release.dataset.name)}, signed by "
+        f"{quote_name(bundle.signer.name)}, verified"
+    )
+
+
+def _describe_noise(summary: dict[str, Any]) -> str:
+    if summary["noise_share_of_variance"] is None:
+        return ""
+    share = 100 * np.array(list(summary["noise_share_of_variance"].values()))
+    return (
+        f"; noise is {share.min():.0f} to {share.max():.0f} % of the published variances (median "
+        f"{median(share.tolist()):.0f} %), and was subtracted"
+    )
+
+
+def _describe_repair(summary: dict[str, Any]) -> list[str]:
+    if summary["smallest_eigenvalue"] is None or summary["smallest_eigenvalue"] > -_ROUNDING:
+        return []
+    said = f"the debiased matrix is indefinite (smallest eigenvalue {summary['smallest_eigenvalue']:.3g})"
+    return [f"{said}, {'solved as it is' if summary['repair'] == 'none' else 'repaired by ' + summary['repair']}"]
+
+
+def _describe_definiteness(summary: dict[str, Any]) -> list[str]:
+    if summary["smallest_eigenvalue"] > -_ROUNDING:
+        return []
+    said = f"the debiased matrix is indefinite (smallest eigenvalue {summary['smallest_eigenvalue']:.3g})"
+    if summary["repair"] != RepairMethod.NONE:
+        return [
+            f"{said}, repaired by {summary['repair']}: no entry moved by more than {summary['repair_distance']:.3g}"
+        ]
+    return [f"{said}, solved as it is; the smallest alpha with a solution is {summary['smallest_solvable_alpha']:.3g}"]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(quote_name(name) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

@@ -1,0 +1,304 @@
+"""From a sample to a graph and its weights: leave out what is drowned, scale, repair, choose alpha, solve, refit.
+
+The one pipeline behind the command, `learn_graph` and the scikit-learn estimators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.errors import NotConvergedError, ParameterError
+from dp_learn.covariance import (
+    Evidence,
+    Sample,
+    Split,
+    chance_alpha,
+    clear_columns,
+    effective_rows,
+    keep_columns,
+    null_standard_errors,
+    penalty_weights,
+)
+from dp_learn.glasso import GraphFit, Solution, fit_on_graph, graphical_lasso, make_problem, solve_on_graph
+from dp_learn.matrices import FloatArray, Repair, RepairMethod, repair_covariance
+from dp_learn.selection import (
+    SMALLEST,
+    Rule,
+    Selection,
+    alpha_grid,
+    cross_validate,
+    select_ebic,
+    select_stars,
+    stars_subsample_share,
+)
+
+__all__ = ["N_SUBSAMPLES", "REFIT_MAX_ITER", "Fit", "Settings", "fit_edges", "fit_graph"]
+
+N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
+GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
+PATIENCE = 8  # graphs; the path is short
+_AT_CHANCE = "the path of alphas ends here: at a smaller one, chance alone would make edges"
+REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to estimate.
+
+    Attributes
+    ----------
+    alpha : float or None
+        The penalty, on the chosen scale; None to select it.
+    select : {"cv", "mse", "ebic", "stars"}
+        The rule that selects it.
+    alphas : int or sequence of float
+        The path that it selects from: how many, or which, largest first. EBIC's ends at `chance_alpha` unless it is
+        given.
+    weights : {"equal", "noise"} or ndarray
+        Equal penalties, penalties in proportion to each entry's standard error, or a matrix as in `graphical_lasso`.
+    scale : {"correlation", "covariance"}
+        The scale that the penalty works on: one alpha means the same for every pair of columns, or data units.
+    repair : {"none", "maxnorm", "clip", "shrink"}
+        What to do with an indefinite matrix first.
+    refit : bool
+        Whether the reported precision matrix is fitted again on the chosen graph, without the penalty, whose shrinkage
+        is what chose the graph. Otherwise it is the penalised estimate.
+    penalize_diagonal, solver, tol, max_iter
+        As in `graphical_lasso`.
+    """
+
+    alpha: float | None = None
+    select: str = "ebic"
+    alphas: int | Sequence[float] = 20
+    weights: str | FloatArray = "equal"
+    scale: str = "correlation"
+    repair: str = "none"
+    refit: bool = True
+    penalize_diagonal: bool = True
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("select", list(Rule)), ("scale", ["correlation", "covariance"])):
+            if getattr(self, name) not in allowed:
+                raise ParameterError(name, "one of " + ", ".join(allowed), getattr(self, name))
+        if not isinstance(self.refit, bool | np.bool_):
+            raise ParameterError("refit", "true or false", self.refit)
+        if isinstance(self.weights, str) and self.weights not in {"equal", "noise"}:
+            raise ParameterError("weights", "equal, noise, or a matrix", self.weights)
+
+    @property
+    def needs_folds(self) -> bool:
+        """Whether the rule looks at folds of the rows."""
+        return self.alpha is None and self.select in {Rule.CV, Rule.MSE}
+
+    @property
+    def solving(self) -> dict[str, Any]:
+        """What `graphical_lasso` is told."""
+        return {
+            "solver": self.solver,
+            "penalize_diagonal": self.penalize_diagonal,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """An estimate and everything that it rests on.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        The debiased covariance of the columns that are left, in data units.
+    kept : ndarray of int
+        Their positions.
+    drowned : tuple of str
+        The columns left out, because their debiased variance is not clearly positive.
+    precision : ndarray of shape (n_kept, n_kept)
+        The reported estimate, in data units: fitted again on the chosen graph, or penalised.
+    share : float
+        Which share of the penalty it keeps: 0 for an unpenalised refit, 1 for the penalised estimate.
+    solution : Solution
+        The penalised estimate, on the scale that the penalty worked on.
+    selection : Selection or None
+        How alpha was chosen.
+    repair : Repair
+        What was done to the debiased matrix before solving, on that scale.
+    debiased : ndarray of shape (n_kept, n_kept)
+        The debiased covariance on that scale, before any repair.
+    weights : ndarray of shape (n_kept, n_kept) or None
+        The weights of the penalty on that scale.
+    """
+
+    evidence: Evidence
+    kept: npt.NDArray[np.int64]
+    drowned: tuple[str, ...]
+    precision: FloatArray
+    share: float
+    solution: Solution
+    selection: Selection | None
+    repair: Repair
+    debiased: FloatArray
+    weights: FloatArray | None
+
+
+def fit_graph(sample: Sample, settings: Settings) -> Fit:
+    """Estimate the sparse precision matrix of the rows before the noise.
+
+    Raises
+    ------
+    DrownedColumnError
+        Fewer than two columns have variance left.
+    NoSolutionError
+        The problem is unbounded at the given alpha.
+    EstimationError
+        The rule found no alpha to choose.
+    NotConvergedError
+        The solver stopped before its tolerance.
+    """
+    kept, drowned = clear_columns(sample.evidence)
+    evidence = keep_columns(sample.evidence, kept)
+    units = _units(evidence, settings)
+    debiased = evidence.covariance / units
+    repair = repair_covariance(debiased, settings.repair)
+    debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # the same numbers
+    weights = _weights(evidence, settings, units)
+    alpha, selection = settings.alpha, None
+    if alpha is None:
+        resamples = _Resamples(sample, kept, units, settings.repair)
+        selection = _select(evidence, repair.covariance, resamples, weights, settings)
+        alpha = selection.alpha
+    solution = graphical_lasso(repair.covariance, alpha, weights=weights, **settings.solving)
+    if not solution.converged:
+        raise NotConvergedError(
+            f"the {solution.solver} solver stopped at a duality gap of {solution.duality_gap:.3g}: "
+            f"{solution.status.message}",
+            solution,
+        )
+    reported = _refit(repair.covariance, solution, weights, settings)
+    return Fit(
+        evidence,
+        kept,
+        drowned,
+        reported.precision / units,
+        reported.share,
+        solution,
+        selection,
+        repair,
+        debiased,
+        weights,
+    )
+
+
+def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
+    """Return the unpenalised precision matrix on other edges than the fit's, in data units; None if there is none."""
+    fitted = solve_on_graph(
+        fit.repair.covariance, edges, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER
+    )
+    return fitted.precision / _units(fit.evidence, settings) if fitted is not None and fitted.converged else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Resamples:
+    """Folds and subsamples of the rows, brought to the scale of the estimate."""
+
+    sample: Sample
+    kept: npt.NDArray[np.int64]
+    units: FloatArray
+    repair: str
+
+    def splits(self) -> list[Split]:
+        """Return the folds; what is held out is not repaired, so that scores stay unbiased."""
+        return [Split(self._repaired(split.train), self._scaled(split.test)) for split in self.sample.splits()]
+
+    def subsamples(self, share: float) -> list[FloatArray]:
+        """Return the subsamples that StARS looks at."""
+        return [self._repaired(drawn) for drawn in self.sample.subsamples(N_SUBSAMPLES, share)]
+
+    def _scaled(self, covariance: FloatArray) -> FloatArray:
+        scaled: FloatArray = covariance[np.ix_(self.kept, self.kept)] / self.units
+        return scaled
+
+    def _repaired(self, covariance: FloatArray) -> FloatArray:
+        return repair_covariance(self._scaled(covariance), self.repair).covariance
+
+
+def _select(
+    evidence: Evidence, matrix: FloatArray, resamples: _Resamples, weights: FloatArray | None, settings: Settings
+) -> Selection:
+    """Choose alpha by the rule of the settings."""
+    path, bounded = settings.alphas, isinstance(settings.alphas, int) and settings.select == Rule.EBIC
+    alphas = alpha_grid(matrix, path, weights=weights) if isinstance(path, int) else np.asarray(path, dtype=float)
+    if bounded:
+        alphas = _above_chance(alphas, evidence, weights, resamples.units, settings)
+    options: dict[str, Any] = {
+        "solver": settings.solver,
+        "weights": weights,
+        "penalize_diagonal": settings.penalize_diagonal,
+    }
+    if settings.select == Rule.EBIC:
+        units = resamples.units
+        return select_ebic(
+            matrix,
+            lambda theta: effective_rows(evidence, theta / units),
+            alphas,
+            gamma=GAMMA,
+            patience=PATIENCE,
+            why_last=_AT_CHANCE if bounded else SMALLEST,
+            **options,
+        )
+    if settings.select == Rule.STARS:
+        share = stars_subsample_share(effective_rows(evidence))
+        return select_stars(resamples.subsamples(share), alphas, **options)
+    score = "mse" if settings.select == Rule.MSE else "likelihood"
+    return cross_validate(resamples.splits(), alphas, score=score, **options)
+
+
+def _above_chance(
+    alphas: FloatArray, evidence: Evidence, weights: FloatArray | None, units: FloatArray, settings: Settings
+) -> FloatArray:
+    """Return the path down to the alpha at which chance alone would make edges, or its first alpha alone."""
+    errors = null_standard_errors(evidence)
+    smallest = chance_alpha(errors if settings.scale == "correlation" else errors * units, weights)
+    above = alphas[alphas > smallest]
+    return np.append(above, smallest) if above.size else alphas[:1]
+
+
+def _refit(matrix: FloatArray, solution: Solution, weights: FloatArray | None, settings: Settings) -> GraphFit:
+    """Return the fit on the graph of the penalised estimate, or that estimate where none is wanted or certified."""
+    penalised = GraphFit(solution.precision, 1.0)
+    if not settings.refit:
+        return penalised
+    if weights is None and settings.penalize_diagonal:
+        penalty = np.broadcast_to(np.float64(solution.alpha), matrix.shape)
+    else:
+        penalty = make_problem(
+            matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal
+        ).penalty
+    edges = solution.precision != 0.0
+    fitted = fit_on_graph(
+        matrix, edges, penalty, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER, start=solution
+    )
+    return fitted or penalised
+
+
+def _units(evidence: Evidence, settings: Settings) -> FloatArray:
+    """Return what a precision matrix on the scale of the settings is divided by to be in data units."""
+    unit = evidence.deviations if settings.scale == "correlation" else np.ones(len(evidence.columns))
+    return np.outer(unit, unit)
+
+
+def _weights(evidence: Evidence, settings: Settings, units: FloatArray) -> FloatArray | None:
+    if not isinstance(settings.weights, str):
+        return np.asarray(settings.weights, dtype=float)
+    if settings.weights == "equal":
+        return None
+    weights = penalty_weights(evidence)
+    return weights if settings.scale == "correlation" else weights * units

@@ -1,0 +1,279 @@
+"""From verified bundles to one graph: the whole of `dp-learn`, without its options, sentences and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle import Bundle
+from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.quoting import quote_path
+from dp_learn.covariance import (
+    Evidence,
+    RowSource,
+    Sample,
+    bundle_source,
+    counts_rows,
+    describe_collinear,
+    find_collinear,
+    find_contradictions,
+    find_moment_contradictions,
+    share_rows,
+    typical_errors,
+)
+from dp_learn.glasso import RTOL, smallest_solvable_alpha
+from dp_learn.graph import GraphEstimate
+from dp_learn.inference import EdgeInference, error_forms, fit_for_inference, infer_edges, score_pairs
+from dp_learn.matrices import FloatArray, few_threads, smallest_eigenvalue
+from dp_learn.pipeline.fit import Fit, Settings, fit_edges, fit_graph
+
+__all__ = ["Learned", "find_bundle_contradictions", "infer_pairs", "learn_graph"]
+
+N_FOLDS = 5
+MANY = 100  # columns, from where on the smallest alpha is told less closely, as it takes a while
+TOLD = 0.05
+FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A graph and everything that it rests on.
+
+    Attributes
+    ----------
+    estimate : GraphEstimate
+        The graph, with error bars if they could be had.
+    fit : Fit
+        How it was found.
+    penalty_share : float
+        Which share of the penalty the reported precision matrix keeps: 0 for an unpenalised refit, 1 for the penalised
+        estimate.
+    sample : Sample
+        The rows it was found in.
+    noise_share : ndarray of shape (n_features,) or None
+        How much of each published variance is noise, drowned columns included; None unless all bundles hold rows.
+    typical_errors : tuple of float or None
+        The median standard error of a correlation that is zero, with and without the noise; None if unknown.
+    smallest_eigenvalue : float
+        Of the debiased matrix on the scale of the penalty, before any repair.
+    smallest_alpha : float
+        The smallest alpha that has a solution, on the scale of the penalty, to 5 % for 100 columns and more; 0 where
+        every alpha has one.
+    contradictions : list of str
+        A sentence for everything in which a bundle contradicts its manifest.
+    notes : list of str
+        Sentences that a reader should know.
+    collinear : tuple of str
+        The columns that others determine, as far as the rows can tell.
+    """
+
+    estimate: GraphEstimate
+    fit: Fit
+    penalty_share: float
+    sample: Sample
+    noise_share: FloatArray | None
+    typical_errors: tuple[float, float] | None
+    smallest_eigenvalue: float
+    smallest_alpha: float
+    contradictions: list[str]
+    notes: list[str]
+    collinear: tuple[str, ...]
+
+
+def learn_graph(
+    bundles: Bundle | Sequence[Bundle],
+    *,
+    fdr: float | None = None,
+    error_bars: bool = True,
+    progress: Callable[[str], None] | None = None,
+    **settings: Any,
+) -> Learned:
+    """Estimate the sparse graph of the rows before the noise, from one bundle or from several pooled.
+
+    Parameters
+    ----------
+    bundles : Bundle or sequence of Bundle
+        Verified and open, with the same columns. Releases of the same rows are told from those of other rows by their
+        manifests, and weighted for least variance either way.
+    fdr : float, optional
+        List the edges found at this false discovery rate, rather than those of the sparse estimate.
+    error_bars : bool
+        Whether to estimate them, which takes one more pass over the rows.
+    progress : callable, optional
+        Called with a few words on every step when it begins.
+    **settings
+        The fields of `Settings`: alpha, select, alphas, weights, scale, repair, refit, penalize_diagonal, solver, tol,
+        max_iter.
+
+    Raises
+    ------
+    SchemaError
+        The bundles cannot be pooled.
+    EstimationError
+        There is no estimate: NoSolutionError, NotConvergedError, DrownedColumnError, or no alpha to choose.
+    """
+    if fdr is not None and not 0.0 < fdr < 1.0:
+        raise ParameterError("fdr", "between 0 and 1", fdr)
+    opened = [bundles] if isinstance(bundles, Bundle) else list(bundles)
+    chosen = Settings(**settings)
+    if fdr is not None and not chosen.refit:
+        raise ParameterError("refit", "true with fdr: the edges it lists have no penalised estimate", chosen.refit)
+    with few_threads(len(opened[0].release.columns)):
+        return _learn(opened, chosen, fdr, progress or (lambda _: None), error_bars=error_bars)
+
+
+def _learn(
+    opened: Sequence[Bundle], chosen: Settings, fdr: float | None, begin: Callable[[str], None], *, error_bars: bool
+) -> Learned:
+    """Learn from open bundles."""
+    begin("reading the rows")
+    same_rows = share_rows(opened)
+    sources = [bundle_source(bundle, like=opened[0]) for bundle in opened]
+    sample = Sample(sources, n_folds=N_FOLDS if chosen.needs_folds else 1, same_rows=same_rows)
+    contradictions = find_bundle_contradictions(opened, sample)
+    sample.forget_products()
+    begin("choosing the graph")
+    try:
+        fit = fit_graph(sample, chosen)
+    except EstimationError as error:
+        for sentence in contradictions:
+            error.add_note(f"warning: {sentence}")
+        raise
+    notes = [fit.selection.note] if fit.selection and fit.selection.note else []
+    begin("weighing the evidence")
+    evidence = _evidence(fit, chosen)  # before the tests, whose matrices it has no room beside
+    inference = None
+    if error_bars or fdr is not None:
+        begin("testing the edges")
+        try:
+            inference, doubts = infer_pairs(sample, fit.evidence, fit.kept)
+            notes += doubts
+        except EstimationError as error:
+            if fdr is not None:
+                raise
+            notes.append(f"there are no error bars: {error}")
+    precision, share = fit.precision, fit.share
+    if fdr is not None and inference is not None:
+        precision, said = _refit_found(fit, inference, fdr, chosen)
+        share, notes = 0.0, notes + said
+    notes += _describe_share(share, chosen)
+    collinear = find_collinear(fit.evidence)
+    notes += [describe_collinear(collinear)] if collinear else []
+    eigenvalue = smallest_eigenvalue(fit.debiased)
+    return Learned(
+        GraphEstimate(fit.evidence.columns, precision, fit.evidence.covariance, inference, fdr, evidence),
+        fit,
+        share,
+        sample,
+        sample.evidence.noise_share,
+        typical_errors(fit.evidence),
+        eigenvalue,
+        _smallest_alpha(fit, chosen, eigenvalue),
+        contradictions,
+        notes,
+        collinear,
+    )
+
+
+def infer_pairs(sample: Sample, evidence: Evidence, kept: npt.NDArray[np.int64]) -> tuple[EdgeInference, list[str]]:
+    """Return the tests of all pairs, with errors from the rows themselves, and sentences on what they rest on.
+
+    Parameters
+    ----------
+    sample : Sample
+        The rows.
+    evidence : Evidence
+        The sample's, on the kept columns.
+    kept : ndarray of int
+        Their positions.
+
+    Raises
+    ------
+    EstimationError
+        There are no error bars; the sentence says why.
+    """
+    if not evidence.has_error_law:
+        raise EstimationError("the errors of a release have no known law, so there are no intervals and no tests")
+    fewest = min(source.n_rows for source in evidence.sources)
+    if fewest < FEWEST_ROWS:
+        raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")
+    started = fit_for_inference(evidence)
+    if not started.is_reliable:
+        raise EstimationError(
+            "the noise has left too little for intervals and tests: the debiased matrix is too indefinite, the graph "
+            "too dense, or columns are too nearly collinear"
+        )
+    errors = sample.row_errors(evidence, kept, error_forms(evidence, started.precision))
+    doubts = []
+    if started.share:
+        doubts.append(
+            f"the debiased covariance has no unpenalised fit: error bars rest on one with {started.share:.0%} of the "
+            "usual penalty, and those of strong edges may be somewhat short"
+        )
+    return infer_edges(evidence, started.precision, errors), doubts
+
+
+def _evidence(fit: Fit, settings: Settings) -> FloatArray | None:
+    """Return the evidence for every pair, None where nothing is known of the noise."""
+    return score_pairs(fit.evidence, solver=settings.solver) if fit.evidence.has_errors else None
+
+
+def _describe_share(share: float, settings: Settings) -> list[str]:
+    """Return what is to be said of weights that keep some of the penalty although they should not."""
+    if not settings.refit or share == 0.0:
+        return []
+    if share < 1.0:
+        return [
+            "the debiased covariance is so indefinite that the graph has no unpenalised fit: its weights keep "
+            f"{share:.0%} of the penalty, and are shrunk by it"
+        ]
+    return ["the graph could not be fitted without the penalty: its weights are the penalised estimate's, and shrunk"]
+
+
+def _refit_found(fit: Fit, inference: EdgeInference, fdr: float, settings: Settings) -> tuple[FloatArray, list[str]]:
+    """Return the unpenalised fit on the edges that were found; where there is none, what they were found by."""
+    found = inference.q_values <= fdr
+    fitted = fit_edges(fit, found, settings)
+    if fitted is not None:
+        return fitted, []
+    diagonal = np.where(np.diagonal(inference.estimate) > 0.0, inference.estimate.diagonal(), fit.precision.diagonal())
+    return np.where(found, inference.estimate, 0.0) + np.diag(diagonal), [
+        "the debiased covariance is so indefinite that the edges found have no unpenalised fit: precision.csv holds "
+        "their desparsified estimates"
+    ]
+
+
+def _smallest_alpha(fit: Fit, settings: Settings, eigenvalue: float) -> float:
+    """Return the smallest alpha that has a solution, which an indefinite matrix needs the more the more it is so."""
+    if eigenvalue > 0.0:
+        return 0.0
+    return smallest_solvable_alpha(
+        fit.debiased,
+        weights=fit.weights,
+        penalize_diagonal=settings.penalize_diagonal,
+        rtol=TOLD if len(fit.debiased) >= MANY else RTOL,
+    )
+
+
+def find_bundle_contradictions(bundles: Sequence[Bundle], sample: Sample) -> list[str]:
+    """Return a sentence for everything in which a bundle contradicts its manifest."""
+    found = []
+    for bundle, source, moments in zip(bundles, sample.sources, sample.moments, strict=True):
+        release, sentences = bundle.release, []
+        if isinstance(source, RowSource) and moments is not None:
+            described = {column.name: column for column in release.columns}
+            sentences = find_contradictions([described[name] for name in source.columns], moments)
+        elif release.second_moments is not None:
+            sentences = find_moment_contradictions(
+                release.second_moments,
+                [column.name for column in release.columns],
+                bundle.second_moments(),
+                release.n_rows,
+                exact_count=counts_rows(bundle),
+            )
+        found += [f"{quote_path(bundle.path)} contradicts its manifest: {sentence}" for sentence in sentences]
+    return found

@@ -1,0 +1,186 @@
+"""Rows that contradict their manifest are found, and true ones are left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dp_bundle.manifest.columns import Column, Noise
+from dp_bundle.manifest.release import SecondMoments
+from dp_learn.covariance.consistency import (
+    find_contradictions,
+    find_moment_contradictions,
+    smallest_possible_eigenvalue,
+)
+from dp_learn.covariance.moments import batch_moments
+from dp_publish.covariance.mechanisms.gaussian import release_gaussian
+from dp_publish.covariance.mechanisms.laplace import release_laplace
+from dp_publish.covariance.mechanisms.wishart import release_wishart
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.covariance.second_moments import moments_of_batch
+from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
+
+STEP = 2.0**-8
+
+
+def continuous(name: str, sigma: float = 1.0) -> Column:
+    """Return a column with rounded Gaussian noise."""
+    noise = Noise.rounded_gaussian(sigma, STEP * sigma)
+    return Column(name=name, kind="continuous", bounds=(-1, 1), bounds_obtained="declared", noise=noise)
+
+
+def integer(name: str, sigma: float) -> Column:
+    """Return a column with discrete Gaussian noise."""
+    noise = Noise.discrete_gaussian(sigma)
+    return Column(name=name, kind="integer", bounds=(0, 1), bounds_obtained="declared", noise=noise)
+
+
+def noisy(n_rows: int, n_features: int, scale: float = 1.0) -> np.ndarray:
+    """Return rows of noise alone, `scale` times as strong as `continuous` states."""
+    return sample_rounded_gaussian(scale / STEP, (n_rows, n_features)) * STEP
+
+
+def contradictions(columns: list[Column], values: np.ndarray) -> list[str]:
+    """Return what is found in these rows."""
+    return find_contradictions(columns, batch_moments(values, [column.noise.granularity for column in columns]))
+
+
+@pytest.mark.parametrize(("n_rows", "n_features"), [(3, 5), (50, 40), (2000, 30), (20_000, 2)])
+def test_true_statements_are_believed(n_rows: int, n_features: int) -> None:
+    """Noise alone, the hardest of true cases, and noise on rank-one data are both accepted."""
+    columns = [continuous(f"c{index}") for index in range(n_features)]
+    rows = noisy(n_rows, n_features)
+
+    assert contradictions(columns, rows) == []
+    assert contradictions(columns, rows + (np.arange(n_rows) % 3 - 1.0)[:, None]) == []
+
+
+def test_sparse_discrete_noise_is_believed() -> None:
+    """Noise of a fifth of a step moves few values, which is what it should do."""
+    columns = [integer("a", 0.2), integer("b", 3.0)]
+    values = np.column_stack([sample_discrete_gaussian(0.2, 500), sample_discrete_gaussian(3.0, 500)]).astype(float)
+
+    assert contradictions(columns, values) == []
+
+
+def test_values_off_the_grid_are_counted_and_named() -> None:
+    """Two values between the grid's lines are found among a thousand."""
+    values = noisy(1000, 2)
+    values[3:5, 1] += STEP / 2
+
+    (sentence,) = contradictions([continuous("height"), continuous("weight")], values)
+
+    assert "weight: 2 of 1000 in weight are no multiple of 0.00390625" in sentence
+
+
+def test_weaker_noise_than_stated_is_found_in_one_column() -> None:
+    """A column whose noise has 0.9 of the stated sigma, on a constant, is named."""
+    columns = [continuous("a"), continuous("b")]
+    values = np.column_stack([noisy(5000, 1), noisy(5000, 1, 0.9)])
+
+    (sentence,) = contradictions(columns, np.rint(values / STEP) * STEP)
+
+    assert sentence.startswith("b vary less than the stated noise alone would: the variance of b is 0.")
+
+
+def test_noise_that_two_columns_share_is_found_in_the_spectrum() -> None:
+    """Columns that vary enough one by one, with the same noise in both, are found by their difference."""
+    shared = noisy(2000, 1)
+    values = np.column_stack([shared, shared + noisy(2000, 1, 0.125)])
+
+    (sentence,) = contradictions([continuous("a"), continuous("b")], np.rint(values / STEP) * STEP)
+
+    assert "smallest eigenvalue" in sentence
+
+
+def test_values_far_beyond_the_bounds_are_found() -> None:
+    """Values at both ends of the bounds are the most that is allowed; twice as far is named."""
+    ends = np.where(np.arange(400) % 2, 1.0, -1.0)[:, None]
+    columns = [continuous("a", 0.5), continuous("b", 0.5)]
+    allowed = ends + noisy(400, 2, 0.5)
+    beyond = allowed + [0.0, 1.0] * ends
+
+    assert contradictions(columns, np.rint(allowed * 512) / 512) == []
+    (sentence,) = contradictions(columns, np.rint(beyond * 512) / 512)
+    assert sentence == "b vary more than the stated bounds and noise together allow"
+
+
+def test_the_edge_holds_in_simulation_and_is_not_idle() -> None:
+    """The smallest eigenvalue of noise stays above the bound, and near the edge that the bound starts from."""
+    smallest = [np.linalg.eigvalsh(np.cov(noisy(1000, 100).T))[0] for _ in range(20)]
+
+    assert smallest_possible_eigenvalue(100, 1000) < min(smallest)
+    assert np.mean(smallest) == pytest.approx((1 - np.sqrt(0.1)) ** 2, rel=0.05)
+    assert smallest_possible_eigenvalue(100, 1000) > 0.25
+    assert smallest_possible_eigenvalue(100, 90) == 0
+
+
+MOMENT_BOUNDS = [(-1.0, 1.0)] * 3
+MECHANISMS = {
+    "gaussian": lambda moments: release_gaussian(moments, mu=1.0),
+    "laplace": lambda moments: release_laplace(moments, epsilon=1.0),
+    "wishart": lambda moments: release_wishart(moments, epsilon=1.0, delta=1e-6),
+}
+
+
+def released_moments(mechanism: str, rows: np.ndarray) -> tuple[SecondMoments, np.ndarray]:
+    """Release rows within the bounds, and return what the manifest would say, and the matrix."""
+    found = MECHANISMS[mechanism](moments_of_batch(rows, scaling_for(MOMENT_BOUNDS)))
+    return (
+        SecondMoments(
+            mechanism=found.mechanism,
+            radius=found.scaling.radius,
+            constant=found.scaling.constant,
+            granularity=found.granularity,
+            distribution=found.distribution,
+            parameters=found.parameters,
+            diagonal_variance=found.diagonal_variance,
+            off_diagonal_variance=found.off_diagonal_variance,
+            bias=found.bias,
+        ),
+        found.matrix,
+    )
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("n_rows", [10, 5000])
+def test_true_second_moments_are_believed(mechanism: str, n_rows: int) -> None:
+    """Rows at a corner of their bounds, all of them alike, are the hardest of true cases; twenty releases pass."""
+    for _ in range(20):
+        noise, matrix = released_moments(mechanism, np.ones((n_rows, 3)))
+        assert find_moment_contradictions(noise, "abc", matrix, n_rows, exact_count=True) == []
+        noise, matrix = released_moments(mechanism, np.zeros((n_rows, 3)))
+        assert find_moment_contradictions(noise, "abc", matrix, n_rows, exact_count=True) == []
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_impossible_second_moments_are_found(mechanism: str) -> None:
+    """A sum of squares below zero or above the rows, too large a product or mean, and an entry off the grid."""
+    n_rows = 5000
+    noise, matrix = released_moments(mechanism, np.full((n_rows, 3), 0.5))
+    far = 40.0 * np.sqrt(noise.diagonal_variance)
+    step = noise.granularity
+    for (i, j), value in {
+        (1, 1): noise.bias - step * np.ceil(far / step),
+        (0, 0): step * np.ceil((noise.bias + n_rows + far) / step),
+        (0, 2): -step * np.ceil((n_rows + far) / step),
+        (1, 3): step * np.ceil((n_rows * noise.constant + far) / step),
+    }.items():
+        altered = matrix.copy()
+        altered[i, j] = altered[j, i] = np.rint(value / step) * step
+        (sentence,) = find_moment_contradictions(noise, "abc", altered, n_rows, exact_count=True)
+        assert sentence.startswith("sums over the rows with")
+        assert "abc"[i] in sentence
+    altered = matrix.copy()
+    altered[0, 1] = altered[1, 0] = altered[0, 1] + step / 4
+    (sentence,) = find_moment_contradictions(noise, "abc", altered, n_rows, exact_count=True)
+    assert sentence.startswith("1 of 10 entries are no multiple of")
+
+
+def test_a_noisy_count_sets_no_upper_limit() -> None:
+    """Where rows may come and go their number is noisy, and only negative sums of squares are impossible."""
+    noise, matrix = released_moments("gaussian", np.full((5000, 3), 0.5))
+    matrix = matrix + 1e6 * noise.granularity * (1 - np.eye(4))
+    assert find_moment_contradictions(noise, "abc", matrix, 10, exact_count=False) == []
+    np.fill_diagonal(matrix, -(2.0**20) * noise.granularity * np.ceil(1 / noise.granularity))
+    assert len(find_moment_contradictions(noise, "abc", matrix, 10, exact_count=False)) == 1

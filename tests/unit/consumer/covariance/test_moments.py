@@ -1,0 +1,95 @@
+"""Moments in one pass are those of the whole table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import EstimationError, ParameterError
+from dp_learn import estimate_moments
+from dp_learn.covariance.moments import (
+    Moments,
+    batch_moments,
+    bundle_matrices,
+    fold_moments,
+    merge_moments,
+    subsample_moments,
+)
+from dp_publish import Receipt
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.floats(-1e6, 1e6), st.integers(0, 2**32 - 1))
+def test_merging_parts_gives_the_whole(sizes: list[int], offset: float, seed: int) -> None:
+    """Moments of parts of any sizes, merged in order, equal numpy's moments of all rows, even far from zero."""
+    rng = np.random.default_rng(seed)
+    parts = [rng.normal(size=(size, 3)) + offset for size in sizes]
+    merged = Moments(0, np.zeros(3), np.zeros((3, 3)), np.zeros(3, dtype=np.int64))
+    for part in parts:
+        merged = merge_moments(merged, batch_moments(part))
+    rows = np.concatenate(parts)
+
+    assert merged.n_rows == len(rows)
+    if len(rows) >= 2:
+        np.testing.assert_allclose(merged.mean, rows.mean(axis=0), rtol=1e-12, atol=1e-9)
+        np.testing.assert_allclose(merged.covariance, np.cov(rows.T), rtol=1e-6, atol=1e-8)
+
+
+def test_one_row_has_no_covariance() -> None:
+    """A single row is refused with a sentence, not with a division by zero."""
+    with pytest.raises(EstimationError, match="two rows"):
+        _ = batch_moments(np.ones((1, 2))).covariance
+
+
+def test_moments_of_a_bundle_are_those_of_its_rows(bundle: Receipt) -> None:
+    """The pass over a bundle gives the mean and covariance of the published rows."""
+    with open_bundle(bundle.path) as opened:
+        rows = np.concatenate([batch.to_pandas().to_numpy(dtype=float) for batch in opened.batches()])
+        moments = estimate_moments(opened)
+
+    np.testing.assert_allclose(moments.mean, rows.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(moments.covariance, np.cov(rows.T), rtol=1e-10)
+
+
+def test_folds_share_out_the_rows(bundle: Receipt) -> None:
+    """Every row is in one fold, the folds are about equal, and merged they are the whole."""
+    with open_bundle(bundle.path) as opened:
+        folds = fold_moments(bundle_matrices(opened), 3, 5)
+        whole = estimate_moments(opened)
+    merged = folds[0]
+    for fold in folds[1:]:
+        merged = merge_moments(merged, fold)
+
+    assert sum(fold.n_rows for fold in folds) == whole.n_rows == 400
+    assert {fold.n_rows for fold in folds} == {80}
+    np.testing.assert_allclose(merged.covariance, whole.covariance, rtol=1e-10)
+
+
+def test_subsamples_are_different_rows_of_the_asked_share() -> None:
+    """Subsamples have about the size asked for, share no pattern, and do not depend on how rows come in batches."""
+    rows = np.random.default_rng(0).normal(size=(10_000, 2))
+    whole = subsample_moments([(0, rows)], 2, 20, 0.1)
+    parts = subsample_moments([(0, rows[:1234]), (1234, rows[1234:])], 2, 20, 0.1)
+    sizes = np.array([sample.n_rows for sample in whole])
+
+    assert np.all(np.abs(sizes - 1000) < 5 * np.sqrt(900))
+    assert len({sample.mean[0] for sample in whole}) == 20
+    # means of independent subsamples without replacement: variance (1 - share) / (share n)
+    assert np.std([sample.mean for sample in whole]) == pytest.approx(np.sqrt(0.9 / 1000), rel=0.4)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("count", "share", "named"), [(0, 0.5, "n_subsamples"), (2, 0.0, "share"), (2, 1.5, "share")])
+def test_bad_subsamples_are_refused(count: int, share: float, named: str) -> None:
+    """No subsamples, or a share that is none, is a wrong argument."""
+    with pytest.raises(ParameterError, match=named):
+        subsample_moments([], 2, count, share)
+
+
+def test_no_folds_are_refused() -> None:
+    """Zero folds is a wrong argument."""
+    with pytest.raises(ParameterError, match="n_folds"):
+        fold_moments([], 2, 0)

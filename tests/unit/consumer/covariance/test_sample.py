@@ -1,0 +1,180 @@
+"""Rows of one or several sources are pooled, split and drawn from as one would by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import EstimationError, ParameterError, SchemaError
+from dp_learn import learn_graph
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import bundle_source, share_rows, table_rows
+from dp_learn.output.summary import summarize
+from dp_publish import Policy, publish
+
+NAMES = ("a", "b", "c")
+BOUNDS = {"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}
+
+
+def rows_of(n_rows: int, seed: int) -> np.ndarray:
+    """Return three correlated columns."""
+    mixing = np.array([[1.0, 0.6, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 1.0]])
+    return np.random.default_rng(seed).normal(size=(n_rows, 3)) @ mixing + [5.0, -3.0, 0.0]
+
+
+def test_one_table_is_debiased_and_located() -> None:
+    """The evidence of one table is its covariance less the noise, and its location the column means."""
+    rows = rows_of(100, 0)
+    sample = Sample([table_rows(rows, NAMES, [0.1, 0.2, 0.3])])
+
+    np.testing.assert_allclose(sample.evidence.covariance, np.cov(rows.T) - np.diag([0.1, 0.2, 0.3]), rtol=1e-12)
+    np.testing.assert_allclose(sample.location, rows.mean(axis=0), rtol=1e-12)
+    assert sample.moments[0].n_rows == 100
+
+
+def test_pooled_splits_hold_out_a_fold_of_every_source() -> None:
+    """Train and test covariances are the sources' own, debiased and weighted as the whole is, and share no row."""
+    tables, variances = [rows_of(60, 1), rows_of(200, 2)], [0.5, 0.1]
+    sample = Sample([table_rows(rows, NAMES, v) for rows, v in zip(tables, variances, strict=True)], n_folds=4)
+    weights = sample.evidence.weights
+    splits = sample.splits()
+
+    assert sum(weights) == pytest.approx(1)
+    assert weights[1] > 0.75
+    assert len(splits) == 4
+    # the scatter of the four held-out folds and the scatter between them add up to the whole scatter
+    folds = [source.moments(4) for source in sample.sources]
+    for index, split in enumerate(splits):
+        expected = sum(
+            weight * (fold[index].covariance - variance * np.eye(3))
+            for weight, fold, variance in zip(weights, folds, variances, strict=True)
+        )
+        np.testing.assert_allclose(split.test, expected, rtol=1e-10, atol=1e-12)
+    assert [sum(fold.n_rows for fold in each) for each in folds] == [60, 200]
+    assert not np.allclose(splits[0].train, splits[1].train)
+
+
+def test_subsamples_are_debiased() -> None:
+    """The mean over many subsamples is near the debiased covariance of all rows."""
+    rows = rows_of(4000, 3) + np.random.default_rng(9).normal(size=(4000, 3))
+    sample = Sample([table_rows(rows, NAMES, 1.0)])
+    drawn = sample.subsamples(40, 0.25)
+
+    assert len(drawn) == 40
+    np.testing.assert_allclose(np.mean(drawn, axis=0), sample.evidence.covariance, atol=0.03)
+
+
+def test_too_few_rows_get_a_sentence() -> None:
+    """Folds or subsamples of fewer than two rows are refused."""
+    sample = Sample([table_rows(rows_of(7, 0), NAMES)], n_folds=5)
+    with pytest.raises(EstimationError, match="too few rows for 5 folds"):
+        sample.splits()
+    with pytest.raises(EstimationError, match="too few rows for subsamples"):
+        sample.subsamples(3, 1e-9)
+    with pytest.raises(ParameterError, match="noise_variance"):
+        table_rows(rows_of(7, 0), NAMES, [1.0, np.nan, 1.0])
+
+
+@pytest.fixture
+def releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> dict[str, Path]:
+    """Publish: the same rows twice, other rows, a grown table, other columns, and other units."""
+    policies = {
+        "first": make_policy(BOUNDS, mu=40.0, unit="row"),
+        "second": make_policy(BOUNDS, mu=80.0, unit="row"),
+        "elsewhere": make_policy(BOUNDS, name="elsewhere", mu=40.0, unit="row"),
+        "grown": make_policy(BOUNDS, mu=40.0, unit="row"),
+        "narrow": make_policy({"height": [120, 220], "weight": [20, 140]}, name="narrow", mu=40.0, unit="row"),
+    }
+    tables = dict.fromkeys(policies, table)
+    tables["elsewhere"] = table.sample(frac=1.0, random_state=1)[["weight", "visits", "height", "name"]]
+    tables["grown"] = pd.concat([table, table.iloc[:50]])
+    tables["narrow"] = table[["height", "weight"]]
+    metric = policies["elsewhere"].model_dump(exclude_defaults=True)
+    metric["dataset"]["name"] = "metric"
+    metric["columns"]["height"]["unit"] = "cm"
+    policies["metric"], tables["metric"] = Policy.model_validate(metric), table
+    paths = {name: tmp_path / f"{name}.tar" for name in policies}
+    for name, policy in policies.items():
+        publish(tables[name], policy, out=paths[name], key=key)
+    paths["part"] = tmp_path / "part.tar"
+    publish(table.iloc[:200], policies["first"], out=paths["part"], key=key, partition="a")
+    return paths
+
+
+def test_releases_are_told_from_other_rows(releases: dict[str, Path]) -> None:
+    """Two releases of one dataset share their rows, releases of two datasets do not; mixtures are refused."""
+    opened = {name: open_bundle(path, allow_older=True) for name, path in releases.items()}
+    try:
+        assert share_rows([opened["first"], opened["second"]])
+        assert not share_rows([opened["first"], opened["elsewhere"]])
+        assert not share_rows([opened["first"]])
+        for names, sentence in {
+            ("first", "first"): "given twice",
+            ("first", "second", "elsewhere"): "some of the bundles are releases of the same rows",
+            ("first", "grown"): "number of rows has changed",
+            ("first", "part"): "a whole dataset and a part of it",
+        }.items():
+            with pytest.raises(SchemaError, match=sentence):
+                share_rows([opened[name] for name in names])
+        with pytest.raises(SchemaError, match="only one has visits"):
+            bundle_source(opened["narrow"], like=opened["first"])
+        with pytest.raises(SchemaError, match="'height' is in cm"):
+            bundle_source(opened["metric"], like=opened["first"])
+    finally:
+        for bundle in opened.values():
+            bundle.close()
+
+
+def test_pooling_lowers_the_error_and_says_how(releases: dict[str, Path]) -> None:
+    """Two bundles, the second with its columns in another order, weigh what they should and narrow the intervals."""
+    with open_bundle(releases["first"], allow_older=True) as first, open_bundle(releases["elsewhere"]) as other:
+        alone = learn_graph(first, alpha=0.2)
+        pooled = learn_graph([first, other], alpha=0.2)
+        summary = summarize(pooled, [first, other])
+    with (
+        open_bundle(releases["first"], allow_older=True) as first,
+        open_bundle(releases["second"], allow_older=True) as second,
+    ):
+        same = learn_graph([first, second], alpha=0.2)
+
+    assert pooled.estimate.columns == ("height", "weight", "visits")
+    assert [bundle["weight"] for bundle in summary["bundles"]] == pytest.approx([0.5, 0.5], abs=0.05)
+    assert summary["n_rows"] == 800
+    assert not summary["same_rows"]
+    assert same.sample.evidence.same_rows
+    assert same.sample.evidence.weights[1] == pytest.approx(0.8, abs=0.12)  # a quarter of the noise variance
+    assert alone.estimate.inference is not None
+    assert pooled.estimate.inference is not None
+    assert pooled.estimate.inference.partial_error[0, 1] < alone.estimate.inference.partial_error[0, 1]
+
+
+@pytest.mark.parametrize("scale", [1e90, 1e-90])
+@pytest.mark.parametrize("privacy", [{"mu": 20.0}, {"mu": 2.0, "release": "covariance"}])
+def test_numbers_too_large_or_small_are_named(
+    scale: float, privacy: dict[str, object], tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Columns whose fourth powers are no numbers are refused as such, not as drowned."""
+    frame = pd.DataFrame(rows_of(60, 1) * scale, columns=NAMES)
+    policy = make_policy({name: [-9 * scale, 9 * scale] for name in NAMES}, unit="row", **privacy)
+    path = publish(frame, policy, out=tmp_path / "a.tar", key=key).path
+    with open_bundle(path) as bundle, pytest.raises(EstimationError, match="ask for a release in other units"):
+        bundle_source(bundle)
+
+
+def test_products_are_forgotten_only_without_folds() -> None:
+    """Without folds nothing else depends on the cross products; with folds they stay."""
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    whole, folded = (Sample([table_rows(rows, ["a", "b", "c"])], n_folds=n) for n in (1, 3))
+    for sample in (whole, folded):
+        sample.forget_products()
+
+    assert whole.moments[0].scatter.size == 0
+    np.testing.assert_allclose(whole.location, rows.mean(axis=0))
+    np.testing.assert_allclose(whole.evidence.covariance, np.cov(rows.T))
+    assert len(folded.splits()) == 3

@@ -1,0 +1,85 @@
+"""All estimators of the registry keep scikit-learn's rules and read bundles, tables and evidence alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dp_bundle import open_bundle
+from dp_learn.covariance.estimate import Evidence, MomentSource, combine_sources
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import bundle_source
+from dp_learn.estimators import ESTIMATORS, DebiasedGraphicalLasso
+from dp_publish import Policy, publish
+
+ARRAY_API = "check_array_api_input"  # needs an environment variable before scipy is imported
+OTHERS = [estimator for name, estimator in ESTIMATORS.items() if name != "graphical-lasso"]
+OF_A_COVARIANCE = ["ridge", "thresholded-covariance", "neighborhood", "scio", "clime"]
+
+
+@parametrize_with_checks([estimator() for estimator in OTHERS])
+def test_scikit_learn_conventions(estimator: Any, check: Callable[[Any], None]) -> None:
+    """Every check that scikit-learn has for an estimator passes."""
+    if check.func.__name__ != ARRAY_API:  # type: ignore[attr-defined]
+        check(estimator)
+
+
+def test_registry_has_the_names_of_the_command() -> None:
+    """The registry lists the estimators by the names of the option."""
+    assert list(ESTIMATORS) == ["graphical-lasso", *OF_A_COVARIANCE, "regression", "lda"]
+    assert ESTIMATORS["graphical-lasso"] is DebiasedGraphicalLasso
+
+
+@pytest.mark.parametrize("name", OF_A_COVARIANCE)
+def test_bundle_and_its_evidence_give_the_same(
+    name: str, tmp_path: Path, table: pd.DataFrame, policy: Policy, key: Ed25519PrivateKey
+) -> None:
+    """Fitting a bundle is fitting its pooled evidence; the graph has the bundle's names."""
+    little_noise = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mu": 200.0})})
+    bundle = publish(table, little_noise, out=tmp_path / "people.bundle.tar", key=key)
+    with open_bundle(bundle.path) as opened:
+        fitted = ESTIMATORS[name]().fit(opened)
+        score = fitted.score(opened)
+        sample = Sample([bundle_source(opened)])
+    again = clone(fitted).fit_evidence(sample.evidence, sample.location)
+
+    np.testing.assert_array_equal(again.covariance_, fitted.covariance_)
+    assert set(fitted.edges_["source"]) <= {"height", "weight", "visits"}
+    assert fitted.edges_.iloc[0][["source", "target"]].tolist() == ["height", "weight"]
+    assert np.isfinite(score)
+    assert fitted.alpha_ > 0.0
+
+
+def released_moments() -> Evidence:
+    """Return the evidence of a covariance release of three related columns and labels."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2000, 3)) @ [[0.2, 0.1, 0.1], [0.0, 0.2, 0.1], [0.0, 0.0, 0.2]]
+    table = np.column_stack((rows, rows.sum(axis=1) > 0.0))
+    moments = MomentSource(len(table), np.cov(table.T), np.ones(4), table.mean(axis=0), 1.0, 4.0, 2.0)
+    return combine_sources(("a", "b", "c", "label"), [moments])
+
+
+@pytest.mark.parametrize("name", [*OF_A_COVARIANCE, "regression", "lda"])
+def test_a_released_covariance_is_enough(name: str) -> None:
+    """Every estimator learns from the evidence of a covariance release, whose noise sets its alpha."""
+    evidence = released_moments()
+    options = {"target": "label"} if name in {"regression", "lda"} else {}
+    fitted = ESTIMATORS[name](**options).fit_evidence(evidence, np.array([0.0, 0.0, 0.0, 0.5]))
+
+    assert fitted.alpha_ > 0.0
+    if name == "lda":
+        assert fitted.predict(pd.DataFrame({"a": [1.0, -1.0], "b": [1.0, -1.0], "c": [1.0, -1.0]})).tolist() == [1, 0]
+    elif name == "regression":
+        assert 0.5 < fitted.r_squared_ < 0.8
+        assert 0.0 < fitted.excess_bound_ < np.inf
+    else:
+        assert fitted.covariance_.shape == (4, 4)
+        assert len(fitted.edges_) > 0

@@ -1,0 +1,164 @@
+"""Ridge precision and thresholded covariance against independent computations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import load_wine
+from sklearn.model_selection import GridSearchCV
+
+from dp_bundle.errors import DrownedColumnError, ParameterError
+from dp_learn.estimators import ESTIMATORS, DebiasedRidgePrecision, DebiasedThresholdedCovariance
+from dp_learn.estimators.ridge import ridge_precision
+from dp_learn.estimators.thresholded_covariance import threshold_covariance
+from dp_learn.matrices.linalg import FloatArray
+
+
+def indefinite(p: int = 6, seed: int = 0) -> FloatArray:
+    """Return a random symmetric matrix with unit diagonal and negative eigenvalues."""
+    a = np.random.default_rng(seed).uniform(-0.9, 0.9, size=(p, p))
+    s = (a + a.T) / 2
+    np.fill_diagonal(s, 1.0)
+    assert np.linalg.eigvalsh(s)[0] < -0.1
+    return s
+
+
+def noisy_wine(sigma: float = 0.7) -> pd.DataFrame:
+    """Return scikit-learn's wine table, standardised, with Gaussian noise."""
+    wine = load_wine(as_frame=True).data
+    rows = (wine - wine.mean()) / wine.std()
+    return rows + sigma * np.random.default_rng(3).normal(size=rows.shape)
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 0.1, 10.0])
+@pytest.mark.parametrize("s", [np.cov(noisy_wine(0.0).T), indefinite()], ids=["definite", "indefinite"])
+def test_ridge_is_stationary_and_positive_definite(s: FloatArray, alpha: float) -> None:
+    """The gradient of the objective vanishes at the estimate, whatever the sign of the covariance's eigenvalues."""
+    theta = ridge_precision(s, alpha)
+
+    assert np.linalg.eigvalsh(theta)[0] > 0.0
+    np.testing.assert_allclose(-np.linalg.inv(theta) + s + 2.0 * alpha * theta, 0.0, atol=1e-10)
+
+
+def test_ridge_is_what_an_optimiser_finds() -> None:
+    """Minimising the objective over Cholesky factors numerically ends at the closed form."""
+    s, alpha = indefinite()[:4, :4], 0.3
+    lower = np.tril_indices(4)
+
+    def theta_of(packed: FloatArray) -> FloatArray:
+        factor = np.zeros((4, 4))
+        factor[lower] = packed
+        return factor @ factor.T
+
+    def value(packed: FloatArray) -> float:
+        theta = theta_of(packed)
+        return float(-np.linalg.slogdet(theta)[1] + np.sum(s * theta) + alpha * np.sum(theta**2))
+
+    def slope(packed: FloatArray) -> FloatArray:
+        factor = np.zeros((4, 4))
+        factor[lower] = packed
+        theta = factor @ factor.T
+        gradient = -np.linalg.inv(theta) + s + 2.0 * alpha * theta
+        return np.asarray((2.0 * gradient @ factor)[lower])
+
+    found = minimize(value, np.eye(4)[lower], jac=slope, method="BFGS", options={"gtol": 1e-10})
+    np.testing.assert_allclose(theta_of(found.x), ridge_precision(s, alpha), atol=1e-6)
+
+
+def test_default_alpha_lifts_a_zero_eigenvalue_by_the_universal_penalty() -> None:
+    """It is half the square of sqrt(2 log p) median standard errors, which at a zero eigenvalue is what is added."""
+    rows = noisy_wine()
+    fitted = DebiasedRidgePrecision(noise_variance=0.49).fit(rows)
+    share = 0.49 / (np.var(rows.to_numpy(), axis=0, ddof=1) - 0.49)
+    errors = np.sqrt(np.outer(1.0 + share, 1.0 + share) / (len(rows) - 1))
+    universal = np.sqrt(2.0 * np.log(13)) * np.median(errors[np.triu_indices(13, 1)])
+    singular = ridge_precision(np.diag([1.0, 0.0]), fitted.alpha_)
+
+    assert fitted.alpha_ == pytest.approx(universal**2 / 2.0, rel=1e-12)
+    assert 1.0 / singular[1, 1] == pytest.approx(universal, rel=1e-12)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_thresholding_entry_by_entry(soft: bool) -> None:
+    """Every entry is what a loop over the definition gives, and the diagonal stays."""
+    s = indefinite()
+    limits = np.abs(indefinite(seed=2)) / 2
+    expected = s.copy()
+    for i in range(6):
+        for j in range(6):
+            if i != j:
+                left = abs(s[i, j]) - limits[i, j]
+                kept = np.sign(s[i, j]) * left if soft else s[i, j]
+                expected[i, j] = kept if left > 0 else 0.0
+
+    np.testing.assert_allclose(threshold_covariance(s, limits, soft=soft), expected, atol=1e-15)
+    assert 0 < np.count_nonzero(expected) < 36
+    np.testing.assert_array_equal(threshold_covariance(s, 0.3), threshold_covariance(s, np.full((6, 6), 0.3)))
+
+
+def test_thresholds_are_standard_errors_with_the_noise() -> None:
+    """The edges are the pairs whose correlation exceeds alpha times the standard error written out by hand."""
+    rows, alpha = noisy_wine(), 3.0
+    fitted = DebiasedThresholdedCovariance(alpha, noise_variance=0.49).fit(rows)
+    published = np.cov(rows.T)
+    s = published - 0.49 * np.eye(13)
+    v = np.diagonal(s)
+    errors = np.sqrt(((v[:, None] + 0.49) * (v + 0.49) + s * s) / (len(rows) - 1))
+    pairs = np.triu(np.abs(s) > alpha * errors, 1)
+
+    assert 0 < pairs.sum() < 78
+    np.testing.assert_array_equal(np.triu(fitted.thresholded_, 1) != 0.0, pairs)
+    assert len(fitted.edges_) == pairs.sum()
+    assert np.linalg.eigvalsh(fitted.covariance_)[0] > -1e-10
+    assert fitted.repair_ in {"clip", "none"}
+
+
+def test_grid_search_over_the_threshold_prefers_neither_end() -> None:
+    """Held-out noisy rows score a moderate threshold above none and above all-zero."""
+    grid = {"alpha": [1e-6, 2.0, 60.0]}
+    rng = np.random.default_rng(5)
+    factor = np.kron(np.eye(10), np.array([[1.0, 0.0], [0.8, 0.6]]))
+    rows = rng.normal(size=(400, 20)) @ factor.T + rng.normal(size=(400, 20))
+    search = GridSearchCV(DebiasedThresholdedCovariance(noise_variance=1.0), grid, cv=4).fit(rows)
+
+    assert search.best_params_["alpha"] == 2.0
+
+
+def test_ridge_exists_where_the_debiased_covariance_is_indefinite() -> None:
+    """With as much noise as signal on few rows the estimate is positive definite and in data units."""
+    rows = noisy_wine(0.8).iloc[::2] * np.arange(1, 14)
+    fitted = DebiasedRidgePrecision(noise_variance=0.64 * np.arange(1, 14) ** 2.0).fit(rows)
+    again = DebiasedRidgePrecision(noise_variance=0.64).fit(rows / np.arange(1, 14))
+
+    assert fitted.smallest_eigenvalue_ < 0.0
+    assert np.linalg.eigvalsh(again.precision_)[0] > 0.0
+    np.testing.assert_allclose(fitted.precision_ * np.outer(np.arange(1, 14), np.arange(1, 14)), again.precision_)
+    assert len(fitted.edges_) == 78
+    assert np.isfinite(fitted.score(rows))
+
+
+@pytest.mark.parametrize("name", ["ridge", "thresholded-covariance", "neighborhood", "scio", "clime"])
+def test_bad_tables_get_one_sentence(name: str) -> None:
+    """A constant column and a bad alpha are named; two columns are enough."""
+    estimator = ESTIMATORS[name]
+    rows = noisy_wine(0.0)
+    with pytest.raises(DrownedColumnError, match="no variance is left in alcohol"):
+        estimator().fit(rows.assign(alcohol=3.0))
+    with pytest.raises(ParameterError, match="alpha must be a finite number > 0"):
+        estimator(alpha=-1.0).fit(rows)
+    two = estimator(alpha=0.3).fit(rows[["flavanoids", "total_phenols"]])
+    assert two.covariance_.shape == (2, 2)
+    assert len(two.edges_) == 1
+
+
+@pytest.mark.parametrize("matrix", [np.array([[1.0, np.nan], [np.nan, 1.0]]), np.array([[1.0, 0.5], [0.2, 1.0]])])
+def test_bad_matrices_get_one_sentence(matrix: FloatArray) -> None:
+    """NaN and asymmetry are named by both functions."""
+    with pytest.raises(ParameterError, match="covariance"):
+        ridge_precision(matrix, 0.1)
+    with pytest.raises(ParameterError, match="covariance"):
+        threshold_covariance(matrix, 0.1)
+    with pytest.raises(ParameterError, match="weights"):
+        threshold_covariance(np.eye(2), -0.1)

@@ -1,0 +1,350 @@
+"""Ridge regression and discriminant analysis from noisy moments against scikit-learn on the rows themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sklearn.datasets import load_wine
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import Ridge
+from sklearn.metrics import r2_score
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import DpGraphError, DrownedColumnError, EstimationError, ParameterError
+from dp_learn.covariance.estimate import Source, combine_sources
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import table_rows
+from dp_learn.estimators import DebiasedLDA, DebiasedRidgeRegression
+from dp_learn.estimators.lda import class_moments
+from dp_learn.estimators.regression import gradient_error, ridge_regression
+from dp_publish import Policy, Receipt, publish
+
+WINE = load_wine(as_frame=True)
+X, LABELS = WINE.data, WINE.target
+NEGLIGIBLE = 1e-12  # a penalty that changes nothing within the tolerances below
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.01, 1.0])
+def test_coefficients_are_scikit_learns_ridge(alpha: float) -> None:
+    """From the covariance alone, the coefficients are those of Ridge on the rows with alpha times the divisor."""
+    rows = X.to_numpy() - X.to_numpy().mean(axis=0)
+    covariance = rows.T @ rows / len(rows)
+    for target in (0, 5):
+        others = np.delete(rows, target, axis=1)
+        theirs = Ridge(alpha * len(rows), solver="svd").fit(others, rows[:, target])
+        np.testing.assert_allclose(ridge_regression(covariance, target, alpha), theirs.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("target", ["alcohol", 0, "proline"])
+def test_regression_without_noise_is_scikit_learns(target: Any) -> None:
+    """On standardised columns it is Ridge, and in data units it predicts and scores the same."""
+    name = X.columns[target] if isinstance(target, int) else target
+    features, y, alpha = X.drop(columns=name), X[name], 0.3
+    d = features.std()
+    theirs = Ridge(alpha * (len(X) - 1), solver="svd").fit((features - features.mean()) / d, y)
+    ours = DebiasedRidgeRegression(target, alpha=alpha).fit(X)
+
+    np.testing.assert_allclose(ours.coef_ * d, theirs.coef_, rtol=1e-6)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict((features - features.mean()) / d), rtol=1e-6)
+    np.testing.assert_array_equal(ours.predict(features), ours.predict(X))
+    assert ours.score(features, y) == pytest.approx(r2_score(y, ours.predict(features)))
+    assert ours.r_squared_ == pytest.approx(ours.score(features, y), abs=1e-9)
+    assert list(ours.feature_names_in_) == list(features.columns)
+    assert ours.excess_bound_ == 0.0
+    beside = DebiasedRidgeRegression(alpha=alpha).fit(features, y)
+    np.testing.assert_allclose(beside.coef_, ours.coef_, rtol=1e-9)
+
+
+def test_r_squared_of_clean_rows_is_seen_through_the_noise() -> None:
+    """The fit on noisy rows estimates how well it predicts clean ones; ignoring the noise it would be far off."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50_000, 4))
+    rows[:, 3] += rows[:, :3] @ [1.0, -1.0, 0.5]
+    noisy = rows + rng.normal(size=rows.shape)
+    told = DebiasedRidgeRegression(3, noise_variance=1.0).fit(noisy)
+    untold = DebiasedRidgeRegression(3, alpha=told.alpha_).fit(noisy)
+
+    assert told.r_squared_ == pytest.approx(told.score(rows[:, :3], rows[:, 3]), abs=0.02)
+    assert abs(untold.r_squared_ - told.score(rows[:, :3], rows[:, 3])) > 0.2
+    np.testing.assert_allclose(told.coef_, [1.0, -1.0, 0.5], atol=0.1)
+
+
+def simulate_gradients(n_rows: int, draws: int) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the stated and simulated errors of the gradient, with the excess and the bound of every draw."""
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(n_rows, 4)) @ np.array(
+        [[1.0, 0.3, 0.0, 0.5], [0.0, 1.0, 0.2, 0.4], [0.0, 0.0, 1.0, -0.6], [0.0, 0.0, 0.0, 0.7]]
+    )
+    variance, alpha = np.array([0.5, 1.0, 0.8, 0.6]), 0.4
+    clean = np.cov(rows.T)
+    best = ridge_regression(clean, 3, alpha)
+
+    def objective(w: np.ndarray) -> float:
+        u = np.append(-w, 1.0)
+        return float(u @ clean @ u + alpha * w @ w)
+
+    truth = combine_sources("abcd", [Source(n_rows, clean + np.diag(variance), variance, np.zeros(4))])
+    gradients, excess, bounds = [], [], []
+    for _ in range(draws):
+        noisy = np.cov((rows + rng.normal(size=rows.shape) * np.sqrt(variance)).T)
+        evidence = combine_sources("abcd", [Source(n_rows, noisy, variance, np.zeros(4))])
+        gradients.append(float(np.sum(((evidence.covariance - clean)[:3] @ np.append(-best, 1.0)) ** 2)))
+        w = ridge_regression(evidence.covariance, 3, alpha)
+        excess.append(objective(w) - objective(best))
+        bounds.append(gradient_error(evidence, 3, w) ** 2 / alpha)
+    return gradient_error(truth, 3, best), np.array(gradients), np.array(excess), np.array(bounds)
+
+
+def test_gradient_error_and_its_bound_hold_in_simulation() -> None:
+    """The stated mean square is that of many draws of the noise, and the mean excess stays below its bound."""
+    stated, gradients, excess, bounds = simulate_gradients(300, 2000)
+    error = gradients.std() / np.sqrt(len(gradients))
+
+    assert abs(gradients.mean() - stated**2) < 4 * error
+    assert abs(gradients.mean() - 1.2 * stated**2) > 4 * error  # it would be noticed if it were wrong
+    assert (excess >= -1e-12).all()
+    assert excess.mean() < bounds.mean() < 20 * excess.mean()
+    assert np.mean(excess > 20 * bounds) <= 0.05
+
+
+def test_unbounded_regression_names_the_smallest_alpha() -> None:
+    """An indefinite matrix is solved from just above the alpha in the sentence."""
+    s = np.array([[1.0, 0.9, 0.2], [0.9, 1.0, -0.9], [0.2, -0.9, 1.0]])
+    smallest = -np.linalg.eigvalsh(s[:2, :2])[0]
+    assert ridge_regression(s, 2, 0.01).shape == (2,)
+    smallest = -np.linalg.eigvalsh(np.array([[1.0, 1.2], [1.2, 1.0]]))[0]
+    s[0, 1] = s[1, 0] = 1.2
+    with pytest.raises(EstimationError, match=r"alpha must be larger than 0\.2"):
+        ridge_regression(s, 2, 0.1)
+    assert np.isfinite(ridge_regression(s, 2, smallest + 0.01)).all()
+
+
+def test_default_alpha_solves_an_indefinite_matrix() -> None:
+    """On few rows with much noise the default penalty makes the problem solvable, in any units."""
+    rng = np.random.default_rng(2)
+    scale = 10.0 ** np.arange(-3, 5)
+    rows = rng.normal(size=(60, 8)) + 2.0 * rng.normal(size=(60, 1)) + 2.0 * rng.normal(size=(60, 8))
+    fitted = DebiasedRidgeRegression(7, noise_variance=4.0).fit(rows)
+    scaled = DebiasedRidgeRegression(7, noise_variance=4.0 * scale**2).fit(rows * scale)
+
+    assert np.linalg.eigvalsh(np.cov(rows[:, :7].T) - 4.0 * np.eye(7))[0] < 0.0
+    np.testing.assert_allclose(scaled.coef_ * scale[:7] / scale[7], fitted.coef_, rtol=1e-8)
+    assert scaled.excess_bound_ == pytest.approx(fitted.excess_bound_ * scale[7] ** 2, rel=1e-8)
+    assert 0.0 < fitted.excess_bound_ < np.inf
+
+
+def theirs_lda(labels: Any) -> LinearDiscriminantAnalysis:
+    """Return scikit-learn's analysis of the wine table."""
+    return LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True).fit(X, labels)
+
+
+def assert_same_analysis(ours: DebiasedLDA, theirs: LinearDiscriminantAnalysis) -> None:
+    """Compare up to the divisor of the covariance within classes, n - 1 here and n there."""
+    n = len(X)
+    np.testing.assert_allclose(ours.priors_, theirs.priors_, rtol=1e-9)
+    np.testing.assert_allclose(ours.means_, theirs.means_, rtol=1e-8)
+    np.testing.assert_allclose(ours.covariance_ * (n - 1) / n, theirs.covariance_, rtol=1e-6, atol=1e-9)
+    coef = ours.coef_ if len(ours.classes_) > 2 else ours.coef_[1:] - ours.coef_[:1]
+    np.testing.assert_allclose(coef * n / (n - 1), theirs.coef_, rtol=1e-5)
+    assert (ours.predict(X) == theirs.predict(X)).mean() > 0.99
+
+
+def test_analysis_of_known_labels_is_scikit_learns() -> None:
+    """Without noise, three classes given as y have scikit-learn's means, covariance and coefficients."""
+    ours = DebiasedLDA(alpha=NEGLIGIBLE).fit(X, LABELS)
+
+    assert_same_analysis(ours, theirs_lda(LABELS))
+    assert ours.score(X, LABELS) > 0.99
+
+
+def test_analysis_of_a_column_per_class_is_scikit_learns() -> None:
+    """The same from a table in which every class has a 0/1 column."""
+    table = X.assign(**{f"class_{k}": k == LABELS for k in range(3)}).astype(float)
+    names = ["class_0", "class_1", "class_2"]
+    ours = DebiasedLDA(names, alpha=NEGLIGIBLE).fit(table)
+
+    assert_same_analysis_names(ours, names)
+    assert list(ours.feature_names_in_) == list(X.columns)
+
+
+def assert_same_analysis_names(ours: DebiasedLDA, names: list[str]) -> None:
+    """Compare with scikit-learn's analysis of labels with these names."""
+    labels = np.array(names)[LABELS]
+    theirs = theirs_lda(labels)
+    np.testing.assert_allclose(ours.means_, theirs.means_, rtol=1e-8)
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    assert (ours.predict(X) == theirs.predict(X)).all()
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (-1, 1), (2, 1)])
+def test_analysis_of_one_column_with_two_values_is_scikit_learns(classes: tuple[int, int]) -> None:
+    """Two classes need one column, in whatever coding, even with the values in the other order."""
+    labels = np.where(LABELS == 0, classes[0], classes[1])
+    ours = DebiasedLDA("label", classes=classes, alpha=NEGLIGIBLE).fit(X.assign(label=labels))
+    theirs = theirs_lda(np.where(LABELS == 0, 0, 1))
+    ours.classes_ = np.array([0, 1])
+
+    assert_same_analysis(ours, theirs)
+
+
+@pytest.mark.parametrize("noise_variance", [0.0, 0.5])
+def test_a_column_that_is_no_label_is_refused(noise_variance: float) -> None:
+    """A number whose mean is a possible share is told from labels by its variance; noisy labels still pass."""
+    rng = np.random.default_rng(8)
+    labels = (rng.uniform(size=4000) < 0.4).astype(float)
+    noise = rng.normal(0, np.sqrt(noise_variance), size=(4000, 2))
+    wrong, right = (np.column_stack((other + rng.normal(size=4000), other)) for other in (0.4 + noise[:, 0], labels))
+    wrong[:, 1] += rng.normal(size=4000)
+    lda = DebiasedLDA(1, noise_variance=[0.0, noise_variance])
+
+    with pytest.raises(EstimationError, match="does not hold 0 and 1 alone"):
+        lda.fit(wrong)
+    lda.fit(right + np.outer(noise[:, 1], [0, 1]))
+    assert lda.priors_[1] == pytest.approx(0.4, abs=0.05)
+
+
+def test_labels_of_any_share_and_origin_are_taken() -> None:
+    """Rare classes under noise, labels that were filled, and tables with other shares are labels all the same."""
+    rng = np.random.default_rng(9)
+    for share, sigma in ((0.003, 0.05), (0.01, 0.1), (0.5, 2.0)):
+        labels = (rng.uniform(size=20_000) < share).astype(float)
+        rows = np.column_stack((labels + rng.normal(size=20_000), labels + rng.normal(0, sigma, 20_000)))
+        DebiasedLDA(1, noise_variance=[0.0, sigma**2]).fit(rows)
+    filled = np.where(rng.uniform(size=20_000) < 0.03, 0.5, rng.uniform(size=20_000) < 0.05)
+    DebiasedLDA(1).fit(np.column_stack((filled + rng.normal(size=20_000), filled)))
+
+    tables = []
+    for share in (0.2, 0.6):
+        labels = (rng.uniform(size=4000) < share).astype(float)
+        tables.append(table_rows(np.column_stack((labels + rng.normal(size=4000), labels)), ["x", "y"]))
+    pooled = Sample(tables)
+    DebiasedLDA("y").fit_evidence(pooled.evidence, pooled.location)
+
+
+def test_class_moments_are_those_of_the_rows() -> None:
+    """Means and pooled covariance from joint moments are what grouping the rows gives."""
+    onehot = np.eye(3)[LABELS]
+    joint = np.cov(np.column_stack((X, onehot)).T)
+    found = class_moments(joint[:13, :13], joint[:13, 13:], onehot.mean(axis=0), len(X))
+    groups = [X[k == LABELS].to_numpy() for k in range(3)]
+    within = sum((group - group.mean(axis=0)).T @ (group - group.mean(axis=0)) for group in groups) / (len(X) - 1)
+
+    np.testing.assert_allclose(found.means + X.mean().to_numpy(), [g.mean(axis=0) for g in groups], rtol=1e-10)
+    np.testing.assert_allclose(found.covariance, within, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("precision", ["ridge", "graphical-lasso"])
+def test_noisy_labels_and_columns_still_classify(precision: str) -> None:
+    """With noise as large as the signal on columns and labels, clean rows are classified nearly as well as ever."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, size=20_000)
+    rows = rng.normal(size=(20_000, 6)) + np.outer(labels, [1.5, -1.0, 0.0, 0.5, 0.0, 1.0])
+    table = np.column_stack((rows, labels))
+    noisy = table + rng.normal(size=table.shape)
+    ours = DebiasedLDA(6, precision=precision, noise_variance=1.0).fit(noisy)
+    best = LinearDiscriminantAnalysis().fit(rows, labels).score(rows, labels)
+
+    assert ours.score(rows, labels) > best - 0.01
+    assert ours.priors_[1] == pytest.approx(labels.mean(), abs=0.05)
+    np.testing.assert_allclose(ours.means_[1] - ours.means_[0], [1.5, -1.0, 0.0, 0.5, 0.0, 1.0], atol=0.15)
+
+
+def test_bundle_is_read_with_its_own_noise(bundle: Receipt, table: pd.DataFrame) -> None:
+    """A column of a bundle is predicted from the others, and a bundle's labels are used as they are."""
+    with open_bundle(bundle.path) as opened:
+        fitted = DebiasedRidgeRegression("weight").fit(opened)
+        with pytest.raises(ParameterError, match="target must be one of the columns"):
+            DebiasedRidgeRegression("wight").fit(opened)
+        with pytest.raises(ParameterError, match="the name of a column of the bundle"):
+            DebiasedRidgeRegression().fit(opened)
+        with pytest.raises(ParameterError, match="noise_variance"):
+            DebiasedRidgeRegression("weight", noise_variance=1.0).fit(opened)
+        with pytest.raises(EstimationError, match=r"share of class .* is not positive"):
+            DebiasedLDA("weight").fit(opened)
+    clean = table[["height", "weight", "visits"]]
+
+    assert list(fitted.feature_names_in_) == ["height", "visits"]
+    assert fitted.predict(clean).shape == (400,)
+    assert 0.0 < fitted.excess_bound_ < np.inf
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "sentence"),
+    [
+        (DebiasedRidgeRegression("nothing"), ParameterError, "target must be one of the columns"),
+        (DebiasedRidgeRegression(13), ParameterError, "target must be one of the columns"),
+        (DebiasedRidgeRegression(["alcohol", "ash"]), ParameterError, "target must be one column"),
+        (DebiasedRidgeRegression("ash", alpha=-1.0), ParameterError, "alpha must be a finite number >= 0"),
+        (DebiasedRidgeRegression("ash", alpha="much"), ParameterError, "alpha must be a finite number >= 0"),
+        (DebiasedRidgeRegression("ash", noise_variance=[1.0]), ParameterError, "noise_variance must be"),
+        (DebiasedRidgeRegression("ash", noise_variance=1e7), DrownedColumnError, "drown"),
+        (DebiasedLDA(["ash", "ash"]), ParameterError, "one or more different columns"),
+        (DebiasedLDA(list(range(13))), ParameterError, "with at least one left over"),
+        (DebiasedLDA("ash", classes=(1, 1)), ParameterError, "classes must be two different numbers"),
+        (DebiasedLDA("ash", classes=(1, 2, 3)), ParameterError, "classes must be two different numbers"),
+        (DebiasedLDA("ash", classes=(2, 3), precision="inverse"), ParameterError, "precision must be ridge"),
+        (DebiasedLDA("ash"), EstimationError, "share of class 0 is not positive"),
+    ],
+)
+def test_bad_settings_get_one_sentence(estimator: Any, error: type[DpGraphError], sentence: str) -> None:
+    """A wrong target, coding, penalty or noise is named."""
+    with pytest.raises(error, match=sentence):
+        estimator.fit(X)
+
+
+def test_drowned_predictors_are_left_out_and_named() -> None:
+    """A column that the noise drowns has no coefficient, and the others are as without it."""
+    constant = X.assign(ash=2.0)
+    regression = DebiasedRidgeRegression("alcohol", alpha=0.1).fit(constant)
+    without = DebiasedRidgeRegression("alcohol", alpha=0.1).fit(X.drop(columns="ash"))
+    analysis = DebiasedLDA(alpha=0.1).fit(constant, LABELS)
+    shorter = DebiasedLDA(alpha=0.1).fit(X.drop(columns="ash"), LABELS)
+
+    assert regression.drowned_ == ("ash",)
+    assert analysis.drowned_ == ("x2",)
+    assert regression.coef_[1] == 0.0
+    np.testing.assert_allclose(regression.predict(constant), without.predict(X.drop(columns="ash")), rtol=1e-12)
+    np.testing.assert_allclose(analysis.decision_function(constant), shorter.decision_function(X.drop(columns="ash")))
+
+
+def test_bad_tables_get_one_sentence() -> None:
+    """A constant target, one class and a target given twice are named."""
+    with pytest.raises(DrownedColumnError, match="no variance is left in ash"):
+        DebiasedRidgeRegression("ash").fit(X.assign(ash=2.0))
+    with pytest.raises(DrownedColumnError, match="no variance is left in x0"):
+        DebiasedLDA().fit(np.ones((178, 1)), LABELS)
+    with pytest.raises(ParameterError, match="at least two classes"):
+        DebiasedLDA().fit(X, np.zeros(len(X)))
+    with pytest.raises(ParameterError, match="y must be left out"):
+        DebiasedRidgeRegression("ash").fit(X, X["ash"])
+    with pytest.raises(ParameterError, match="finite"):
+        ridge_regression([[1.0, np.nan], [np.nan, 1.0]], 0)
+    with pytest.raises(ParameterError, match="target must be the position"):
+        ridge_regression(np.eye(2), 2)
+    assert ridge_regression([[2.0, 0.5], [0.5, 1.0]], 0, 0.5) == pytest.approx([1.0 / 3.0])
+
+
+@pytest.mark.data
+def test_ionosphere_is_classified_from_a_bundle(data_folder: Path, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Private labels and columns in one bundle classify the clean rows nearly as well as the clean table does.
+
+    300 draws of the noise at this strength lost at most 0.029.
+    """
+    table = pd.read_csv(data_folder / "ionosphere" / "ionosphere.csv").drop(columns="V2").astype(float)
+    labels, features = table["class_good"], table.drop(columns="class_good")
+    clean = DebiasedLDA("class_good").fit(table).score(features, labels)
+    bounds = {name: {"bounds": [-1.0, 1.0]} for name in features} | {"class_good": {"bounds": [0.0, 1.0]}}
+    policy = Policy.model_validate(
+        {"dataset": {"name": "ionosphere"}, "privacy": {"unit": "cell", "mu": 8.0}, "columns": bounds}
+    )
+    receipt = publish(table, policy, out=tmp_path / "ionosphere.bundle.tar", key=key)
+    with open_bundle(receipt.path) as opened:
+        noisy = DebiasedLDA("class_good").fit(opened)
+
+    assert clean > 0.88
+    assert noisy.score(features, noisy.classes_[labels.astype(int)]) > clean - 0.06

@@ -1,0 +1,96 @@
+"""Whether a box holds a positive definite matrix is decided, and the proof is one that numpy can check."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dp_learn.glasso.feasibility import Feasibility, Verdict, judge_box, smallest_solvable_alpha
+
+
+def correlations(p: int, seed: int) -> np.ndarray:
+    """Return an indefinite symmetric matrix with a unit diagonal."""
+    a = np.random.default_rng(seed).normal(size=(p, p)) / np.sqrt(p)
+    s = a + a.T
+    np.fill_diagonal(s, 1.0)
+    return s
+
+
+def hollow_penalty(p: int, seed: int) -> np.ndarray:
+    """Return random penalties off the diagonal, among them free and forbidden entries."""
+    rng = np.random.default_rng(seed)
+    weights = np.triu(rng.choice([0.0, 0.5, 1.0, 2.0], size=(p, p), p=[0.05, 0.3, 0.35, 0.3]), 1)
+    weights[np.triu(rng.random((p, p)) < 0.1, 1)] = np.inf
+    return weights + weights.T
+
+
+def check_proof(s: np.ndarray, penalty: np.ndarray, found: Feasibility) -> None:
+    """Check the proof that comes with a verdict: a matrix of the box, or Z with <S, Z> + sum L |Z| <= 0."""
+    if found.w is not None:
+        assert found.verdict is Verdict.SOLVABLE
+        assert np.linalg.eigvalsh(found.w)[0] > 0.0
+        assert (np.abs(found.w - s) <= penalty + 1e-15).all()
+        assert np.array_equal(found.w, found.w.T)
+        assert np.linalg.eigvalsh(found.w)[0] <= found.reach
+        return
+    z = found.certificate
+    nonzero = z != 0.0
+    assert np.array_equal(z, z.T)
+    assert np.linalg.eigvalsh(z)[0] >= -1e-12
+    assert np.trace(z) == pytest.approx(1.0)
+    reach = s[nonzero] @ z[nonzero] + penalty[nonzero] @ np.abs(z[nonzero])
+    assert reach == pytest.approx(found.reach, abs=1e-13)
+    assert (found.verdict is Verdict.UNSOLVABLE) == (found.reach <= 0.0)
+
+
+@pytest.mark.parametrize("p", [5, 20, 60])
+def test_both_sides_of_the_boundary_are_proven(p: int) -> None:
+    """A ten-thousandth below and a two-thousandth above the smallest alpha the verdicts differ, with proofs."""
+    s, weights = correlations(p, seed=p), 1.0 - np.eye(p)
+    smallest = smallest_solvable_alpha(s, penalize_diagonal=False)
+    for factor, verdict in ((0.5, "unsolvable"), (0.9997, "unsolvable"), (1.0005, "solvable"), (1.5, "solvable")):
+        penalty = factor * smallest * weights
+        found = judge_box(s, penalty)
+        assert found.verdict == verdict
+        check_proof(s, penalty, found)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_free_and_forbidden_entries(seed: int) -> None:
+    """Proofs hold as well where penalties are zero or infinite."""
+    s, weights = correlations(12, seed), hollow_penalty(12, seed)
+    verdicts = set()
+    for alpha in (1e-3, 0.1, 0.3, 1.0, 10.0):
+        found = judge_box(s, alpha * weights)
+        check_proof(s, alpha * weights, found)
+        verdicts.add(found.verdict)
+    assert Verdict.UNSOLVABLE in verdicts
+
+
+def test_two_columns_in_closed_form() -> None:
+    """The largest smallest eigenvalue is one minus the smallest covariance allowed: decided to nine digits."""
+    s, off = np.array([[1.0, 3.0], [3.0, 1.0]]), 1.0 - np.eye(2)
+    for penalty, solvable in ((2.0 * (1.0 - 1e-9), False), (2.0, False), (2.0 * (1.0 + 1e-9), True), (2.5, True)):
+        found = judge_box(s, penalty * off)
+        check_proof(s, penalty * off, found)
+        assert (found.w is not None) == solvable
+        assert found.reach >= penalty - 2.0 - 1e-12
+
+
+def test_undecided_is_not_called_unsolvable() -> None:
+    """Out of iterations there is no matrix and no proof either, and the verdict says so."""
+    s = correlations(20, seed=1)
+    penalty = 0.5 * smallest_solvable_alpha(s, penalize_diagonal=False) * (1.0 - np.eye(20))
+    found = judge_box(s, penalty, max_iter=1)
+    assert found.w is None
+    assert found.verdict is Verdict.BOUNDARY
+    assert judge_box(s, penalty).verdict is Verdict.UNSOLVABLE
+
+
+def test_scaling_leaves_the_smallest_alpha_alone() -> None:
+    """Twice the covariance needs twice the penalty; a permutation changes nothing: within the proven width."""
+    s = correlations(25, seed=3)
+    smallest = smallest_solvable_alpha(s)
+    order = np.random.default_rng(0).permutation(25)
+    assert smallest_solvable_alpha(2.0 * s) == pytest.approx(2.0 * smallest, rel=3e-4)
+    assert smallest_solvable_alpha(s[np.ix_(order, order)]) == pytest.approx(smallest, rel=3e-4)

@@ -1,0 +1,200 @@
+"""Estimates, intervals and tests of edges against their definitions and closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_bundle.errors import ParameterError
+from dp_learn.covariance.bilinear_forms import FormErrors
+from dp_learn.covariance.estimate import Evidence, Source, combine_sources
+from dp_learn.covariance.standard_errors import form_errors, form_variances
+from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
+
+P = 5
+
+
+def make_evidence(n_rows: int = 400, noise: float = 0.7, seed: int = 1) -> Evidence:
+    """Return evidence from Gaussian rows whose columns are correlated in a chain."""
+    rng = np.random.default_rng(seed)
+    rows = np.cumsum(rng.normal(size=(n_rows, P)), axis=1) + np.sqrt(noise) * rng.normal(size=(n_rows, P))
+    source = Source(n_rows, np.cov(rows, rowvar=False), np.full(P, noise), np.zeros(P))
+    return combine_sources(tuple("abcde"), [source])
+
+
+def make_inference(n_rows: int = 400, noise: float = 0.7, seed: int = 1) -> EdgeInference:
+    """Return the inference from the unpenalised inverse."""
+    evidence = make_evidence(n_rows, noise, seed)
+    return infer_edges(evidence, np.linalg.inv(evidence.covariance))
+
+
+def test_desparsifying_leaves_an_error_of_second_order() -> None:
+    """T - S^^-1 is -(Theta - S^^-1) S^ (Theta - S^^-1): half the error of Theta leaves a quarter."""
+    evidence = make_evidence()
+    exact = np.linalg.inv(evidence.covariance)
+    change = 0.05 * np.diag(np.arange(1.0, P + 1))
+
+    for share in (1.0, 0.5):
+        error = infer_edges(evidence, exact + share * change).estimate - exact
+        np.testing.assert_allclose(error, -(share**2) * change @ evidence.covariance @ change, atol=1e-12)
+
+
+def test_standard_errors_are_those_of_the_forms_of_theta() -> None:
+    """In data units the squared standard error is Var[theta_i' S^ theta_j], whatever scale it was computed on."""
+    evidence = make_evidence()
+    theta = np.linalg.inv(evidence.covariance + 0.1 * np.eye(P))
+
+    found = infer_edges(evidence, theta).standard_error
+
+    np.testing.assert_allclose(found**2, form_variances(evidence, theta), rtol=1e-12)
+
+
+def test_given_errors_are_used() -> None:
+    """Errors four times as large, as rows may give, double every standard error."""
+    evidence = make_evidence()
+    theta = np.linalg.inv(evidence.covariance)
+    rows = form_errors(evidence, error_forms(evidence, theta)).times(4.0)
+
+    found, usual = infer_edges(evidence, theta, rows), infer_edges(evidence, theta)
+
+    np.testing.assert_allclose(found.standard_error, 2 * usual.standard_error, rtol=1e-12)
+    np.testing.assert_allclose(found.partial_error, 2 * usual.partial_error, rtol=1e-9)
+
+
+def test_without_noise_partial_correlations_have_their_textbook_error() -> None:
+    """It is (1 - r^2) / sqrt(n - 1), in any units."""
+    evidence = make_evidence(noise=0.0)
+    units = np.array([1.0, 1e3, 1e-4, 7.0, 1.0])
+    source = evidence.sources[0]
+    scaled = combine_sources(evidence.columns, [replace(source, covariance=source.covariance * np.outer(units, units))])
+    upper = np.triu_indices(P, 1)
+
+    for case in (evidence, scaled):
+        inference = infer_edges(case, np.linalg.inv(case.covariance))
+        r = inference.partial_correlation[upper]
+        np.testing.assert_allclose(inference.partial_error[upper], (1 - r**2) / np.sqrt(399), rtol=1e-8)
+
+
+def test_intervals_and_p_values_are_normal() -> None:
+    """The interval at level 1 - p ends at zero."""
+    inference = make_inference()
+    p = inference.p_values[0, 2]
+    low, high = inference.intervals(1 - p)
+    end = low if inference.estimate[0, 2] > 0 else high
+
+    assert 0.001 < p < 0.999
+    assert abs(end[0, 2]) < 1e-9 * inference.standard_error[0, 2]
+    np.testing.assert_array_equal(np.diagonal(inference.p_values), 1.0)
+    half_width = (inference.intervals(0.95)[1] - inference.intervals(0.95)[0]) / 2
+    np.testing.assert_allclose(half_width, 1.959963984540054 * inference.standard_error, rtol=1e-12)
+
+
+def test_partial_intervals_are_what_the_test_does_not_reject() -> None:
+    """An end is where the squared distance begins to exceed its error, and zero is outside exactly if p < 5 %."""
+    square = stats.norm.ppf(0.975) ** 2
+    for seed in range(20):
+        inference = make_inference(n_rows=150, noise=0.2, seed=seed)
+        low, high = inference.partial_intervals(0.95)
+        r = inference.partial_correlation
+        upper = np.triu_indices(P, 1)
+        for end, outward in ((low, -1), (high, 1)):
+            for step, inside in ((-1e-6, True), (1e-6, False)):
+                x = end + outward * step
+                excess = ((r - x) ** 2 - square * inference.errors.along(x))[upper]
+                free = (np.abs(end) < 1)[upper] & (np.abs(r) < 1)[upper]
+                assert ((excess < 0) == inside)[free].all()
+        excluded = ((low > 0) | (high < 0))[upper]
+        np.testing.assert_array_equal(excluded, (inference.p_values < 0.05)[upper])
+
+
+def test_uncertain_denominators_leave_one_side_or_everything_open() -> None:
+    """As the error of the squares grows, an interval reaches the end of its side, and then is all of [-1, 1]."""
+    constant = np.ones((2, 2))
+    estimate = np.array([[1.0, -0.5], [-0.5, 1.0]])
+    ends = []
+    for squares in (0.0, 0.24, 0.27, 5.0):
+        errors = FormErrors(0.01 * constant, 0.0 * constant, squares * constant)
+        inference = EdgeInference(("a", "b"), estimate, 0.1 * constant, -estimate, errors)
+        low, high = inference.partial_intervals(0.95)
+        ends.append((low[0, 1], high[0, 1]))
+
+    assert ends[0] == pytest.approx((0.5 - 0.196, 0.5 + 0.196), abs=1e-3)
+    assert 0.0 < ends[1][0] < ends[0][0]
+    assert ends[1][1] == 1.0
+    assert 0.0 < ends[2][0] < ends[1][0]
+    assert ends[2][1] == 1.0
+    assert ends[3] == (-1.0, 1.0)
+
+
+def test_column_without_conditional_variance_has_no_partial_correlation() -> None:
+    """Where T_ii is not positive, partial correlations are NaN, their interval says nothing, and T is still tested."""
+    covariance = np.array([[1.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 1.0]])
+    evidence = combine_sources("abc", [Source(50, covariance, np.zeros(3), np.zeros(3))])
+
+    inference = infer_edges(evidence, np.diag([2.5, 1.0, 1.0]))
+
+    assert inference.estimate[0, 0] < 0
+    assert np.isnan(inference.partial_correlation[0, 1])
+    assert (inference.partial_intervals()[0][0, 1], inference.partial_intervals()[1][0, 1]) == (-1.0, 1.0)
+    assert 0.0 < inference.p_values[0, 1] < 1.0
+    assert np.isfinite(inference.partial_correlation[1, 2])
+
+
+def test_q_values_are_benjamini_and_hochbergs() -> None:
+    """The edges listed at a rate are those that the step-up rule rejects, in order of their p-values."""
+    inference = make_inference(n_rows=60)
+    upper = np.triu_indices(P, 1)
+    p = np.sort(inference.p_values[upper])
+    for level in (0.01, 0.05, 0.2, 0.5):
+        passed = np.flatnonzero(p <= level * np.arange(1, len(p) + 1) / len(p))
+        expected = passed[-1] + 1 if len(passed) else 0
+        edges = inference.edges_at_fdr(level)
+        assert len(edges) == expected
+        np.testing.assert_allclose(edges["p_value"], p[:expected], rtol=1e-12)
+    np.testing.assert_array_equal(inference.q_values, inference.q_values.T)
+
+
+def test_entry_without_doubt_is_no_discovery() -> None:
+    """Where every row says the same, as two rows do, an error of zero is no evidence: p is 1."""
+    evidence = make_evidence()
+    theta = np.linalg.inv(evidence.covariance)
+    none = infer_edges(evidence, theta, form_errors(evidence, error_forms(evidence, theta)).times(0.0))
+
+    np.testing.assert_array_equal(none.p_values, 1.0)
+    assert len(none.edges_at_fdr(0.05)) == 0
+
+
+def test_listed_edges_carry_names_errors_and_intervals() -> None:
+    """Every row of the list repeats what the matrices say about its pair."""
+    inference = make_inference()
+    edges = inference.edges_at_fdr(0.05, confidence=0.9)
+    low, high = inference.partial_intervals(0.9)
+
+    assert len(edges) >= P - 1
+    for edge in edges.itertuples():
+        pair = "abcde".index(edge.source), "abcde".index(edge.target)
+        assert pair[0] < pair[1]
+        assert edge.partial_correlation == inference.partial_correlation[pair]
+        assert edge.standard_error == np.sqrt(inference.errors.products[pair])
+        assert (edge.ci_low, edge.ci_high) == (low[pair], high[pair])
+        assert (edge.p_value, edge.q_value) == (inference.p_values[pair], inference.q_values[pair])
+        assert (edge.precision, edge.precision_standard_error) == (
+            inference.estimate[pair],
+            inference.standard_error[pair],
+        )
+
+
+def test_bad_arguments_are_refused() -> None:
+    """Levels are shares, and the precision matrix fits the covariance."""
+    inference = make_inference()
+    for level in (0.0, 1.0, 95):
+        for call in (inference.intervals, inference.partial_intervals, inference.edges_at_fdr):
+            with pytest.raises(ParameterError, match="level"):
+                call(level)
+    with pytest.raises(ParameterError, match=r"precision\.shape"):
+        infer_edges(make_evidence(), np.eye(3))
+    with pytest.raises(ParameterError, match="positive diagonal"):
+        infer_edges(make_evidence(), np.diag([1.0, 1.0, -1.0, 1.0, 1.0]))

@@ -1,0 +1,204 @@
+"""The folder of results: what may be replaced, and what may not."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dp_bundle.errors import DpGraphError
+from dp_bundle.files import renaming
+from dp_bundle.quoting import quote_path
+from dp_learn import estimate_moments
+from dp_learn.output import folder as results
+from dp_learn.output.folder import foreign_content, write_results
+from dp_publish import Policy, Receipt, publish
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+OURS = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64}]}
+
+
+@pytest.fixture(params=["in one step", "in three steps"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run on a system that exchanges names in one step, and on one that does not."""
+    if request.param == "in three steps":
+        monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    return str(request.param)
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    """Write a result of two files."""
+    folder = tmp_path / "result"
+    write_results(None, {"edges.csv": pd.DataFrame({"source": ["a"]})}, OURS, "", folder)
+    return folder
+
+
+def test_result_is_known_by_its_marker(result: Path, tmp_path: Path) -> None:
+    """What dp-learn wrote may be replaced, also where a file of it is gone, or all are."""
+    assert foreign_content(result) is None
+    (result / "edges.csv").unlink()
+    assert foreign_content(result) is None
+    (tmp_path / "empty").mkdir()
+    assert foreign_content(tmp_path / "empty") is None
+
+
+@pytest.mark.parametrize("name", ["edges.csv", "summary.json", "graph.png", "notes.txt"])
+def test_handmade_files_make_a_folder_somebody_elses(name: str, result: Path, tmp_path: Path) -> None:
+    """A file, folder or link that dp-learn did not write, or that was changed since, keeps all of it in place."""
+    (result / name).unlink(missing_ok=True)
+    (result / name).write_text("mine")
+    assert quote_path(name) in (foreign_content(result) or "")
+    (result / name).unlink()
+    (result / name).mkdir()
+    assert foreign_content(result) is not None
+    (result / name).rmdir()
+    (result / name).symlink_to(tmp_path)
+    assert foreign_content(result) is not None
+
+    handmade = tmp_path / "handmade"
+    handmade.mkdir()
+    (handmade / name).write_text(json.dumps(OURS))
+    assert foreign_content(handmade) == f"holds {name}, and is no result of dp-learn"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"files": []}', '{"files": {"../x": [1, 2]}}', "[" * 100_000])
+def test_damaged_marker_makes_no_result(content: str, result: Path) -> None:
+    """A marker that is not one of ours vouches for nothing."""
+    (result / ".dpgraph-result.json").write_text(content)
+    assert foreign_content(result) is not None
+    with pytest.raises(DpGraphError, match="give another --out"):
+        write_results(None, {}, OURS, "", result)
+    assert (result / "edges.csv").exists()
+
+
+def test_places_that_are_no_folders_are_refused(result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a file nor the folder in which the command runs is replaced."""
+    (tmp_path / "file").write_text("")
+    assert foreign_content(tmp_path / "file") == "is no folder"
+    monkeypatch.chdir(result)
+    assert foreign_content(result) == "is the folder that the command runs in"
+
+
+@pytest.mark.parametrize("when", ["before", "at the swap"])
+def test_files_that_came_meanwhile_survive(
+    when: str, result: Path, system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody put into the folder while the graph was computed is not removed, up to the last moment."""
+
+    def put() -> None:
+        (result / "notes.txt").write_text("mine")
+
+    if when == "before":
+        put()
+    else:
+        take_over = results._take_over_permissions
+        monkeypatch.setattr(results, "_take_over_permissions", lambda *folders: (take_over(*folders), put()))
+    with pytest.raises(DpGraphError, match=r"notes\.txt.*give another --out"):
+        write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
+    assert (result / "notes.txt").read_text() == "mine"
+    assert (result / "edges.csv").exists()
+    assert json.loads((result / "summary.json").read_text()) == OURS
+    assert [path for path in tmp_path.iterdir() if path.name != "home"] == [result]
+
+
+def test_files_that_came_after_the_swap_survive(result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody still put into the earlier folder is left there, and the error says where that is now."""
+    remove = results._remove
+
+    def put_and_remove(earlier: Path) -> None:
+        (earlier / "notes.txt").write_text("mine")
+        remove(earlier)
+
+    monkeypatch.setattr(results, "_remove", put_and_remove)
+    with pytest.raises(DpGraphError, match="the result is written, and what others put") as caught:
+        write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
+    assert json.loads((result / "summary.json").read_text())["estimator"] == "new"
+    (earlier,) = (path for path in tmp_path.iterdir() if path.name.startswith(".result."))
+    assert [path.name for path in earlier.iterdir()] == ["notes.txt"]
+    assert str(earlier) in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [OSError("no room"), KeyboardInterrupt()], ids=str)
+@pytest.mark.parametrize("at", [1, 2])
+def test_an_earlier_result_survives_a_failure(
+    at: int, error: BaseException, result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the new folder cannot take its place, or somebody interrupts, the earlier one is there as before."""
+    rename, calls = os.rename, itertools.count(1)
+    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+
+    def fail_once(old: Path, new: Path) -> None:
+        if next(calls) == at:
+            raise error
+        rename(old, new)
+
+    monkeypatch.setattr(results.os, "rename", fail_once)
+    with pytest.raises((DpGraphError, KeyboardInterrupt)):
+        write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
+    assert json.loads((result / "summary.json").read_text()) == OURS
+    assert [path for path in tmp_path.iterdir() if path.name != "home"] == [result]
+
+
+def test_mode_stays_and_all_is_on_the_disk(result: Path, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replaced result has the permissions of the earlier one, and its files are synced before it has its name."""
+    result.chmod(0o750)
+    (result / "edges.csv").chmod(0o640)
+    synced: list[str] = []
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve().name)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    write_results(None, {"edges.csv": pd.DataFrame({"source": ["b"]})}, OURS, "", result)
+    assert stat.S_IMODE(result.stat().st_mode) == 0o750
+    assert stat.S_IMODE((result / "edges.csv").stat().st_mode) == 0o640
+    assert "b" in (result / "edges.csv").read_text()
+    assert {"edges.csv", "summary.json", ".dpgraph-result.json", result.parent.name} <= set(synced)
+    assert foreign_content(result) is None
+
+
+def test_handmade_files_survive_and_results_are_replaced(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """Learning into a folder with somebody's own edges.csv is refused; learning twice into one folder is not."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "edges.csv").write_text("a,b\n")
+    refused = command("dp-learn", bundle.path, "--out", mine)
+    assert refused.returncode == 2
+    assert (mine / "edges.csv").read_text() == "a,b\n"
+
+    assert command("dp-learn", bundle.path, "--alpha", "0.2", "--out", "result").returncode == 0
+    assert command("dp-learn", bundle.path, "--alpha", "0.3", "--out", "result").returncode == 0
+    assert command("dp-learn", bundle.path, "--estimator", "ridge", "--out", "result").returncode == 0
+
+
+def test_what_many_bundles_have_in_common_is_said_once(
+    tmp_path: Path, table: object, policy: Policy, key: object, command: Run
+) -> None:
+    """Pooling releases under one guarantee prints a line for each file, and the guarantee once."""
+    names = [f"{place}.tar" for place in range(3)]
+    for name in names:
+        publish(table, policy, out=tmp_path / name, key=key)  # type: ignore[arg-type]
+    ended = command("dp-learn", *names, "--alpha", "0.2")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("Replacing one row") == 1
+    assert sum(line.split(":")[0].endswith(".tar") for line in ended.stdout.splitlines()) == 3
+
+
+def test_moments_of_rows_are_not_asked_of_a_covariance_release(bundle: Receipt) -> None:
+    """The error of `estimate_moments` on second moments says what to call instead."""
+
+    class Covariance:
+        release = bundle.release.model_copy(update={"kind": "covariance"})
+
+    with pytest.raises(ValueError, match=r"learn_graph\(bundle\).*bundle\.second_moments\(\)"):
+        estimate_moments(Covariance())  # type: ignore[arg-type]

@@ -1,0 +1,148 @@
+"""The lines that dp-learn prints of a graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
+
+from dp_bundle import open_bundle
+from dp_learn import learn_graph
+from dp_learn.graph import GraphEstimate
+from dp_learn.output.edge_messages import describe_edges, describe_number
+from dp_learn.output.estimator_results import learn_alternative
+from dp_learn.output.messages import describe_alternative, describe_learned
+from dp_learn.output.summary import summarize
+from dp_publish import Receipt, publish
+
+
+def graph_with(intervals: dict[tuple[int, int], tuple[float, float]], weight: float = 0.4) -> GraphEstimate:
+    """Return a graph of four columns with edges of this weight that have these 95 % intervals."""
+    precision = np.eye(4)
+    low, high = np.full((4, 4), -1.0), np.full((4, 4), 1.0)
+    for (i, j), (first, last) in intervals.items():
+        precision[i, j] = precision[j, i] = -weight
+        low[i, j], high[i, j] = first, last
+
+    class Intervals:
+        partial_correlation = -precision
+
+        def error_bars_at(self, pairs: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
+            return {"ci_low": low[pairs], "ci_high": high[pairs]}
+
+    return GraphEstimate(("a", "b", "c", "d"), precision, np.eye(4), Intervals())  # type: ignore[arg-type]
+
+
+def test_edges_of_unsure_sign_are_counted_and_not_listed() -> None:
+    """An interval that holds zero, or only the other sign, is no evidence of an edge of whatever strength."""
+    graph = graph_with(
+        {(0, 1): (0.2, 0.6), (0, 2): (-1.0, 0.998), (0, 3): (-0.01, 0.8), (1, 2): (-0.9, -0.3), (2, 3): (-1, 1)}
+    )
+    found, *lines = describe_edges(graph, shrunk=False)
+
+    assert found.startswith("  5 of 6 possible edges; ")
+    assert lines == [
+        "    +0.400 (+0.400, +0.200 to +0.600)  a -- b",
+        "    4 more may be absent or of the other sign, as far as 95 % intervals show",
+    ]
+
+
+def test_where_no_sign_is_sure_no_edge_is_listed() -> None:
+    """One sentence takes the list's place."""
+    (sentence,) = describe_edges(graph_with({(0, 1): (-1, 1), (0, 2): (-1, 0.9)}), shrunk=True)
+
+    assert sentence == (
+        "  2 of 6 possible edges, all of which may be absent or of the other sign, as far as 95 % intervals show"
+    )
+
+
+def test_edges_within_their_noise_are_not_listed_where_there_are_no_intervals() -> None:
+    """Evidence of less than two standard errors is what noise alone makes."""
+    precision = np.eye(3)
+    precision[0, 1] = precision[1, 0] = precision[1, 2] = precision[2, 1] = -0.9
+    evidence = np.array([[0.0, 5.0, 0.1], [5.0, 0.0, 1.2], [0.1, 1.2, 0.0]])
+    lines = describe_edges(GraphEstimate(("a", "b", "c"), precision, np.eye(3), evidence=evidence), shrunk=False)
+
+    assert lines == [
+        "  2 of 3 possible edges; the surest by the evidence; there are no intervals:",
+        "    +0.900  a -- b",
+        "    1 more may be absent or of the other sign, as the noise may be all there is of them",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.12345, "+0.123"), (-0.0004, "-0.0004"), (2.2e-6, "+2e-06"), (0, "+0.000")],
+)
+def test_a_small_number_does_not_lose_its_digits(value: float, text: str) -> None:
+    """No number but zero is printed as zero."""
+    assert describe_number(value) == text
+
+
+@pytest.fixture
+def noisy(tmp_path: Path, key: Ed25519PrivateKey) -> Receipt:
+    """Publish eight columns in which a chain of three is all there is, with a quarter of their variance of noise."""
+    values = np.random.default_rng(1).normal(size=(3000, 8))
+    values[:, 1] += values[:, 0]
+    values[:, 2] += values[:, 1]
+    table = pd.DataFrame(values / values.std(axis=0), columns=list("abcdefgh"))
+    policy = make_policy({name: [-4, 4] for name in table}, snr_db=6, unit="cell")
+    return publish(table, policy, out=tmp_path / "noisy.tar", key=key)
+
+
+@pytest.mark.parametrize("estimator", ["neighborhood", "scio", "clime", "ridge"])
+def test_every_estimator_says_what_the_noise_hides(estimator: str, noisy: Receipt) -> None:
+    """Strong edges that noise alone may have made are not listed by any estimator."""
+    with open_bundle(noisy.path) as opened:
+        found = learn_alternative([opened], estimator, alpha=0.02)
+        text = describe_alternative(found, estimator, [opened], noisy.path.parent)
+    assert found.graph is not None
+    edges = found.graph.edges()
+    sign = np.sign(edges["partial_correlation"])
+    hidden = int(((sign * edges["ci_low"] <= 0.0) | (sign * edges["ci_high"] <= 0.0)).sum())
+
+    assert hidden
+    assert f"{hidden} more may be absent or of the other sign" in text
+    assert text.count(" -- ") == min(10, len(edges) - hidden)
+    assert {"evidence", "p_value"} <= set(edges)
+
+
+def test_a_repair_is_said_of_every_estimator(bundle: Receipt) -> None:
+    """What was done to an indefinite matrix is not for the graphical lasso's users alone to know."""
+    with open_bundle(bundle.path) as opened:
+        found = learn_alternative([opened], "scio")
+        found.summary.update(smallest_eigenvalue=-0.25, repair="maxnorm", notes=["a note"])
+        lines = describe_alternative(found, "scio", [opened], bundle.path.parent).splitlines()
+
+    assert "  the debiased matrix is indefinite (smallest eigenvalue -0.25), repaired by maxnorm" in lines
+    assert "  a note" in lines
+
+
+def test_only_files_for_people_are_listed_as_written(bundle: Receipt, tmp_path: Path) -> None:
+    """The marker by which dp-learn knows its folder is nobody's result."""
+    (tmp_path / "result").mkdir()
+    for name in (".dpgraph-result.json", "edges.csv", "summary.json"):
+        (tmp_path / "result" / name).touch()
+    with open_bundle(bundle.path) as opened:
+        found = learn_alternative([opened], "ridge")
+        text = describe_alternative(found, "ridge", [opened], tmp_path / "result")
+
+    assert text.splitlines()[-1] == f"wrote {tmp_path}/result/: edges.csv, summary.json"
+
+
+@pytest.mark.parametrize("estimator", ["ridge", "thresholded-covariance", "neighborhood"])
+def test_every_estimator_is_told_with_the_share_of_the_noise(estimator: str, bundle: Receipt) -> None:
+    """What noise there was is said of all estimators alike, and is in their summaries."""
+    with open_bundle(bundle.path) as opened:
+        learned = learn_graph(opened, alpha=0.1)
+        found = learn_alternative([opened], estimator)
+        usual = describe_learned(learned, summarize(learned, opened), [opened], bundle.path)
+        other = describe_alternative(found, estimator, [opened], bundle.path.parent)
+
+    (told,) = [line for line in usual.splitlines() if "of the published variances" in line]
+    assert told in other.splitlines()
+    assert found.summary["noise_share_of_variance"] == summarize(learned, opened)["noise_share_of_variance"]
