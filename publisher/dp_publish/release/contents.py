@@ -1,18 +1,20 @@
-"""What a kind of release has to offer `release.publish`, which pays for it, seals it and gives it its name."""
+"""The protocol of a kind of release: `publish` pays for it, seals it and gives it its name."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from dp_bundle.errors import DataError
 from dp_bundle.manifest import Column, Guarantee, SecondMoments
 from dp_publish.accounting import Cost
 from dp_publish.sampling import Keystream
 
-__all__ = ["Contents", "Maker", "NewFile", "Progress", "Read"]
+__all__ = ["Contents", "Maker", "NewFile", "Progress", "Read", "could_reveal_noise", "may_reveal_noise"]
 
 Read: TypeAlias = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
 NewFile: TypeAlias = Callable[[], BinaryIO]
@@ -38,13 +40,9 @@ class Maker(Protocol):
     ----------
     cost : Cost
         What it will cost, known before anything is drawn.
-    told : bool
-        Whether numbers have been drawn that an error raised now may tell of, so that the cost cannot be taken back.
     remark : str or None
         A sentence for the publisher about a choice that was made for her; it holds nothing private.
     """
-
-    told: bool
 
     @property
     def cost(self) -> Cost:
@@ -54,5 +52,31 @@ class Maker(Protocol):
     def remark(self) -> str | None:
         """Return what the publisher should be told."""
 
-    def make(self, keystream: Keystream, new_file: NewFile, progress: Progress | None) -> Contents:
-        """Read the table, draw the noise, and write the data members."""
+    def make(
+        self, keystream: Keystream, new_file: NewFile, progress: Progress | None, drawn: contextlib.ExitStack
+    ) -> Contents:
+        """Read the table, draw the noise, and write the data members.
+
+        From the moment at which an error could reveal noisy numbers, `drawn` holds a `could_reveal_noise`.
+        """
+
+
+_REVEAL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before them
+_MARK = "reveals_noise"
+
+
+@contextlib.contextmanager
+def could_reveal_noise() -> Iterator[None]:
+    """Mark the errors of a block that may reveal numbers drawn before it: their cost must not be taken back."""
+    try:
+        yield
+    except _REVEAL_NOTHING:
+        raise
+    except BaseException as error:
+        vars(error)[_MARK] = True
+        raise
+
+
+def may_reveal_noise(error: BaseException) -> bool:
+    """Tell whether an error was marked by `could_reveal_noise`."""
+    return _MARK in vars(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from functools import cached_property
 
@@ -30,7 +31,7 @@ from dp_publish.covariance import (
     set_mechanism,
 )
 from dp_publish.policy import Policy
-from dp_publish.release.contents import Contents, NewFile, Progress, Read
+from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise
 from dp_publish.rows import RowReport, drop_missing, fill_missing
 from dp_publish.sampling import Keystream
 
@@ -62,7 +63,6 @@ class CovarianceMaker:
     def __init__(
         self, policy: Policy, kinds: dict[str, str], partition: str | None, read: Read, report: RowReport
     ) -> None:
-        self.told = False
         self._policy, self._kinds, self._partition = policy, kinds, partition
         self._read, self._report = read, report
         self._columns = moment_columns(policy, kinds)
@@ -81,13 +81,16 @@ class CovarianceMaker:
         """Why this mechanism, where `auto` chose."""
         return self._setting.reason
 
-    def make(self, keystream: Keystream, new_file: NewFile, progress: Progress | None) -> Contents:
+    def make(
+        self, keystream: Keystream, new_file: NewFile, progress: Progress | None, drawn: contextlib.ExitStack
+    ) -> Contents:
         """Sum the rows' products, add noise and write it; see `Maker`."""
         guarantee = guarantee_of_moments(self._policy, self._setting, self._columns, self._partition)
         moments = self._sum(progress)
-        self.told = self._setting.mechanism in BY_EIGENVECTORS  # the time that they take
+        if self._setting.mechanism in BY_EIGENVECTORS:  # the time that they take
+            drawn.enter_context(could_reveal_noise())
         noisy = draw_moments(self._setting, moments, keystream)
-        self.told = True
+        drawn.enter_context(could_reveal_noise())
         errors = estimate_errors(noisy, lambda sums: insecure_draw(self._setting, sums, keystream))
         stated = state_moments(noisy, errors)
         n_rows = noisy.n_rows or stated_rows(noisy.matrix, stated.constant, stated.bias)

@@ -2,7 +2,7 @@
 
 The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, seal the
 archive into another, note that it may leave, give it its name, note that it has. What is drawn is the business of
-`rows_release` or `covariance_release`. The final name appears in one atomic step and never replaces a file, so there is
+`release.rows` or `release.covariance`. The final name appears in one atomic step and never replaces a file, so there is
 a whole bundle under it or nothing; unnamed files vanish with the process, however it ends. A cost is taken back only
 where the process never came to giving the file its name: afterwards a missing file proves nothing, as others may have
 moved it, and neither does an error, as a file may be in place though the answer was lost.
@@ -25,22 +25,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
 from dp_bundle.data import batch_rows
 from dp_bundle.describe import REPLACEMENT
-from dp_bundle.errors import BudgetExceededError, BundleError, DataError, DpGraphError, ParameterError
+from dp_bundle.errors import BudgetExceededError, BundleError, DpGraphError, ParameterError
 from dp_bundle.files import require_names, settle, whole_file
 from dp_bundle.manifest import Release
 from dp_bundle.startup import interrupts_held
 from dp_publish.accounting import Ledger, Reservation
 from dp_publish.data import EntityCap, Source, Table, open_table
 from dp_publish.policy import EntityUnit, Policy, Privacy, choose_columns, require_rows, resolve
-from dp_publish.release.contents import Contents, Maker, Read
+from dp_publish.release.contents import Contents, Maker, Read, may_reveal_noise
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.rows import RowsMaker
 from dp_publish.rows import RowReport
 from dp_publish.sampling import Keystream, SecureKeystream
 
 __all__ = ["Receipt", "publish"]
-
-_TELL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before them
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ def publish(
     book = partial(_book, ledger, policy, maker, partition, kinds)
     make = partial(_make_bundle, policy, maker, key, out, progress, keystream)
     with _in_our_words(out):
-        release, digest, budgets = _release(ledger, book, maker, out, make)
+        release, digest, budgets = _release(ledger, book, out, make)
     withheld_here = tuple(name for name in left_out if name in withheld)
     return Receipt(out, release, digest, left_out, report, maker.remark, withheld_here, budgets)
 
@@ -146,7 +144,6 @@ def _book(ledger: Ledger, policy: Policy, maker: Maker, partition: str | None, k
 def _release(
     ledger: Ledger,
     book: Callable[[], Reservation],
-    maker: Maker,
     out: Path,
     make: Callable[[Reservation, BinaryIO], tuple[Release, str]],
 ) -> tuple[Release, str, Mapping[str, float]]:
@@ -166,7 +163,7 @@ def _release(
                 ledger.seal(reservation, digest, recorded)
         except BaseException as error:
             if reservation is not None and not leaving:
-                _take_back(ledger, reservation, maker, error)
+                _take_back(ledger, reservation, error)
             if reservation is None or not leaving:
                 raise
             if not (isinstance(error, OSError) and _holds(out, digest)):
@@ -191,8 +188,9 @@ def _make_bundle(
     file: BinaryIO,
 ) -> tuple[Release, str]:
     """Draw the noise and write the signed bundle; return what its manifest says, and the manifest's digest."""
-    with contextlib.ExitStack() as unnamed:
-        contents = maker.make(keystream or SecureKeystream(), partial(_unnamed_file, unnamed, out.parent), progress)
+    with contextlib.ExitStack() as unnamed, contextlib.ExitStack() as drawn:
+        new_file = partial(_unnamed_file, unnamed, out.parent)
+        contents = maker.make(keystream or SecureKeystream(), new_file, progress, drawn)
         release = _describe(policy, reservation, contents)
         return release, write_bundle(file, release, contents.parts, key)
 
@@ -214,9 +212,9 @@ def _describe(policy: Policy, reservation: Reservation, contents: Contents) -> R
     )
 
 
-def _take_back(ledger: Ledger, reservation: Reservation, maker: Maker, error: BaseException) -> None:
-    """Cancel a release that ends before its file could get a name, unless the error may tell of noisy numbers."""
-    if maker.told and not isinstance(error, _TELL_NOTHING):
+def _take_back(ledger: Ledger, reservation: Reservation, error: BaseException) -> None:
+    """Cancel a release that ends before its file could get a name, unless the error may reveal noisy numbers."""
+    if may_reveal_noise(error):
         return
     ledger.cancel(reservation)
     if isinstance(error, KeyboardInterrupt):

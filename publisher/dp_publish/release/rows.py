@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from dp_bundle.manifest import Column
 from dp_publish.accounting import Cost
 from dp_publish.data import Table
 from dp_publish.policy import Policy, standard_deviations
-from dp_publish.release.contents import Contents, NewFile, Progress, Read
+from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise
 from dp_publish.rows import (
     Bounds,
     RowReport,
@@ -71,7 +72,6 @@ class RowsMaker:
         read: Read,
         report: RowReport,
     ) -> None:
-        self.told = False
         self._policy, self._kinds, self._partition = policy, kinds, partition
         self._read, self._report = read, report
         self._shares = share_mu(policy, kinds)
@@ -86,14 +86,17 @@ class RowsMaker:
         """What the release costs."""
         return cost_of(self._policy, self._kinds, self._shares, self._columns)
 
-    def make(self, keystream: Keystream, new_file: NewFile, progress: Progress | None) -> Contents:
+    def make(
+        self, keystream: Keystream, new_file: NewFile, progress: Progress | None, drawn: contextlib.ExitStack
+    ) -> Contents:
         """Find bounds, add noise and write it; see `Maker`."""
         found = _search_bounds(self._read, self._kinds, self._shares, keystream)
-        self.told = bool(found)
+        if found:
+            drawn.enter_context(could_reveal_noise())
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=found)
         if math.isfinite(self._shares.centers_sigma):
             columns = _with_centers(columns, self._read(self._kinds), self._shares.centers_sigma, keystream)
-            self.told = True
+            drawn.enter_context(could_reveal_noise())
         guarantee, conditional_mu = account(self._policy, columns, self._shares, self._partition)
         batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
         parts = _write_parts(batches, columns, new_file, progress)
