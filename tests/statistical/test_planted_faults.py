@@ -45,43 +45,55 @@ BY_AUDIT = {
 }
 UNIT = "tests/unit/publisher"
 BY_SUITE = {
-    "the bounds search ignores the entity cap": f"{UNIT}/test_release.py::test_bounds_are_found_in_what_the_cap_leaves",
+    "the bounds search ignores the entity cap": (
+        f"{UNIT}/release/test_publishing.py::test_bounds_are_found_in_what_the_cap_leaves"
+    ),
     "the typical error is computed from raw moments": (
-        f"{UNIT}/test_covariance_release.py::test_estimated_errors_follow_from_the_release_alone"
+        f"{UNIT}/release/test_covariance.py::test_estimated_errors_follow_from_the_release_alone"
     ),
     "missing values are filled with the batch's mean": (
-        f"{UNIT}/test_rows.py::test_midpoint_takes_the_middle_of_the_bounds"
+        f"{UNIT}/rows/test_mechanism.py::test_midpoint_takes_the_middle_of_the_bounds"
     ),
     "the cap is ignored in calibration": (
-        f"{UNIT}/test_calibration.py::test_search_and_rows_together_keep_to_the_strength"
+        f"{UNIT}/rows/test_calibration.py::test_search_and_rows_together_keep_to_the_strength"
     ),
-    "the cap is restarted in each batch": f"{UNIT}/test_entities.py::test_every_entity_keeps_as_many_rows_as_it_may",
-    "the keystream is restarted in each batch": f"{UNIT}/test_release.py::test_every_batch_gets_noise_of_its_own",
-    "only the first batch gets noise": f"{UNIT}/test_release.py::test_every_batch_gets_noise_of_its_own",
+    "the cap is restarted in each batch": (
+        f"{UNIT}/data/test_contribution_cap.py::test_every_entity_keeps_as_many_rows_as_it_may"
+    ),
+    "the keystream is restarted in each batch": (
+        f"{UNIT}/release/test_publishing.py::test_every_batch_gets_noise_of_its_own"
+    ),
+    "only the first batch gets noise": f"{UNIT}/release/test_publishing.py::test_every_batch_gets_noise_of_its_own",
     "the bounds search is without noise": (
         "tests/statistical/test_private_bounds.py::test_counts_carry_noise_of_the_stated_deviation"
     ),
     "the cost of the bounds search is not booked": (
-        f"{UNIT}/test_calibration.py::test_search_and_rows_together_keep_to_the_strength"
+        f"{UNIT}/rows/test_calibration.py::test_search_and_rows_together_keep_to_the_strength"
     ),
     "Wishart degrees are those of the wrong neighbours": (
-        f"{UNIT}/covariance/test_wishart.py::test_releases_have_the_degrees_that_their_neighbours_need"
+        f"{UNIT}/covariance/mechanisms/test_wishart.py::test_releases_have_the_degrees_that_their_neighbours_need"
     ),
-    "every eigenvector gets epsilon/2 at d > 2": f"{UNIT}/covariance/test_eigenvectors.py::test_budget_is_spent_once",
+    "every eigenvector gets epsilon/2 at d > 2": (
+        f"{UNIT}/covariance/mechanisms/test_eigenvectors.py::test_budget_is_spent_once"
+    ),
     "auto looks at n under add-remove": (
-        f"{UNIT}/test_covariance_release.py::test_auto_chooses_by_the_number_of_rows_only_where_that_is_public"
+        f"{UNIT}/release/test_covariance.py::test_auto_chooses_by_the_number_of_rows_only_where_that_is_public"
     ),
     "the number of rows is exact under add-remove": (
-        f"{UNIT}/test_covariance_release.py::test_every_mechanism_is_released_and_verifies"
+        f"{UNIT}/release/test_covariance.py::test_every_mechanism_is_released_and_verifies"
     ),
-    "values are not snapped to the grid": f"{UNIT}/test_rows.py::test_noisy_values_are_on_the_grid_and_within_reach",
-    "columns share their noise": f"{UNIT}/test_release.py::test_every_release_draws_its_own_noise",
-    "the key is seeded with the time": f"{UNIT}/test_keystream.py::test_stream_is_aes_256_in_counter_mode",
+    "values are not snapped to the grid": (
+        f"{UNIT}/rows/test_mechanism.py::test_noisy_values_are_on_the_grid_and_within_reach"
+    ),
+    "columns share their noise": f"{UNIT}/release/test_publishing.py::test_every_release_draws_its_own_noise",
+    "the key is seeded with the time": f"{UNIT}/sampling/test_keystream.py::test_stream_is_aes_256_in_counter_mode",
     "off-diagonal noise is halved": "tests/statistical/test_mechanisms.py::test_noise_has_its_mean_and_covariance",
     "the last column is not clipped": (
-        f"{UNIT}/test_rows.py::test_value_outside_its_bounds_is_as_if_it_were_at_the_bound"
+        f"{UNIT}/rows/test_mechanism.py::test_value_outside_its_bounds_is_as_if_it_were_at_the_bound"
     ),
-    "clipped rows are dropped": f"{UNIT}/test_rows.py::test_value_outside_its_bounds_is_as_if_it_were_at_the_bound",
+    "clipped rows are dropped": (
+        f"{UNIT}/rows/test_mechanism.py::test_value_outside_its_bounds_is_as_if_it_were_at_the_bound"
+    ),
 }
 
 
@@ -130,4 +142,6 @@ def test_documented_table_is_true() -> None:
         for fault in FAULTS
     ]
     assert len(rows) == 19
+    for path, test in (place.split("::") for place in BY_SUITE.values()):
+        assert f"def {test}(" in (ROOT / path).read_text()
     assert "\n".join(rows) in (ROOT / "docs" / "audit.md").read_text()
