@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-__all__ = ["escape", "guard_cell", "quote", "quote_name", "quote_path", "require_one_line", "unguard_cell"]
+__all__ = ["escape", "guard_cell", "listed", "quote", "quote_name", "quote_path", "require_one_line", "unguard_cell"]
 
 _PLAIN = re.compile(r"[\w.-]{1,80}")  # without a space, a name cannot pass for a sentence
 _PLAIN_PATH = re.compile(r"[\w./@+=~-]+")
@@ -38,6 +38,12 @@ def quote_path(path: str | os.PathLike[str]) -> str:
     """Return a file's name, which came with the file, as it is if it has no space, otherwise as `quote` does, whole."""
     text = os.fspath(path)
     return text if _PLAIN_PATH.fullmatch(text) and text.isprintable() else quote(text, longest=None)
+
+
+def listed(names: list[str]) -> str:
+    """Return the names for a message, the first eight of them."""
+    shown = ", ".join(repr(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
 
 
 def require_one_line(text: str) -> str:

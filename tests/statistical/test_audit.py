@@ -12,7 +12,8 @@ import pytest
 
 from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.audit import AuditReport, audit
-from dp_publish.rows.mechanism import RowReport, add_noise, noise_for
+from dp_publish.data.missing import RowReport
+from dp_publish.rows.mechanism import add_noise, noise_for
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
 
 N_RUNS = 20

@@ -10,7 +10,8 @@ import pytest
 from dp_bundle.manifest.columns import Column
 from dp_learn import debias_covariance
 from dp_learn.covariance.moments import batch_moments
-from dp_publish.rows.mechanism import RowReport, add_noise, noise_for
+from dp_publish.data.missing import RowReport
+from dp_publish.rows.mechanism import add_noise, noise_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS, N_REPETITIONS = 400, 200

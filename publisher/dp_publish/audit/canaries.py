@@ -23,7 +23,7 @@ from dp_bundle.data import batch_rows, part_schema, to_arrow
 from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest import Column
 from dp_publish.accounting import unit_mu
-from dp_publish.rows import RowReport
+from dp_publish.data import RowReport
 from dp_publish.sampling import Keystream
 
 __all__ = [

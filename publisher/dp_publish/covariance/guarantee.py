@@ -16,9 +16,10 @@ from dp_bundle.manifest import (
     Guarantee,
     mu_implied_by_epsilon,
 )
+from dp_bundle.quoting import listed
 from dp_publish.accounting import Cost, Loss, privacy_curve, rho_for_mu
 from dp_publish.covariance.calibration import MechanismSetting, mu_of_rows
-from dp_publish.policy import EntityUnit, Policy, Privacy, listed
+from dp_publish.policy import EntityUnit, Policy, Privacy
 
 __all__ = ["cost_of_moments", "guarantee_of_moments", "moment_columns"]
 

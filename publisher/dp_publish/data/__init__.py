@@ -1,12 +1,14 @@
-"""The private table: formats and dialects, contribution caps, and its first rows."""
+"""The private table: formats and dialects, contribution caps, missing values, and its first rows."""
 
 from dp_bundle.startup.lazy import import_on_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.data.contribution_cap import EntityCap
+    from dp_publish.data.deviations import standard_deviations
     from dp_publish.data.dialect import Dialect, Layout, make_dialect, unpacked_name
     from dp_publish.data.first_rows import LEAST_ROWS, Glance, find_codes, glance
+    from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_gaps
     from dp_publish.data.table import ColumnType, Source, Table, open_table
     from dp_publish.data.text_file import TextFile, is_text_file
 else:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from dp_bundle.errors import PolicyError
+from dp_bundle.quoting import listed
 from dp_publish.covariance import entry_variance, set_mechanism
 from dp_publish.data import Glance
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.power import covariance_variance, moments_error, scaled_variance
-from dp_publish.policy import Policy, listed
+from dp_publish.policy import Policy
 
 __all__ = ["describe_drowned", "find_drowned", "refuse_drowned"]
 

@@ -17,13 +17,14 @@ from scipy import special
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Column
+from dp_bundle.quoting import listed
 from dp_publish.covariance import BY_EIGENVECTORS, set_mechanism
 from dp_publish.data import ColumnType
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed
 from dp_publish.forecast.drawn import drawn_error
 from dp_publish.forecast.outlook import ForecastRow, forecast
 from dp_publish.forecast.power import is_clear, smallest_seen
-from dp_publish.policy import Policy, Privacy, listed
+from dp_publish.policy import Policy, Privacy
 from dp_publish.rows import ENOUGH_SIGMA
 
 __all__ = ["refuse_pointless", "share_unchanged", "why_hidden"]

@@ -9,7 +9,7 @@ from typing import Any
 from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Release, SecondMoments
-from dp_bundle.quoting import quote_name
+from dp_bundle.quoting import listed, quote_name
 from dp_publish.forecast import (
     covariance_variance,
     describe_spread,
@@ -21,7 +21,7 @@ from dp_publish.forecast import (
     smallest_seen,
     why_hidden,
 )
-from dp_publish.policy import Policy, listed
+from dp_publish.policy import Policy
 from dp_publish.release import Receipt
 
 __all__ = ["describe_receipt", "receipt_document"]

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import PolicyError
+from dp_bundle.quoting import listed
 from dp_publish.data import LEAST_ROWS, Glance, Table, find_codes
-from dp_publish.policy.model import Policy, listed
+from dp_publish.policy.model import Policy
 
 __all__ = [
     "find_regrettable",

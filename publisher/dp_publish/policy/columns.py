@@ -1,22 +1,17 @@
-"""Which columns are published, as what, and what strength by SNR asks of them."""
+"""The choice of the columns to publish, and of what kind each is."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection
-from typing import cast
 
-import numpy as np
-
-from dp_bundle.data import batch_rows, to_numpy
 from dp_bundle.errors import DataError, PolicyError
 from dp_bundle.manifest import CONSTANT_LABEL, MAX_COLUMNS
-from dp_bundle.quoting import require_one_line
+from dp_bundle.quoting import listed, require_one_line
 from dp_publish.data import ColumnType, Table
-from dp_publish.policy.model import EntityUnit, Policy, listed
+from dp_publish.policy.model import EntityUnit, Policy
 
-__all__ = ["choose_columns", "require_bounds", "require_rows", "standard_deviations"]
+__all__ = ["choose_columns", "require_bounds", "require_rows"]
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
@@ -159,28 +154,3 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
                 f"rows clipped to a ball (l2_radius) have neither bounds nor integer columns, unlike "
                 f'{listed(bounded or whole)}: give center and scale, and kind = "continuous"'
             )
-
-
-def standard_deviations(table: Table, kinds: dict[str, str], policy: Policy) -> dict[str, float]:
-    """Return every column's standard deviation after clipping, in one pass; only strength by snr_db may ask."""
-    bounds = {name: policy.column(name).bounds for name in kinds}
-    n_rows, mean, scatter = np.zeros(len(kinds)), np.zeros(len(kinds)), np.zeros(len(kinds))
-    limits = [(-math.inf, math.inf) if bounds[name] is None else bounds[name] for name in kinds]
-    for batch in table.read(kinds, batch_rows(len(kinds))):
-        for index, (low, high) in enumerate(cast(list[tuple[float, float]], limits)):
-            values = to_numpy(batch.column(index).drop_null()).astype(float)
-            values = np.clip(values[~np.isnan(values)], low, high)
-            if len(values):
-                total = n_rows[index] + len(values)
-                with np.errstate(over="ignore", invalid="ignore"):  # infinite values are refused below
-                    shift = values.mean() - mean[index]
-                    scatter[index] += values.var() * len(values) + shift**2 * n_rows[index] * len(values) / total
-                    mean[index] += shift * len(values) / total
-                n_rows[index] = total
-    deviations = dict(zip(kinds, np.sqrt(scatter / np.maximum(n_rows, 1)).tolist(), strict=True))
-    constant = [name for name, deviation in deviations.items() if not 0 < deviation < math.inf]
-    if constant:
-        raise DataError(
-            f"snr_db needs columns that vary and are finite, unlike {listed(constant)}: set drop = true for them"
-        )
-    return deviations

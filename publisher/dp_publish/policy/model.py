@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dp_bundle.manifest import Dataset, Text
+from dp_bundle.quoting import listed
 from dp_publish.data import Dialect
 from dp_publish.policy.choices import STRENGTHS, Mechanism, Neighbours, ReleaseKind
 
@@ -22,7 +23,6 @@ __all__ = [
     "Mechanism",
     "Policy",
     "Privacy",
-    "listed",
 ]
 
 _BY_EPSILON_DELTA = ("wishart", "sulq")
@@ -185,9 +185,3 @@ class Policy(_Model):
 
 
 _DEFAULT_COLUMN = ColumnPolicy()
-
-
-def listed(names: list[str]) -> str:
-    """Return the names for a message, the first eight of them."""
-    shown = ", ".join(repr(name) for name in names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

@@ -9,9 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from dp_bundle.errors import PolicyError
+from dp_bundle.quoting import listed
 from dp_publish.data import ColumnType, Table
 from dp_publish.policy.mistakes import describe_mistake
-from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy, listed
+from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy
 
 __all__ = ["resolve"]
 

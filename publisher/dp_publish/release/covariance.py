@@ -30,9 +30,9 @@ from dp_publish.covariance import (
     moments_of_batch,
     set_mechanism,
 )
+from dp_publish.data import RowReport, drop_missing, fill_missing
 from dp_publish.policy import Policy
 from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise
-from dp_publish.rows import RowReport, drop_missing, fill_missing
 from dp_publish.sampling import Keystream
 
 __all__ = ["CovarianceMaker", "state_moments"]

@@ -14,12 +14,11 @@ from dp_bundle.data import PartWriter
 from dp_bundle.errors import DataError
 from dp_bundle.manifest import Column
 from dp_publish.accounting import Cost
-from dp_publish.data import Table
-from dp_publish.policy import Policy, standard_deviations
+from dp_publish.data import RowReport, Table, standard_deviations
+from dp_publish.policy import Policy
 from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise
 from dp_publish.rows import (
     Bounds,
-    RowReport,
     Shares,
     account,
     add_noise,
@@ -75,8 +74,9 @@ class RowsMaker:
         self._policy, self._kinds, self._partition = policy, kinds, partition
         self._read, self._report = read, report
         self._shares = share_mu(policy, kinds)
-        by_snr = policy.privacy.snr_db is not None
-        self._deviations = standard_deviations(table, kinds, policy) if by_snr else None
+        self._deviations = None
+        if policy.privacy.snr_db is not None:
+            self._deviations = standard_deviations(table, kinds, {name: policy.column(name).bounds for name in kinds})
         self._columns: tuple[Column, ...] | None = None
         if not self._shares.searched:
             self._columns = set_noise(policy, kinds, self._shares, deviations=self._deviations)

@@ -28,6 +28,7 @@ from dp_bundle.manifest import (
     release_mu,
 )
 from dp_bundle.privacy import MIN_SIGMA
+from dp_bundle.quoting import listed
 from dp_publish.accounting import (
     Cost,
     Loss,
@@ -38,7 +39,7 @@ from dp_publish.accounting import (
     rho_for_epsilon_delta,
     rho_for_mu,
 )
-from dp_publish.policy import EntityUnit, Policy, listed
+from dp_publish.policy import EntityUnit, Policy
 from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.mechanism import noise_for
 from dp_publish.rows.private_bounds import Bounds, histogram_mu, histogram_sigma

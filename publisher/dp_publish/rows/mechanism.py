@@ -18,52 +18,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dp_bundle.data import part_schema, to_arrow, to_numpy
-from dp_bundle.errors import MissingValuesError, PrivacyError
+from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest import Column, Noise
 from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
+from dp_publish.data import RowReport, drop_missing, fill_missing, find_gaps
 from dp_publish.sampling import Keystream, sample_discrete_gaussian, sample_rounded_gaussian
 
-__all__ = ["RowReport", "add_noise", "drop_missing", "fill_missing", "find_gaps", "granularity_for", "noise_for"]
+__all__ = ["add_noise", "granularity_for", "noise_for"]
 
 _STEPS_PER_SIGMA = 256
 _STEPS_PER_WIDTH = 64
 _MAX_STEPS_PER_SIGMA = 4096
 _EXACT = 2**52  # integers up to here, and their sums with noise, are exact as float64
 _SIGMAS = (2.0**-400, 2.0**400)  # of continuous noise: its variance is far from the ends of float64
-
-
-@dataclass
-class RowReport:
-    """What happened to the raw values; for the publisher's eyes only, as it tells of private data."""
-
-    n_rows: int = 0
-    n_dropped: int = 0
-    n_centered: int = 0
-    n_over_cap: int = 0
-    n_clipped_rows: int = 0
-    clipped: dict[str, int] = field(default_factory=dict)
-    filled: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def tells(self) -> bool:
-        """Whether anything happened at all."""
-        return bool(
-            self.clipped or self.filled or self.n_dropped or self.n_centered or self.n_over_cap or self.n_clipped_rows
-        )
-
-    def count(self, counts: dict[str, int], name: str, number: int) -> None:
-        """Add to one of the per-column counts, leaving out zeros."""
-        if number:
-            counts[name] = counts.get(name, 0) + number
 
 
 def noise_for(kind: str, sigma: float, bounds: tuple[float, float] | None) -> Noise:
@@ -141,25 +115,6 @@ def add_noise(
     return pa.RecordBatch.from_arrays(noisy, schema=part_schema(columns))
 
 
-def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
-    """Leave out the rows that have no value in a column whose rows are then dropped."""
-    keep = None
-    for index, column in enumerate(columns):
-        if column.missing == "drop":
-            present = pc.invert(pc.is_null(batch.column(index), nan_is_null=True))
-            keep = present if keep is None else pc.and_(keep, present)
-    return batch if keep is None else batch.filter(keep)
-
-
-def find_gaps(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_] | None:
-    """Return which rows have no value in a column whose rows then stand at the center; None if no column does that."""
-    centered = [index for index, column in enumerate(columns) if column.missing == "center"]
-    if not centered:
-        return None
-    empty = [pc.is_null(batch.column(index), nan_is_null=True).to_numpy(zero_copy_only=False) for index in centered]
-    return np.asarray(np.logical_or.reduce(empty), dtype=np.bool_)
-
-
 def _put_at_center(batch: pa.RecordBatch, columns: Sequence[Column], report: RowReport) -> pa.RecordBatch:
     """Put rows with such gaps, whole, at the columns' fill, so that a gap neither links columns nor dilutes a link."""
     gaps = find_gaps(batch, columns)
@@ -228,27 +183,6 @@ def _count_outside(
         return int(np.count_nonzero((scaled < low) | (scaled > high)))
     raw = to_numpy(values)
     return int(np.count_nonzero((raw < bounds[0]) | (raw > bounds[1])))
-
-
-def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:
-    """Return the values with the middle of their bounds where there are none, which is counted.
-
-    Raises
-    ------
-    MissingValuesError
-        The column refuses missing values, and has one.
-    """
-    missing = pc.is_null(values, nan_is_null=True)
-    number = pc.sum(missing).as_py() or 0
-    if not number:
-        return values
-    limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
-    if column.missing != "midpoint" or limits is None:
-        raise MissingValuesError(column.name)
-    report.count(report.filled, column.name, number)
-    middle = 0.5 * limits[0] + 0.5 * limits[1]
-    filler = pa.scalar(round(middle) if column.kind == "integer" else middle, values.type)
-    return pc.if_else(missing, filler, values)
 
 
 def _fits(bounds: tuple[float, float], granularity: float) -> bool:

@@ -30,7 +30,7 @@ from dp_bundle.data import to_numpy
 from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest import Column
 from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
-from dp_publish.rows.mechanism import RowReport, drop_missing, fill_missing, find_gaps
+from dp_publish.data import RowReport, drop_missing, fill_missing, find_gaps
 from dp_publish.sampling import Keystream, sample_rounded_gaussian
 
 __all__ = ["centers_mu", "centers_sigma", "find_centers", "steps_for", "sum_complete_rows"]

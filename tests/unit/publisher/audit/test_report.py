@@ -35,8 +35,9 @@ from dp_publish.covariance.calibration import MechanismSetting, draw_moments
 from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.second_moments import SecondMoments
+from dp_publish.data.missing import RowReport
 from dp_publish.release import rows as rows_release
-from dp_publish.rows.mechanism import RowReport, add_noise, noise_for
+from dp_publish.rows.mechanism import add_noise, noise_for
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
 

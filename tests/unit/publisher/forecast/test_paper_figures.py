@@ -10,8 +10,9 @@ import pytest
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest.columns import Column
+from dp_publish.data.missing import RowReport
 from dp_publish.forecast.paper_figures import paper_figures
-from dp_publish.rows.mechanism import RowReport, add_noise, noise_for
+from dp_publish.rows.mechanism import add_noise, noise_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS, SIGMA, N_ATTACKS = 1000, 1.0, 2000

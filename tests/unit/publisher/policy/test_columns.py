@@ -1,19 +1,16 @@
-"""Which columns are published: by type and policy alone, and strength by SNR in one pass."""
+"""Which columns are published: by type and policy alone."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_bundle.errors import DataError, PolicyError
-from dp_publish.data.table import ColumnType, Table, open_table
-from dp_publish.policy.columns import choose_columns, require_bounds, standard_deviations
+from dp_bundle.errors import PolicyError
+from dp_publish.data.table import ColumnType, Table
+from dp_publish.policy.columns import choose_columns, require_bounds
 from dp_publish.policy.model import Policy
 
 Bounds = dict[str, list[float]]
@@ -144,21 +141,3 @@ def test_the_index_of_a_parquet_file_is_no_column() -> None:
         choose_columns(table, make({"a": [0, 1]}, mu=1.0))
     assert choose_columns(table, make({"a": [0, 1]}, {name: {"drop": True}}, mu=1.0))[1] == (name,)
     assert list(choose_columns(table, make({"a": [0, 1], name: [0, 9]}, mu=1.0))[0]) == ["a", name]
-
-
-def test_snr_is_the_same_in_any_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one-pass standard deviation of many batches, far from zero and with gaps, is that of the whole column."""
-    values = np.random.default_rng(2).normal(1e8, 1, 5000)
-    values[::7] = np.nan
-    frame = pd.DataFrame({"a": values})
-    monkeypatch.setattr("dp_publish.policy.columns.batch_rows", lambda _: 13)
-    found = standard_deviations(open_table(frame), {"a": "continuous"}, make({}, snr_db=0.0))
-    assert found == {"a": pytest.approx(np.nanstd(values), rel=1e-9)}
-
-
-@pytest.mark.parametrize("values", [[1.0, 1.0], [math.inf, 1.0], [math.nan, math.nan], [1e308, -1e308], []])
-def test_snr_needs_columns_that_vary_and_are_finite(values: list[float]) -> None:
-    """Constant, infinite, empty and overflowing columns are named, without a warning from numpy."""
-    frame = pd.DataFrame({"fine": [1.0, 2.0][: len(values)], "bad": np.array(values, dtype=float)})
-    with pytest.raises(DataError, match="'bad'"):
-        standard_deviations(open_table(frame), dict.fromkeys(frame, "continuous"), make({}, snr_db=20.0))

@@ -18,12 +18,14 @@ from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Cumulative, Guarantee, Release
 from dp_publish.accounting.budget import Cost
+from dp_publish.data.deviations import standard_deviations
+from dp_publish.data.missing import RowReport
 from dp_publish.data.table import ColumnType, Table, open_table
-from dp_publish.policy.columns import choose_columns, standard_deviations
+from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import account, cost_of, set_noise, share_mu
 from dp_publish.rows.ladder import N_RUNGS, rung_above
-from dp_publish.rows.mechanism import RowReport, add_noise
+from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.sampling.probability_tables import block_table, rounded_table
 
@@ -49,7 +51,11 @@ def calibrate(table: Table, policy: Policy) -> tuple[tuple[Column, ...], Cost, G
     """Run the whole calibration."""
     kinds, _ = choose_columns(table, policy)
     shares = share_mu(policy, kinds)
-    deviations = None if policy.privacy.snr_db is None else standard_deviations(table, kinds, policy)
+    deviations = (
+        None
+        if policy.privacy.snr_db is None
+        else standard_deviations(table, kinds, {name: policy.column(name).bounds for name in kinds})
+    )
     columns = set_noise(policy, kinds, shares, deviations=deviations)
     return columns, cost_of(policy, kinds, shares), *account(policy, columns, shares)
 

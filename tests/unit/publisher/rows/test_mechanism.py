@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from dp_bundle.data.rows import part_schema
 from dp_bundle.errors import MissingValuesError, PrivacyError
 from dp_bundle.manifest.columns import Column
+from dp_publish.data.missing import RowReport
 from dp_publish.rows import mechanism as rows
-from dp_publish.rows.mechanism import RowReport, add_noise, granularity_for, noise_for
+from dp_publish.rows.mechanism import add_noise, granularity_for, noise_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 Bounds = tuple[float, float]

@@ -1,0 +1,81 @@
+"""Missing values: rows left out, gaps filled, and the counts of what was done to raw values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_bundle.errors import MissingValuesError
+from dp_bundle.manifest import Column
+
+__all__ = ["RowReport", "drop_missing", "fill_missing", "find_gaps"]
+
+
+@dataclass
+class RowReport:
+    """Counts of what was done to raw values; for the publisher's eyes only, as they tell of private data."""
+
+    n_rows: int = 0
+    n_dropped: int = 0
+    n_centered: int = 0
+    n_over_cap: int = 0
+    n_clipped_rows: int = 0
+    clipped: dict[str, int] = field(default_factory=dict)
+    filled: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tells(self) -> bool:
+        """True if any count is not zero."""
+        return bool(
+            self.clipped or self.filled or self.n_dropped or self.n_centered or self.n_over_cap or self.n_clipped_rows
+        )
+
+    def count(self, counts: dict[str, int], name: str, number: int) -> None:
+        """Add to one of the per-column counts, leaving out zeros."""
+        if number:
+            counts[name] = counts.get(name, 0) + number
+
+
+def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+    """Leave out the rows that have no value in a column whose rows are then dropped."""
+    keep = None
+    for index, column in enumerate(columns):
+        if column.missing == "drop":
+            present = pc.invert(pc.is_null(batch.column(index), nan_is_null=True))
+            keep = present if keep is None else pc.and_(keep, present)
+    return batch if keep is None else batch.filter(keep)
+
+
+def find_gaps(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_] | None:
+    """Return which rows have no value in a column whose rows then stand at the center; None if no column does that."""
+    centered = [index for index, column in enumerate(columns) if column.missing == "center"]
+    if not centered:
+        return None
+    empty = [pc.is_null(batch.column(index), nan_is_null=True).to_numpy(zero_copy_only=False) for index in centered]
+    return np.asarray(np.logical_or.reduce(empty), dtype=np.bool_)
+
+
+def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:
+    """Return the values with the middle of their bounds where there are none, which is counted.
+
+    Raises
+    ------
+    MissingValuesError
+        The column refuses missing values, and has one.
+    """
+    missing = pc.is_null(values, nan_is_null=True)
+    number = pc.sum(missing).as_py() or 0
+    if not number:
+        return values
+    limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
+    if column.missing != "midpoint" or limits is None:
+        raise MissingValuesError(column.name)
+    report.count(report.filled, column.name, number)
+    middle = 0.5 * limits[0] + 0.5 * limits[1]
+    filler = pa.scalar(round(middle) if column.kind == "integer" else middle, values.type)
+    return pc.if_else(missing, filler, values)
