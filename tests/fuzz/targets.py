@@ -27,7 +27,7 @@ from dp_bundle.bundle.reading import MANIFEST_NAME, UnsafeTrustAnyone, verify_ma
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.sentences import describe_guarantee, describe_total
 from dp_bundle.errors import BundleError
-from dp_bundle.manifest.release import Release
+from dp_bundle.manifest import Release
 from dp_bundle.trust.signing import Envelope, sign_envelope
 from dp_publish import Policy, publish
 

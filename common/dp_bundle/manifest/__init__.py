@@ -7,7 +7,9 @@ if TYPE_CHECKING:
     from dp_bundle.manifest.base import Text
     from dp_bundle.manifest.columns import Ball, Column, Noise
     from dp_bundle.manifest.costs import unit_costs
-    from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon, release_mu
+    from dp_bundle.manifest.guarantee import Cumulative, EpsilonDelta, Guarantee
+    from dp_bundle.manifest.guarantee_checks import release_mu
+    from dp_bundle.manifest.moment_noise import SecondMoments
     from dp_bundle.manifest.public_facts import (
         GAPS_PUBLIC,
         NUMBER_PUBLIC,
@@ -19,13 +21,9 @@ if TYPE_CHECKING:
         CONSTANT_LABEL,
         COVARIANCE_NAME,
         MAX_COLUMNS,
-        Cumulative,
         Dataset,
-        EpsilonDelta,
-        Guarantee,
         Lineage,
         Release,
-        SecondMoments,
     )
     from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject
 else:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon, release_mu
-
-if TYPE_CHECKING:
-    from dp_bundle.manifest.columns import Column
-    from dp_bundle.manifest.release import Guarantee
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.guarantee_checks import release_mu
+from dp_bundle.privacy import mu_implied_by_epsilon
 
 __all__ = ["unit_costs"]
 

@@ -25,24 +25,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from dp_bundle.privacy import gaussian_delta, least_deltas, likely_worst
-
-if TYPE_CHECKING:
-    from dp_bundle.manifest.columns import Column
-    from dp_bundle.manifest.release import Guarantee, SecondMoments
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.privacy import gaussian_delta, least_deltas, likely_worst, mu_implied_by_epsilon
 
 __all__ = [
     "check_moments_guarantee",
     "check_rows_guarantee",
     "check_rows_without_guarantee",
-    "mu_implied_by_epsilon",
     "release_mu",
 ]
 
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
-_SERIES = 1e-3  # of epsilon: the next term is below 1e-12 of it
 _CURVE_SLACK = 1e-5  # the same for delta, where tiny mu cancel most digits
 
 
@@ -55,22 +51,6 @@ def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float
     mus = [column.cell_mu for column in columns]
     together = _is_whole(unit, columns) and columns[0].ball is None
     return math.sqrt(max_rows) * (math.sqrt(math.fsum(mu * mu for mu in mus)) if together else max(mus))
-
-
-def mu_implied_by_epsilon(epsilon: float) -> float:
-    """Return the mu that every epsilon-DP mechanism has: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
-
-    The trade-off function of epsilon-DP consists of the chords from (0, 1) and (1, 0) to (a, a), a = 1/(1 + e^epsilon).
-    That of mu-GDP is convex and passes through all three points if Phi(-mu/2) = a, so it lies below. No smaller mu
-    would do (Dong, Roth & Su 2022, section 2). For small epsilon it is a series, as the logarithm of nearly a half
-    loses the digits.
-    """
-    if 0 <= epsilon < _SERIES:
-        return math.sqrt(math.pi / 2) * epsilon * (1 + epsilon * epsilon * (math.pi / 48 - 1 / 12))
-    softplus = max(epsilon, 0.0) + math.log1p(math.exp(-abs(epsilon)))
-    from scipy import special
-
-    return float(-2 * special.ndtri_exp(-softplus))
 
 
 def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:

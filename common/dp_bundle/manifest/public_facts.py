@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dp_bundle.manifest.columns import Column
-    from dp_bundle.manifest.release import Guarantee
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import Guarantee
 
 __all__ = [
     "GAPS_PUBLIC",

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import unit_costs
-
-if TYPE_CHECKING:
-    from dp_bundle.manifest.columns import Column
-    from dp_bundle.manifest.release import Cumulative, Guarantee
+from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 
 __all__ = ["check_total", "check_total_in_every_unit"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dp_bundle.manifest import Column, mu_implied_by_epsilon
+from dp_bundle.manifest import Column
+from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_publish.accounting import Loss, delta_for_epsilon, epsilon_of_unit, mu_for_epsilon_delta, mu_for_rho, rho_for_mu
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.press import Published

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import mu_implied_by_epsilon
+from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_publish.audit.checks import LEAST_RUNS, Check, check_signs, make_check, require_runs
 from dp_publish.audit.hypothesis_tests import cdf_excess, moment_ratio
 from dp_publish.audit.noise_laws import EntryLaw

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dp_bundle.errors import ParameterError, PolicyError
-from dp_bundle.manifest import mu_implied_by_epsilon
+from dp_bundle.privacy import epsilon_for_implied_mu, mu_implied_by_epsilon
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho
-from dp_publish.covariance.choice import choose_mechanism, epsilon_for_implied_mu
+from dp_publish.covariance.choice import choose_mechanism
 from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.mechanisms.eigenvectors import (
     BY_EIGENVECTORS,

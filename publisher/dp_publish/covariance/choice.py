@@ -30,9 +30,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
 
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.privacy import epsilon_for_implied_mu
 from dp_publish.accounting import mu_for_epsilon_delta
 from dp_publish.covariance.mechanisms.eigenvectors import EXCEPTED_DELTA
 from dp_publish.covariance.mechanisms.laplace import EPSILONS, check_epsilon
@@ -40,7 +40,7 @@ from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import frobenius_sensitivity, l1_sensitivity, nuclear_sensitivity
 
-__all__ = ["choose_mechanism", "epsilon_for_implied_mu", "expected_errors"]
+__all__ = ["choose_mechanism", "expected_errors"]
 
 _MOST_FOR_EIGENVECTORS = 100  # coordinates: their time grows with the fourth power, half a minute here
 _MISS = 0.05
@@ -125,11 +125,6 @@ def expected_errors(
         if d <= _MOST_FOR_EIGENVECTORS:
             errors["eigenvectors"] = _eigenvector_bound(n_rows, scaling, pure, neighbours)
     return errors
-
-
-def epsilon_for_implied_mu(mu: float) -> float:
-    """Return the epsilon whose implied mu is this: ln(Phi(mu/2) / Phi(-mu/2)); inverts `mu_implied_by_epsilon`."""
-    return float(special.log_ndtr(mu / 2) - special.log_ndtr(-mu / 2))
 
 
 def _eigenvector_bound(n_rows: int, scaling: Scaling, epsilon: float, neighbours: str) -> float:

@@ -14,8 +14,8 @@ from dp_bundle.manifest import (
     Column,
     EpsilonDelta,
     Guarantee,
-    mu_implied_by_epsilon,
 )
+from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_bundle.quoting import listed
 from dp_publish.accounting import Cost, Loss, privacy_curve, rho_for_mu
 from dp_publish.covariance.calibration import MechanismSetting, mu_of_rows

@@ -61,7 +61,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.manifest import mu_implied_by_epsilon
+from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_publish.covariance.mechanisms.base import Cost, Grid, NoisyMoments, grid_for, with_exact_corner
 from dp_publish.covariance.mechanisms.directions import draw_direction
 from dp_publish.covariance.mechanisms.laplace import check_epsilon

@@ -12,8 +12,7 @@ Dwork, McSherry, Nissim & Smith (2006). Wang, Huai & Xu (2018), theorem 4, and A
 from __future__ import annotations
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.manifest import mu_implied_by_epsilon
-from dp_bundle.privacy import discrete_laplace_variance
+from dp_bundle.privacy import discrete_laplace_variance, mu_implied_by_epsilon
 from dp_publish.covariance.mechanisms.base import Cost, NoisyMoments, grid_for
 from dp_publish.covariance.second_moments import SecondMoments
 from dp_publish.covariance.sensitivity import check_neighbours, l1_sensitivity

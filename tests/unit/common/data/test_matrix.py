@@ -21,7 +21,7 @@ from dp_bundle.bundle.reading import UnsafeTrustAnyone, open_bundle, write_bundl
 from dp_bundle.data import matrix as triangle
 from dp_bundle.data.matrix import read_triangle, stated_rows, write_triangle
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.manifest.release import NUMBER_PUBLIC, Release
+from dp_bundle.manifest import NUMBER_PUBLIC, Release
 from dp_bundle.privacy.noise import rounded_gaussian_variance
 
 N_ROWS = 10

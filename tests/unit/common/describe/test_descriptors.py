@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from dp_bundle.bundle.reading import open_bundle, write_bundle
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.sentences import describe_bounds, describe_guarantee, describe_noise, round_up
+from dp_bundle.manifest import EpsilonDelta, Guarantee, Release
 from dp_bundle.manifest.columns import Ball, Column, Noise
-from dp_bundle.manifest.release import EpsilonDelta, Guarantee, Release
 from dp_publish import Receipt
 
 MEMBERS = [DataMember("data/part-00000.parquet", 123, "a" * 64), DataMember("data/part-00001.parquet", 45, "b" * 64)]

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from scipy import stats
 
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon
-from dp_bundle.manifest.release import NUMBER_PUBLIC, ORDER_PUBLIC, SecondMoments
+from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, SecondMoments
 from dp_bundle.manifest.statement import Statement
+from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_bundle.privacy.noise import discrete_laplace_variance, rounded_gaussian_variance
 
 STEP = 2.0**-10

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dp_bundle.errors import BundleFormatError, UnsupportedVersionError
+from dp_bundle.manifest import EpsilonDelta, Release
 from dp_bundle.manifest.columns import Column, Noise
-from dp_bundle.manifest.release import EpsilonDelta, Release
 from dp_bundle.manifest.statement import Statement
 
 COLUMNS = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_bundle.manifest import SecondMoments
 from dp_bundle.manifest.columns import Column, Noise
-from dp_bundle.manifest.release import SecondMoments
 from dp_learn.covariance.consistency import (
     find_contradictions,
     find_moment_contradictions,

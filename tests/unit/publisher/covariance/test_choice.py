@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon
-from dp_publish.covariance.choice import choose_mechanism, epsilon_for_implied_mu, expected_errors
+from dp_bundle.privacy import epsilon_for_implied_mu, mu_implied_by_epsilon
+from dp_publish.covariance.choice import choose_mechanism, expected_errors
 from dp_publish.covariance.mechanisms.eigenvectors import insecure_eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import release_gaussian
 from dp_publish.covariance.mechanisms.laplace import release_laplace

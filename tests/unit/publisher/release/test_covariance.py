@@ -23,7 +23,7 @@ from dp_bundle.errors import (
     PolicyError,
     PrivacyError,
 )
-from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon
+from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_publish import Policy, Receipt, publish
 from dp_publish.accounting.ledger import Ledger
 from dp_publish.release import covariance as covariance_release

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.errors import MissingValuesError, PolicyError, PrivacyError
-from dp_bundle.manifest.release import Guarantee, Release
+from dp_bundle.manifest import Guarantee, Release
 from dp_publish import Policy, publish
 from dp_publish.audit import audit
 from dp_publish.data.table import open_table

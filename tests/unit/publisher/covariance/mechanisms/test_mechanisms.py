@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.manifest.guarantee_checks import mu_implied_by_epsilon
+from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_publish.accounting.conversions import delta_for_epsilon, mu_for_epsilon_delta
 from dp_publish.covariance.mechanisms import gaussian
 from dp_publish.covariance.mechanisms.base import NoisyMoments

@@ -1,0 +1,78 @@
+"""The guarantee that a release states, and the total over all releases of its dataset.
+
+References
+----------
+Dong, Roth & Su (2022) for mu; Bun & Steinke (2016) for rho.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from dp_bundle.manifest.base import Model, Name, Positive, Text
+
+__all__ = ["MAX_RELEASES", "Cumulative", "EpsilonDelta", "Guarantee"]
+
+MAX_RELEASES = 10**9  # of a dataset
+_MAX_UNITS = 64  # of privacy, of which a total speaks
+_MAX_POINTS = 16  # of a curve
+_MAX_FACTS = 100  # in a list
+
+
+class EpsilonDelta(Model):
+    """One point of the privacy curve: the release is (epsilon, delta)-differentially private."""
+
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+class Guarantee(Model):
+    """What holds against whoever has the bundle, knows the method, and all data but the protected unit.
+
+    `mu` (Gaussian differential privacy) is given where all noise is continuous; `rho` (zero-concentrated) always.
+    Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
+    not published; an entity has at most `max_rows` rows, others were left out); what `public` names is not protected.
+    `bounds_mu` is the part of the guarantee that went into finding bounds by private histograms, and `centers_mu` the
+    part that went into the columns' means, at which rows with gaps stand.
+
+    `epsilon` is a pure guarantee, and mu and rho are then those that it implies. All of it holds except with the
+    probability `excepted_delta`. With add-remove `neighbours` tables differ by one row more or less (or by all rows of
+    one entity), and the number of rows is protected as well.
+    """
+
+    unit: Literal["cell", "row", "entity"]
+    entity: Name | None = None
+    max_rows: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    neighbours: Literal["replace-one", "add-remove"] = "replace-one"
+    bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    centers_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    mu: Positive | None
+    rho: Positive
+    epsilon: Positive | None = None
+    excepted_delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    epsilon_delta: Annotated[tuple[EpsilonDelta, ...], Field(max_length=_MAX_POINTS)]
+    accountant: Literal["gaussian-dp", "privacy-loss-distribution", "pure-epsilon"]
+    public: Annotated[tuple[Text, ...], Field(max_length=_MAX_FACTS)]
+
+    @model_validator(mode="after")
+    def _check(self) -> Guarantee:
+        if len(set(self.public)) != len(self.public):
+            raise ValueError("something is named as public twice")
+        return self
+
+
+class Cumulative(Model):
+    """The cost of all releases of the dataset so far, this one included; None where one of them states no guarantee.
+
+    `unit` is this release's unit of privacy ("cell", "row", or "entity:" and its column); `other_units_rho` gives rho
+    for every other unit that all releases protect. All of it holds except with the probability `excepted_delta`.
+    """
+
+    unit: Name
+    releases: Annotated[int, Field(ge=1, le=MAX_RELEASES)]
+    mu: Positive | None
+    rho: Positive | None
+    other_units_rho: Annotated[dict[Name, Positive], Field(max_length=_MAX_UNITS)] = Field(default_factory=dict)
+    excepted_delta: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
