@@ -188,7 +188,8 @@ def plan_command(
       dp-publish plan wine.parquet --look
     """
     from dp_publish.data import glance
-    from dp_publish.forecast import describe_drowned, describe_plan, find_drowned, make_plan, plan_document
+    from dp_publish.forecast import describe_drowned, find_drowned, make_plan
+    from dp_publish.messages import describe_plan, plan_document
     from dp_publish.policy import find_regrettable, point_out_names, survey
 
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)

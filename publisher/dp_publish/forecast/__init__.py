@@ -6,12 +6,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.forecast.assumptions import describe_spread, median_spread
     from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
-    from dp_publish.forecast.outlook import forecast
+    from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow, forecast
     from dp_publish.forecast.picture import draw_plan
-    from dp_publish.forecast.plan import make_plan
-    from dp_publish.forecast.power import covariance_variance, moments_error, scaled_variance, smallest_seen
+    from dp_publish.forecast.plan import Plan, make_plan
+    from dp_publish.forecast.power import (
+        covariance_variance,
+        describe_count,
+        moments_error,
+        scaled_variance,
+        smallest_seen,
+    )
     from dp_publish.forecast.refusal import refuse_pointless, share_unchanged, why_hidden
-    from dp_publish.forecast.report import describe_plan, plan_document
     from dp_publish.forecast.row_count import count_rows
 else:
     __getattr__ = import_on_demand(__name__)

@@ -19,7 +19,7 @@ from dp_bundle.files import write_whole
 from dp_bundle.quoting import quote_path
 from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.report import describe_count
+from dp_publish.forecast.power import describe_count
 
 __all__ = ["draw_plan"]
 

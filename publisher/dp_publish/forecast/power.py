@@ -35,12 +35,15 @@ __all__ = [
     "FDR",
     "POWER",
     "covariance_variance",
+    "describe_count",
     "is_clear",
     "moments_error",
     "rows_needed",
     "scaled_variance",
     "smallest_seen",
 ]
+
+_SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 POWER = 0.8
 FDR = 0.05
@@ -133,3 +136,13 @@ def _standard_errors_needed(n_features: int) -> float:
 def _positive_root(b: float, c: float) -> float:
     """Return the positive solution of n^2 = b n + c."""
     return 0.5 * (b + math.sqrt(b * b + 4 * c))
+
+
+def describe_count(value: int) -> str:
+    """Return a number of rows in figures, or in millions, billions and trillions."""
+    if value >= 1e15:
+        return f"{value:.1e}"
+    for size, word in _SCALES:
+        if value >= size:
+            return f"{value / size:.3g} {word}"
+    return f"{value:,}"

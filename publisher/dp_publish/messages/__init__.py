@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         require_known,
         restoration_document,
     )
+    from dp_publish.messages.plan import describe_plan, plan_document
     from dp_publish.messages.release import describe_receipt, receipt_document
 else:
     __getattr__ = import_on_demand(__name__)

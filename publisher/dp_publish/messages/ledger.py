@@ -1,9 +1,10 @@
-"""What the publisher's commands say of the ledger, for a person and for a machine."""
+"""The ledger in words, for a person and for a machine."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.describe import round_up
@@ -11,6 +12,7 @@ from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Cumulative
 from dp_bundle.quoting import quote_name, quote_path
 from dp_publish.accounting import Entry, Ledger
+from dp_publish.messages.tables import table_lines
 
 if TYPE_CHECKING:
     from dp_publish.accounting import Restoration
@@ -48,8 +50,7 @@ def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
     entries = ledger.entries(dataset)
     if not entries:
         return f"nothing has been published yet, says {ledger.path}"
-    lines = [_ledger_line(*_HEADINGS)]
-    lines += [_ledger_line(*_ledger_cells(entry)) for entry in entries]
+    lines = _release_lines(entries)
     for (name, unit), (total, budget) in _totals(ledger, entries).items():
         spent = "no guarantee holds in all" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
         limit = "" if budget is None else f", of a budget of {budget:g}"
@@ -76,8 +77,7 @@ def describe_restoration(done: Restoration) -> str:
     """Return what was put back on the books, as lines."""
     lines = [f"put back {done.n_lines} lines of the log, from the copy beside the key"] if done.n_lines else []
     if done.put_back:
-        lines += ["put back on the books, from bundles:", _ledger_line(*_HEADINGS)]
-        lines += [_ledger_line(*_ledger_cells(entry)) for entry in done.put_back]
+        lines += ["put back on the books, from bundles:", *_release_lines(done.put_back)]
     return "\n".join([*lines, "the ledger holds all that the copy beside the key and these bundles tell of"])
 
 
@@ -130,12 +130,12 @@ def _but(total: Cumulative) -> str:
     return f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
 
 
+def _release_lines(entries: Iterable[Entry]) -> list[str]:
+    return table_lines(_HEADINGS, map(_ledger_cells, entries), left=(0, 2, 3, 4, 6))
+
+
 def _ledger_cells(entry: Entry) -> tuple[str, ...]:
     mu = entry.cost.mu.get(entry.cost.unit)
     strength = "no guarantee" if mu is None else round_up(mu)
     partition = entry.partition or ""
     return entry.dataset, str(entry.number), entry.created, partition, entry.cost.unit, strength, entry.state
-
-
-def _ledger_line(*cells: str) -> str:
-    return f"{cells[0]:<20} {cells[1]:>7}  {cells[2]:<20}  {cells[3]:<10} {cells[4]:<8} {cells[5]:>12}  {cells[6]}"

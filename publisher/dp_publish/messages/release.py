@@ -1,4 +1,4 @@
-"""What the publisher's commands say of a release and of the ledger, for a person and for a machine."""
+"""A receipt in words, for a person and for a machine."""
 
 from __future__ import annotations
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from dp_publish.covariance import BY_EIGENVECTORS
-from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow
-from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.power import smallest_seen
-from dp_publish.forecast.refusal import why_hidden
+from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, smallest_seen, why_hidden
+from dp_publish.messages.tables import table_lines
 
-__all__ = ["describe_count", "describe_plan", "plan_document"]
+__all__ = ["describe_plan", "plan_document"]
 
-_SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (integer columns, at least)"}
 
 
@@ -29,7 +25,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         *_table(plan, _seen_head(plan), [_seen_cells(row) for row in plan.rows]),
         "",
         f"Rows that it takes to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
-        *_table(plan, _NEEDED_HEAD, [_needed_cells(row) for row in plan.rows]),
+        *_table(plan, _needed_head(), [_needed_cells(row) for row in plan.rows]),
         "",
         "from rows: noisy rows are published. from moments: nothing but second moments (--release covariance), at the",
         "same mu.",
@@ -70,47 +66,24 @@ def _numbers(row: ForecastRow) -> dict[str, Any]:
     return {name: None if value != value else value for name, value in asdict(row).items()}
 
 
-def describe_count(value: int) -> str:
-    """Return a number of rows in figures, or in millions, billions and trillions."""
-    if value >= 1e15:
-        return f"{value:.1e}"
-    for size, word in _SCALES:
-        if value >= size:
-            return f"{value / size:.3g} {word}"
-    return f"{value:,}"
-
-
 def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _seen_head(plan: Plan) -> tuple[tuple[str, str], ...]:
-    return (
-        ("", "mu"),
-        ("epsilon", "(pure)")
-        if plan.mechanism in (*BY_EIGENVECTORS, "laplace")
-        else ("epsilon at", f"delta {DELTA:g}"),
-        ("noise: sigma", "/ width"),
-        ("noise /", "signal"),
-        ("smallest seen", "from rows"),
-        ("smallest seen", "from moments"),
-    )
+def _seen_head(plan: Plan) -> list[str]:
+    epsilon = "epsilon\n(pure)" if plan.is_pure else f"epsilon at\ndelta {DELTA:g}"
+    noise = ["noise: sigma\n/ width", "noise /\nsignal"]
+    return ["mu", epsilon, *noise, "smallest seen\nfrom rows", "smallest seen\nfrom moments"]
 
 
-_NEEDED_HEAD = (
-    ("", "mu"),
-    *((f"to see {rho:g}", source) for rho in TARGETS for source in ("from rows", "from moments")),
-)
+def _needed_head() -> list[str]:
+    return ["mu", *(f"to see {rho:g}\n{source}" for rho in TARGETS for source in ("from rows", "from moments"))]
 
 
-def _table(plan: Plan, head: Sequence[tuple[str, str]], body: list[list[str]]) -> list[str]:
-    cells = [[upper for upper, _ in head], [lower for _, lower in head], *body]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(head))]
-    marks = ["", "", *("  <- the policy" if row is plan.own else "" for row in plan.rows)]
-    return [
-        ("  " + "   ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) + mark).rstrip()
-        for line, mark in zip(cells, marks, strict=True)
-    ]
+def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
+    """Return the lines of a table with a row for each strength, the policy's own marked."""
+    marked = [[*cells, "<- the policy" * (row is plan.own)] for row, cells in zip(plan.rows, body, strict=True)]
+    return [f"  {line}".rstrip() for line in table_lines([*head, ""], marked, left=[len(head)])]
 
 
 def _seen_cells(row: ForecastRow) -> list[str]:
