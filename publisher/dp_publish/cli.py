@@ -9,6 +9,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,36 +91,19 @@ def publish_command(
       dp-publish wine.parquet --release covariance
     """
     from dp_publish.accounting import Ledger
-    from dp_publish.covariance import set_mechanism
-    from dp_publish.data import glance, open_table
-    from dp_publish.forecast import count_rows, describe_drowned, find_drowned, refuse_drowned, refuse_pointless
+    from dp_publish.forecast import check_in_advance
     from dp_publish.messages import describe_receipt, receipt_document
-    from dp_publish.policy import choose_columns, find_regrettable, quote_header, resolve, survey
     from dp_publish.release import publish
 
     policy = _load_policy(data, policy_file, privacy)
-    table = open_table(data, policy.table)
     withheld = Ledger().entities(policy.dataset.name)
-    resolved = resolve(table, policy, withheld)
-    kinds, _ = choose_columns(table, resolved, withheld)  # refuses what cannot be published before a key is made for it
-    if policy.privacy.release == "covariance":
-        set_mechanism(resolved, kinds, lambda: 1)  # likewise
-    seen = glance(table, kinds)
-    for note in (*quote_header(table, policy, kinds), *survey(seen, resolved, kinds)):
-        tell(note, quiet=quiet)
-    if not anyway:
-        for reason in find_regrettable(table, seen, resolved, kinds):
-            raise reason
-        refuse_pointless(resolved, kinds, table.types, lambda: count_rows(data, policy.table))
-    drowned = find_drowned(seen, resolved, kinds, lambda: count_rows(data, policy.table))
-    if not anyway:
-        refuse_drowned(drowned, kinds, seen.n_rows)
-    if drowned:
-        tell(describe_drowned(drowned, seen.n_rows), quiet=quiet)
+    resolved = check_in_advance(data, policy, withheld, anyway=anyway, tell=partial(tell, quiet=quiet))
+
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     show = _show_progress if sys.stderr.isatty() and not quiet else None
     receipt = publish(data, policy, out=target, key=signing_key, partition=partition, progress=show)
+
     with already(f"release {receipt.release.lineage.number} is published, at {target}, and on the books as spent"):
         if show:
             tell("")
@@ -187,21 +171,11 @@ def plan_command(
       dp-publish plan wine.parquet --picture wine.plan.png
       dp-publish plan wine.parquet --look
     """
-    from dp_publish.data import glance
-    from dp_publish.forecast import describe_drowned, find_drowned, make_plan
+    from dp_publish.forecast import describe_first_rows, make_plan
     from dp_publish.messages import describe_plan, plan_document
-    from dp_publish.policy import find_regrettable, point_out_names, survey
 
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
-    notes = point_out_names(plan.kinds)
-    if look:
-        seen = glance(plan.table, plan.kinds)
-        notes = survey(seen, plan.policy, plan.kinds)
-        refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
-        notes += [f"a release would be refused: {reason}" for reason in refused]
-        drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
-        notes += [describe_drowned(drowned, seen.n_rows)] if drowned else []
-    for note in notes:
+    for note in describe_first_rows(plan, looked=look):
         tell(note, quiet=quiet)
     if picture is not None:
         from dp_publish.forecast import draw_plan

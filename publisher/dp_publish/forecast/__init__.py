@@ -4,8 +4,8 @@ from dp_bundle.startup.lazy import import_on_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from dp_publish.forecast.advance_check import check_in_advance, describe_first_rows
     from dp_publish.forecast.assumptions import describe_spread, median_spread
-    from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
     from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow, forecast
     from dp_publish.forecast.picture import draw_plan
     from dp_publish.forecast.plan import Plan, make_plan

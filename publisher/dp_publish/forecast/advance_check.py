@@ -1,0 +1,78 @@
+"""Checks of a release before it is paid for: its policy, the forecast, and the first rows of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from dp_publish.covariance import set_mechanism
+from dp_publish.data import glance, open_table
+from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
+from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.refusal import refuse_pointless
+from dp_publish.forecast.row_count import count_rows
+from dp_publish.policy import Policy, choose_columns, find_regrettable, point_out_names, quote_header, resolve, survey
+
+__all__ = ["check_in_advance", "describe_first_rows"]
+
+
+def check_in_advance(
+    data: Path, policy: Policy, withheld: Collection[str], *, anyway: bool, tell: Callable[[str], None]
+) -> Policy:
+    """Refuse a release that cannot be, or that its publisher would regret; nothing is spent.
+
+    Parameters
+    ----------
+    data : Path
+        The table.
+    policy : Policy
+        As it was written.
+    withheld : collection of str
+        Columns that were the unit of privacy of an earlier release.
+    anyway : bool
+        Whether to let pass what shows nothing, or shows a column as it is.
+    tell : callable
+        Takes each sentence that the publisher should read, in time, before anything is refused.
+
+    Returns
+    -------
+    Policy
+        The policy, resolved for the table's columns.
+
+    Raises
+    ------
+    SchemaError, DataError, PolicyError, PrivacyError
+        The table or the policy allows no release, or the release would help nobody.
+    """
+    table = open_table(data, policy.table)
+    resolved = resolve(table, policy, withheld)
+    kinds, _ = choose_columns(table, resolved, withheld)
+    if policy.privacy.release == "covariance":
+        set_mechanism(resolved, kinds, lambda: 1)  # refuses what does not go together, whatever the number of rows
+
+    seen = glance(table, kinds)
+    for note in (*quote_header(table, policy, kinds), *survey(seen, resolved, kinds)):
+        tell(note)
+    if not anyway:
+        for reason in find_regrettable(table, seen, resolved, kinds):
+            raise reason
+        refuse_pointless(resolved, kinds, table.types, lambda: count_rows(data, policy.table))
+
+    drowned = find_drowned(seen, resolved, kinds, lambda: count_rows(data, policy.table))
+    if not anyway:
+        refuse_drowned(drowned, kinds, seen.n_rows)
+    if drowned:
+        tell(describe_drowned(drowned, seen.n_rows))
+    return resolved
+
+
+def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
+    """Return what publishing would say of a table's names, or, once they may be looked at, of its first rows."""
+    if not looked:
+        return point_out_names(plan.kinds)
+    seen = glance(plan.table, plan.kinds)
+    notes = survey(seen, plan.policy, plan.kinds)
+    refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
+    notes += [f"a release would be refused: {reason}" for reason in refused]
+    drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
+    return [*notes, describe_drowned(drowned, seen.n_rows)] if drowned else notes
