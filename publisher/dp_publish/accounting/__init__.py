@@ -18,5 +18,6 @@ if TYPE_CHECKING:
     from dp_publish.accounting.curve import Loss, epsilon_of_unit, privacy_curve
     from dp_publish.accounting.ledger import Ledger, Reservation
     from dp_publish.accounting.restoring import Restoration, restore
+    from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 else:
     __getattr__ = import_on_demand(__name__)

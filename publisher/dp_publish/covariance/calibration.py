@@ -36,7 +36,7 @@ from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.covariance.second_moments import SecondMoments
 from dp_publish.covariance.sensitivity import frobenius_sensitivity, l1_sensitivity
-from dp_publish.policy import EntityUnit, Policy, Privacy
+from dp_publish.policy import Policy, Privacy
 from dp_publish.sampling import Keystream
 
 __all__ = [
@@ -110,7 +110,7 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     privacy = policy.privacy
     refuse_unsound(privacy.mechanism)
     scaling = _scaling(policy, kinds)
-    max_rows = privacy.unit.max_rows if isinstance(privacy.unit, EntityUnit) else 1
+    max_rows = privacy.max_rows
     name: str = privacy.mechanism
     reason = None
     if name == "auto":

@@ -40,7 +40,7 @@ from dp_publish.forecast.assumptions import (
     fill_bounds,
 )
 from dp_publish.forecast.power import covariance_variance, moments_error, rows_needed, scaled_variance, smallest_seen
-from dp_publish.policy import EntityUnit, Policy, Privacy
+from dp_publish.policy import Policy, Privacy
 
 __all__ = [
     "DEFAULT_SPREAD",
@@ -146,7 +146,7 @@ def _forecast_one(
     if setting is not None:  # beside it, rows at the same mu
         strength = Privacy(unit=strength.unit, mu=mu_of_rows(setting, setting.max_rows))
     columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
-    max_rows = strength.unit.max_rows if isinstance(strength.unit, EntityUnit) else 1
+    max_rows = strength.max_rows
     if setting is None:
         setting = _gaussian_setting(len(columns), max_rows, mu)
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dp_bundle.manifest import Dataset, Text
 from dp_bundle.quoting import listed
+from dp_publish.accounting import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.data import Dialect
 from dp_publish.policy.choices import STRENGTHS, Mechanism, Neighbours, ReleaseKind
 
@@ -109,6 +110,22 @@ class Privacy(_Model):
             raise ValueError(f"the {self.mechanism} mechanism protects one row: for an entity, choose another")
         if self.unit == "cell" and self.neighbours == "add-remove":
             raise ValueError('with neighbours = "add-remove" rows come and go, not cells: give unit = "row"')
+
+    @property
+    def strength(self) -> Strength | None:
+        """What the unit is promised; None where noise was given instead, by sigma or snr_db."""
+        if self.mu is not None:
+            return GaussianDP(self.mu)
+        if self.rho is not None:
+            return ConcentratedDP(self.rho)
+        if self.epsilon is None:
+            return None
+        return PureDP(self.epsilon) if self.delta is None else ApproximateDP(self.epsilon, self.delta)
+
+    @property
+    def max_rows(self) -> int:
+        """The most rows that one unit of privacy has."""
+        return self.unit.max_rows if isinstance(self.unit, EntityUnit) else 1
 
     @property
     def unit_name(self) -> Literal["cell", "row", "entity"]:
