@@ -90,8 +90,8 @@ def publish_command(
       dp-publish wine.parquet --unit cell --mu 1
       dp-publish wine.parquet --release covariance
     """
-    from dp_publish.accounting import Ledger
     from dp_publish.forecast import check_in_advance
+    from dp_publish.ledger import Ledger
     from dp_publish.messages import describe_receipt, receipt_document
     from dp_publish.release import publish
 
@@ -216,6 +216,7 @@ def audit_command(
     from dp_publish.data import open_table
     from dp_publish.forecast import count_rows
     from dp_publish.policy import choose_columns, require_bounds, resolve
+    from dp_publish.release import publish_aside
 
     policy = _load_policy(data, policy_file, privacy)
     if policy.privacy.snr_db is not None:
@@ -233,12 +234,13 @@ def audit_command(
             policy,
             kinds,
             lambda: count_rows(data, policy.table),
+            publish_aside,
             n_canaries=canaries,
             confidence=confidence,
             tell=announce,
         )
     else:
-        report = audit_rows(policy, kinds, n_canaries=canaries, confidence=confidence)
+        report = audit_rows(policy, kinds, publish_aside, n_canaries=canaries, confidence=confidence)
     answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
         raise PrivacyError(describe_findings(report))
@@ -262,7 +264,7 @@ def ledger_group() -> None:
 @json_option
 def ledger_show(dataset: str | None, as_json: bool) -> None:
     """Show what has been spent on which dataset, or on DATASET alone; `show` may be left out."""
-    from dp_publish.accounting import Ledger
+    from dp_publish.ledger import Ledger
     from dp_publish.messages import describe_ledger, ledger_document, require_known
 
     ledger = Ledger()
@@ -278,7 +280,7 @@ def ledger_backup(file: Path, quiet: bool) -> None:
 
     Putting such a copy back makes the ledger forget what came later: run `ledger restore` afterwards.
     """
-    from dp_publish.accounting import Ledger
+    from dp_publish.ledger import Ledger
 
     with _writing_new(file, "file", "name another one"):
         Ledger().backup(file)
@@ -299,7 +301,7 @@ def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None
     Example:
       dp-publish ledger restore published/ wine.bundle.tar
     """
-    from dp_publish.accounting import Ledger, restore
+    from dp_publish.ledger import Ledger, restore
     from dp_publish.messages import describe_restoration, describe_surprises, restoration_document
 
     done = restore(Ledger(), places)

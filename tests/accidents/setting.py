@@ -14,7 +14,7 @@ import pandas as pd
 from dp_bundle import open_bundle
 from dp_bundle.bundle.reading import UnsafeTrustAnyone
 from dp_learn.output.folder import foreign_content
-from dp_publish.accounting.ledger import Ledger
+from dp_publish.ledger.ledger import Ledger
 
 __all__ = ["Setting", "is_pythons_own", "require_result"]
 

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
-from dp_publish.accounting.ledger import Ledger
+from dp_publish.ledger.ledger import Ledger
 
 
 def _start(folder: Path, out: Path) -> subprocess.Popen[bytes]:

@@ -12,6 +12,7 @@ import pytest
 
 from dp_publish import Policy
 from dp_publish.audit import AuditReport, audit_covariance, audit_rows
+from dp_publish.release import publish_aside
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -102,8 +103,8 @@ def _audit(name: str) -> AuditReport:
     policy = Policy.model_validate({"dataset": {"name": "made up"}, "privacy": privacy, "columns": columns})
     kinds = {name: "integer" if name == "i" else "continuous" for name in columns}
     if policy.privacy.release == "covariance":
-        return audit_covariance(policy, kinds, lambda: 100, n_canaries=1000)
-    return audit_rows(policy, kinds, n_canaries=3000)
+        return audit_covariance(policy, kinds, lambda: 100, publish_aside, n_canaries=1000)
+    return audit_rows(policy, kinds, publish_aside, n_canaries=3000)
 
 
 @pytest.mark.slow

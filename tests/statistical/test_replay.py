@@ -13,6 +13,7 @@ from dp_publish import Policy
 from dp_publish.audit.press import Published, publish_made_up
 from dp_publish.audit.replay import compare
 from dp_publish.data import contribution_cap as entities
+from dp_publish.release.aside import publish_aside
 from dp_publish.sampling import gaussian as sampling
 from dp_publish.sampling import laplace as laplace_sampling
 from dp_publish.sampling.keystream import insecure_keystream
@@ -92,7 +93,7 @@ def _publish(tables: list[pa.Table], policy: Policy, calls: Calls) -> tuple[list
     published, drawn = [], []
     for table in tables:
         calls.clear()
-        published.append(publish_made_up(table, policy, insecure_keystream(3)))
+        published.append(publish_made_up(publish_aside, table, policy, insecure_keystream(3)))
         drawn.append(list(calls))
     return published, drawn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.conftest import make_policy
 
 from dp_publish import Receipt, publish
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
     "dp_accounting",
     "matplotlib",
@@ -40,6 +42,19 @@ from dp_learn.cli import cli
 cli.main([{bundle!r}, "--quiet", "--out", {folder!r}], standalone_mode=False)
 print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
+
+
+def test_no_module_does_anything_when_it_is_imported() -> None:
+    """A module holds imports, definitions and values: no statement of it is a call, and none is a loop."""
+    harmless = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.If)
+    effects = [
+        f"{path}:{statement.lineno}"
+        for path in sorted(ROOT.glob("*/dp_*/**/*.py"))
+        for statement in ast.parse(path.read_text()).body
+        if not isinstance(statement, harmless)
+        and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+    ]
+    assert effects == []
 
 
 @pytest.mark.parametrize("package", ["dp_bundle", "dp_learn", "dp_publish"])

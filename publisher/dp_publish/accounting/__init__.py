@@ -1,10 +1,9 @@
-"""The price of a release: conversions between guarantees, budgets, and the ledger."""
+"""The price of one release: conversions between guarantees, and what a release costs."""
 
 from dp_bundle.startup.lazy import import_on_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dp_publish.accounting.budget import Cost, Entry
     from dp_publish.accounting.conversions import (
         delta_for_epsilon,
         epsilon_for_delta,
@@ -15,9 +14,8 @@ if TYPE_CHECKING:
         rho_for_mu,
         unit_mu,
     )
+    from dp_publish.accounting.cost import ROUND_UP, Cost
     from dp_publish.accounting.curve import Loss, epsilon_of_unit, privacy_curve
-    from dp_publish.accounting.ledger import Ledger, Reservation
-    from dp_publish.accounting.restoring import Restoration, restore
     from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 else:
     __getattr__ = import_on_demand(__name__)

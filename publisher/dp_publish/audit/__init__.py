@@ -1,9 +1,8 @@
 """A release attacked before it is made: made-up rows are published, and what a reader finds is judged.
 
-`audit_rows` and `audit_covariance` publish made-up tables through `publish`, with a ledger and a key of their own, and
-judge the bundles by what the policy asked for (`whole_rows`, `whole_moments`). `audit` and `audit_moments` attack a
-mechanism alone (`mechanisms`). No value of a private table is read, and nothing is spent. An audit refutes a claim, and
-never proves one.
+`audit_rows` and `audit_covariance` publish made-up tables by the function that they are given, and judge the bundles by
+what the policy asked for. `audit` and `audit_moments` attack a mechanism alone. No value of a private table is read,
+and nothing is spent: no module here can reach a ledger. An audit refutes a claim, and never proves one.
 """
 
 from dp_bundle.startup.lazy import import_on_demand

@@ -1,34 +1,44 @@
-"""Made-up tables published like real ones, with a ledger and a key of their own, and opened like a reader does."""
+"""Made-up tables published like real ones, and opened like a reader does.
+
+Publication itself is handed in (`Press`; the command's is `release.publish_aside`): nothing here can reach a ledger.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-import tempfile
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
 from dp_bundle.manifest import Release
-from dp_publish.accounting import Cost, Ledger
+from dp_publish.accounting import Cost
 from dp_publish.data import Dialect
 from dp_publish.policy import Policy
-from dp_publish.release import publish
 from dp_publish.sampling import Keystream
 
-__all__ = ["Published", "made_up_policy", "publish_made_up"]
+__all__ = ["Press", "Published", "made_up_policy", "publish_made_up"]
+
+
+class Press(Protocol):
+    """Publication of a made-up table: yields the bundle's path, and the cost that was booked."""
+
+    def __call__(
+        self, table: pa.Table, policy: Policy, keystream: Keystream | None = None
+    ) -> AbstractContextManager[tuple[Path, Cost]]:
+        """Publish a table; its bundle is there until the block ends."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a reader finds in a bundle of made-up rows, and what the ledger says that it cost.
+    """The contents of a bundle of made-up rows as a reader finds them, and the cost that was booked.
 
     Attributes
     ----------
@@ -56,18 +66,12 @@ def made_up_policy(policy: Policy, kinds: dict[str, str]) -> Policy:
     return policy.model_copy(update={"privacy": privacy, "columns": columns, "table": Dialect()})
 
 
-def publish_made_up(table: pa.Table, policy: Policy, keystream: Keystream | None = None) -> Published:
-    """Publish a made-up table where nobody keeps the books, and open the bundle."""
-    with tempfile.TemporaryDirectory(prefix="dpgraph-audit-") as name:
-        folder = Path(name)
-        ledger = Ledger(folder / "ledger.sqlite")
-        key = Ed25519PrivateKey.generate()
-        receipt = publish(table, policy, out=folder / "made-up.tar", key=key, ledger=ledger, keystream=keystream)
-        cost = ledger.entries()[0].cost
-        with open_bundle(receipt.path, UnsafeTrustAnyone()) as bundle:
-            covariance = bundle.release.kind == "covariance"
-            values = bundle.second_moments() if covariance else _rows(bundle)
-            return Published(bundle.release, values, cost, _seen(bundle))
+def publish_made_up(press: Press, table: pa.Table, policy: Policy, keystream: Keystream | None = None) -> Published:
+    """Publish a made-up table, and open the bundle."""
+    with press(table, policy, keystream) as (path, cost), open_bundle(path, UnsafeTrustAnyone()) as bundle:
+        covariance = bundle.release.kind == "covariance"
+        values = bundle.second_moments() if covariance else _rows(bundle)
+        return Published(bundle.release, values, cost, _seen(bundle))
 
 
 def _rows(bundle: Bundle) -> NDArray[np.float64]:

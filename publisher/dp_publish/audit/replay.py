@@ -28,7 +28,7 @@ from dp_bundle.manifest import Column
 from dp_publish.audit.canaries import far_values, limits_of, values_inside
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.made_up import chunked, crowd_rows
-from dp_publish.audit.press import Published, publish_made_up
+from dp_publish.audit.press import Press, Published, publish_made_up
 from dp_publish.policy import EntityUnit, Policy
 from dp_publish.sampling import insecure_keystream
 
@@ -60,9 +60,11 @@ class _Tap:
 class _Replayer:
     """Publishes tables with the same random bits, and collects what should be equal and is not."""
 
-    def __init__(self, policy: Policy, columns: Sequence[Column], hidden: Sequence[str], same_bits: bool) -> None:
+    def __init__(
+        self, press: Press, policy: Policy, columns: Sequence[Column], hidden: Sequence[str], same_bits: bool
+    ) -> None:
         self.faults: list[str] = []
-        self._policy, self._columns = policy, columns
+        self._press, self._policy, self._columns = press, policy, columns
         self._hidden, self._same_bits = hidden, same_bits
 
     def same(self, one: Table, other: Table, what: str, owners: list[str] | None = None) -> None:
@@ -117,7 +119,8 @@ class _Replayer:
         named = (unit.entity, pa.array(owners)) if isinstance(unit, EntityUnit) and owners else None
         without = len(arrays[0]) < _ROWS  # the rows that are empty elsewhere, in the third batch
         cuts = [cut - (_EMPTY[1] - _EMPTY[0]) * (without and cut > _EMPTY[0]) for cut in _CUTS]
-        return publish_made_up(chunked(self._columns, arrays, named, cuts), self._policy, tap), tap.requests
+        made_up = chunked(self._columns, arrays, named, cuts)
+        return publish_made_up(self._press, made_up, self._policy, tap), tap.requests
 
 
 def compare(one: Published, other: Published, hidden: Sequence[str] = ()) -> list[str]:
@@ -131,6 +134,7 @@ def compare(one: Published, other: Published, hidden: Sequence[str] = ()) -> lis
 
 
 def check_replay(
+    press: Press,
     policy: Policy,
     columns: Sequence[Column],
     allowed: float,
@@ -143,6 +147,8 @@ def check_replay(
 
     Parameters
     ----------
+    press : callable
+        Publishes a table.
     policy : Policy
         For made-up rows.
     columns : sequence of Column
@@ -156,7 +162,7 @@ def check_replay(
     same_bits : bool
         Whether the mechanism draws its noise whatever the values are.
     """
-    replayer = _Replayer(policy, columns, hidden, same_bits)
+    replayer = _Replayer(press, policy, columns, hidden, same_bits)
     rng = np.random.default_rng(_SEED)
     base: Table = [np.array(values.tolist(), dtype=object) for values in values_inside(columns, _ROWS, rng)]
     _replay_equals(replayer, columns, base)

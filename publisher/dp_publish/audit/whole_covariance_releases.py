@@ -1,4 +1,4 @@
-"""Whole covariance releases attacked: made-up tables go through `publish`, and what a reader finds is judged.
+"""Whole covariance releases attacked: made-up tables are published, and what a reader finds is judged.
 
 Thousands of whole releases would take too long; the statistics on the mechanism (`moments`, `black_box`) stay. Beside
 them, thirty whole releases show noise of the stated strength around the exact sums, where it acts entry by entry: the
@@ -23,7 +23,7 @@ from dp_publish.audit.canaries import values_inside
 from dp_publish.audit.checks import Check, check_signs, make_check
 from dp_publish.audit.made_up import chunked
 from dp_publish.audit.mechanisms import audit_moments
-from dp_publish.audit.press import Published, made_up_policy, publish_made_up
+from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
 from dp_publish.audit.replay import check_replay
 from dp_publish.audit.report import AuditReport
 from dp_publish.covariance import (
@@ -46,6 +46,7 @@ def audit_covariance(
     policy: Policy,
     kinds: dict[str, str],
     count_rows: Callable[[], int],
+    press: Press,
     *,
     n_canaries: int | None = None,
     confidence: float = 0.9999,
@@ -61,6 +62,8 @@ def audit_covariance(
         The columns.
     count_rows : callable
         Returns the number of rows that the release would have, where `auto` asks for it.
+    press : callable
+        Publishes a made-up table where nobody keeps the books: `release.publish_aside`.
     n_canaries, confidence
         As in `audit_moments`.
     tell : callable
@@ -69,10 +72,12 @@ def audit_covariance(
     setting = set_mechanism(policy, kinds, count_rows)
     tell(setting.mechanism)
     report = audit_moments(setting, n_canaries=n_canaries, confidence=confidence)
-    return replace(report, checks=(*report.checks, *check_whole(policy, kinds, setting, 1 - confidence)))
+    return replace(report, checks=(*report.checks, *check_whole(policy, kinds, setting, press, 1 - confidence)))
 
 
-def check_whole(policy: Policy, kinds: dict[str, str], setting: MechanismSetting, alpha: float) -> tuple[Check, ...]:
+def check_whole(
+    policy: Policy, kinds: dict[str, str], setting: MechanismSetting, press: Press, alpha: float
+) -> tuple[Check, ...]:
     """Publish made-up tables by the mechanism that was set, and judge what a reader finds; see `check_replay`."""
     policy = made_up_policy(policy, kinds)
     chosen = policy.privacy.mechanism
@@ -89,14 +94,14 @@ def check_whole(policy: Policy, kinds: dict[str, str], setting: MechanismSetting
     by_eigenvectors = setting.mechanism in BY_EIGENVECTORS
     n = 1 if setting.mechanism in (*BY_EIGENVECTORS, "wishart") else _RELEASES
     try:
-        released = [publish_made_up(table, policy) for _ in range(n)]
+        released = [publish_made_up(press, table, policy) for _ in range(n)]
     except (DpGraphError, ValidationError) as error:
         return (make_check("books", [f"made-up rows cannot be published: {error}"], ""),)
     hidden = ["README.md", "estimated_diagonal_error", "estimated_off_diagonal_error"] if by_eigenvectors else []
     if policy.privacy.neighbours == "add-remove":
         hidden += ["README.md", "n_rows"]
     allowed, loss = _allowed(policy, setting)
-    replay = check_replay(policy, columns, allowed, loss, hidden=hidden, same_bits=not by_eigenvectors)
+    replay = check_replay(press, policy, columns, allowed, loss, hidden=hidden, same_bits=not by_eigenvectors)
     books = check_books_of_moments(policy, released[0])
     stated = released[0].release.second_moments
     if stated is None or stated.distribution not in _ENTRYWISE:

@@ -1,4 +1,4 @@
-"""Whole releases of rows attacked: made-up tables go through `publish`, and what a reader finds is judged.
+"""Whole releases of rows attacked: made-up tables are published, and what a reader finds is judged.
 
 The bundle's rows are judged by what the policy asked for: its mu, or the noise that its epsilon and delta need,
 whatever calibration made of it. The checks of noise are those of `mechanisms`, in one table in which canaries of every
@@ -36,7 +36,7 @@ from dp_publish.audit.checks import (
 )
 from dp_publish.audit.made_up import MadeUp, make_up, rows_alike
 from dp_publish.audit.mechanisms import N_CHECKS, check_confidence, choose_canaries
-from dp_publish.audit.press import Published, made_up_policy, publish_made_up
+from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
 from dp_publish.audit.replay import check_replay
 from dp_publish.audit.report import AuditReport
 from dp_publish.policy import Policy
@@ -48,6 +48,7 @@ __all__ = ["audit_rows"]
 def audit_rows(
     policy: Policy,
     kinds: dict[str, str],
+    press: Press,
     *,
     n_canaries: int | None = None,
     confidence: float = 0.9999,
@@ -61,6 +62,8 @@ def audit_rows(
         For a release of rows, with bounds for every column, or a ball, and a strength that states a guarantee.
     kinds : dict of str to {"continuous", "integer"}
         The columns.
+    press : callable
+        Publishes a made-up table where nobody keeps the books: `release.publish_aside`.
     n_canaries : int, optional
         Rows of canaries of each kind, from 1000 to 2^26; by default enough for a bound within a factor 2.
     confidence : float
@@ -91,12 +94,12 @@ def audit_rows(
         return AuditReport(policy.privacy.unit_name, claim, mu_lower, confidence, n, tuple(checks))
 
     try:
-        published = publish_made_up(made_up.table, policy)
+        published = publish_made_up(press, made_up.table, policy)
     except (DpGraphError, ValidationError) as error:
         return report(0.0, [make_check("books", [f"made-up rows cannot be published: {error}"], "")])
     centered = any(column.missing == "center" for column in columns)
     hidden = ["README.md", "fill"] if centered else []  # the centers, which are found from the table, and paid for
-    replay, books = check_replay(policy, columns, claim, hidden=hidden), check_books(policy, columns, published)
+    replay, books = check_replay(press, policy, columns, claim, hidden=hidden), check_books(policy, columns, published)
     if len(published.values) != made_up.n_rows:
         fault = f"{len(published.values)} rows were published of a table of which {made_up.n_rows} should be"
         return report(0.0, [make_check("bounds", [fault], ""), replay, books])

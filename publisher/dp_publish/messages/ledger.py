@@ -11,11 +11,11 @@ from dp_bundle.describe import round_up
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Cumulative
 from dp_bundle.quoting import quote_name, quote_path
-from dp_publish.accounting import Entry, Ledger
+from dp_publish.ledger import Entry, Ledger
 from dp_publish.messages.tables import table_lines
 
 if TYPE_CHECKING:
-    from dp_publish.accounting import Restoration
+    from dp_publish.ledger import Restoration
 
 __all__ = [
     "describe_ledger",

@@ -29,8 +29,8 @@ from dp_bundle.errors import BudgetExceededError, BundleError, DpGraphError, Par
 from dp_bundle.files import require_names, settle, whole_file
 from dp_bundle.manifest import Release
 from dp_bundle.startup import interrupts_held
-from dp_publish.accounting import Ledger, Reservation
 from dp_publish.data import EntityCap, RowReport, Source, Table, open_table
+from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import EntityUnit, Policy, Privacy, choose_columns, require_rows, resolve
 from dp_publish.release.contents import Contents, Maker, Read, may_reveal_noise
 from dp_publish.release.covariance import CovarianceMaker

@@ -14,8 +14,8 @@ import pytest
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.console import run
 from dp_bundle.trust.keys import key_names, new_key_pair
-from dp_publish.accounting.ledger import Ledger
 from dp_publish.cli import cli
+from dp_publish.ledger.ledger import Ledger
 
 POLICY = """
 [dataset]

@@ -17,7 +17,6 @@ from scipy import stats
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column, Noise
-from dp_publish.accounting.ledger import Ledger
 from dp_publish.audit import audit
 from dp_publish.audit.covariance_attack import attack_moments
 from dp_publish.audit.hypothesis_tests import (
@@ -36,6 +35,7 @@ from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.second_moments import SecondMoments
 from dp_publish.data.missing import RowReport
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import rows as rows_release
 from dp_publish.rows.mechanism import add_noise, noise_for
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian

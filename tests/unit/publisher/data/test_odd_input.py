@@ -13,9 +13,9 @@ from dp_bundle import open_bundle
 from dp_bundle.errors import DpGraphError, KeyStoreError, PolicyError, SchemaError
 from dp_bundle.trust.signing import load_private_key
 from dp_publish import publish
-from dp_publish.accounting.ledger import Ledger
 from dp_publish.data import dialect
 from dp_publish.data.table import open_table
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.file import load_policy
 
 

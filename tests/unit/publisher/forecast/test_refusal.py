@@ -16,9 +16,9 @@ from dp_bundle.errors import PolicyError
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.trust.keys import key_names
 from dp_publish import publish
-from dp_publish.accounting.ledger import Ledger
 from dp_publish.data.table import ColumnType
 from dp_publish.forecast.refusal import refuse_pointless, share_unchanged
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import calibrate
 from dp_publish.sampling.gaussian import sample_discrete_gaussian

@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_publish.accounting.ledger import Ledger
 from dp_publish.data.first_rows import find_codes, glance
 from dp_publish.data.table import ColumnType, Table, open_table
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.column_survey import named_like_an_identifier, point_out_names, survey
 from dp_publish.policy.model import Policy
 

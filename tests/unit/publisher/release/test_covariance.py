@@ -25,7 +25,7 @@ from dp_bundle.errors import (
 )
 from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_publish import Policy, Receipt, publish
-from dp_publish.accounting.ledger import Ledger
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import covariance as covariance_release
 from dp_publish.release import publishing as release
 from dp_publish.sampling.keystream import insecure_keystream

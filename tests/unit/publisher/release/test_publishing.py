@@ -33,8 +33,8 @@ from dp_bundle.errors import (
 )
 from dp_bundle.files import renaming
 from dp_publish import Policy, Receipt, publish
-from dp_publish.accounting.ledger import Ledger
 from dp_publish.data import table
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import publishing as release
 from dp_publish.release import rows as rows_release
 from dp_publish.rows.private_bounds import find_bounds

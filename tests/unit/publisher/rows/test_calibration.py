@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Cumulative, Guarantee, Release
 from dp_bundle.manifest.columns import Column
-from dp_publish.accounting.budget import Cost
+from dp_publish.accounting.cost import Cost
 from dp_publish.data.deviations import standard_deviations
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import ColumnType, Table, open_table

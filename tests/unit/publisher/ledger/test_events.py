@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from dp_bundle.errors import PrivacyError
-from dp_publish.accounting.books import chain
-from dp_publish.accounting.budget import Cost
-from dp_publish.accounting.events import read_event
-from dp_publish.accounting.ledger import Ledger
-from dp_publish.accounting.restoring import restore
+from dp_publish.accounting.cost import Cost
+from dp_publish.ledger.books import chain
+from dp_publish.ledger.events import read_event
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.ledger.restoring import restore
 
 RESERVED = {
     "event": "reserved",

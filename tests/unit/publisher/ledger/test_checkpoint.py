@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_bundle.errors import DpGraphError, PrivacyError
-from dp_publish.accounting import checkpoint, ledger_log
-from dp_publish.accounting.books import chain, encode
-from dp_publish.accounting.budget import Cost, exact, root
-from dp_publish.accounting.ledger import Ledger, Reservation
+from dp_publish.accounting.cost import Cost
+from dp_publish.ledger import checkpoint
+from dp_publish.ledger import log as ledger_log
+from dp_publish.ledger.books import chain, encode
+from dp_publish.ledger.budget import exact, root
+from dp_publish.ledger.ledger import Ledger, Reservation
 
 ROW = Cost("row", {"cell": 0.1, "row": 0.3}, continuous=True)
 costs = st.builds(
@@ -249,8 +251,8 @@ def test_two_processes_without_a_copy_keep_one_account(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from dp_publish.accounting.ledger import Ledger\n"
-        "from dp_publish.accounting.budget import Cost\n"
+        "from dp_publish.ledger.ledger import Ledger\n"
+        "from dp_publish.ledger.budget import Cost\n"
         "for _ in range(40): Ledger(Path(sys.argv[1])).reserve('wine', Cost('row', {'row': 1.0}, True))\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "l.sqlite")]

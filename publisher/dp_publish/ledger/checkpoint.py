@@ -22,8 +22,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dp_publish.accounting.books import Books, chain, encode, entry_of
-from dp_publish.accounting.budget import Account
+from dp_publish.ledger.books import Books, chain, encode, entry_of
+from dp_publish.ledger.budget import Account
 
 __all__ = ["advance", "checkpoint_all", "file_state", "is_current", "read_account", "read_state", "write_stamp"]
 

@@ -21,9 +21,10 @@ from dp_bundle.errors import MissingValuesError, PrivacyError, UntrustedKeyError
 from dp_bundle.trust.keys import private_key_path
 from dp_bundle.trust.signing import load_private_key, public_key_of
 from dp_publish import Policy, Receipt, publish
-from dp_publish.accounting.budget import Cost, Entry
-from dp_publish.accounting.ledger import Ledger
-from dp_publish.accounting.restoring import cost_of_release, restore
+from dp_publish.accounting.cost import Cost
+from dp_publish.ledger.budget import Entry
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.ledger.restoring import cost_of_release, restore
 from dp_publish.messages.ledger import describe_surprises
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dp_bundle.errors import BudgetExceededError, DpGraphError, MissingBudgetError, ParameterError, PrivacyError
-from dp_publish.accounting.budget import Cost
-from dp_publish.accounting.ledger import Ledger
+from dp_publish.accounting.cost import Cost
+from dp_publish.ledger.ledger import Ledger
 
 ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
 CELL = Cost("cell", {"cell": 1.0, "row": 12.0}, continuous=True)
@@ -134,8 +134,8 @@ def test_asking_makes_no_file(ledger: Ledger) -> None:
 def test_two_processes_lose_nothing(home: Path) -> None:
     """Processes that reserve at the same moment get different numbers and all costs are kept."""
     script = (
-        "from dp_publish.accounting.ledger import Ledger\n"
-        "from dp_publish.accounting.budget import Cost\n"
+        "from dp_publish.ledger.ledger import Ledger\n"
+        "from dp_publish.ledger.budget import Cost\n"
         "import sys; sys.stdin.readline()\n"
         "for _ in range(25): Ledger().reserve('wine', Cost('row', {'cell': 1.0, 'row': 1.0}, True))\n"
     )
@@ -395,8 +395,8 @@ def test_eight_processes_with_room_for_five(home: Path) -> None:
     """Of eight processes that reserve at once from a new ledger, exactly as many as the budget allows succeed."""
     script = (
         "import sys\n"
-        "from dp_publish.accounting.ledger import Ledger\n"
-        "from dp_publish.accounting.budget import Cost\n"
+        "from dp_publish.ledger.ledger import Ledger\n"
+        "from dp_publish.ledger.budget import Cost\n"
         "from dp_bundle.errors import BudgetExceededError\n"
         "sys.stdin.readline()\n"
         "try: Ledger().reserve('wine', Cost('row', {'row': 1.0}, True), budget_mu=5**0.5)\n"

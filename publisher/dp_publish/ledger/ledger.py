@@ -20,9 +20,10 @@ from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.manifest import Cumulative, Lineage
 from dp_bundle.trust import home_folder
-from dp_publish.accounting.books import Books, line_that_restores
-from dp_publish.accounting.budget import Cost, Entry, require_budgets, total
-from dp_publish.accounting.ledger_log import open_log, read_copy, rebuild_log
+from dp_publish.accounting import Cost
+from dp_publish.ledger.books import Books, line_that_restores
+from dp_publish.ledger.budget import Entry, require_budgets, total
+from dp_publish.ledger.log import open_log, read_copy, rebuild_log
 
 __all__ = ["Ledger", "Reservation"]
 

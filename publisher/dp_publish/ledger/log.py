@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import locked, make_private_folder, write_whole
-from dp_publish.accounting.books import Books, chain, encode, line_that_restores, read_books
-from dp_publish.accounting.budget import Account
-from dp_publish.accounting.checkpoint import (
+from dp_publish.ledger.books import Books, chain, encode, line_that_restores, read_books
+from dp_publish.ledger.budget import Account
+from dp_publish.ledger.checkpoint import (
     advance,
     checkpoint_all,
     file_state,
@@ -29,7 +29,7 @@ from dp_publish.accounting.checkpoint import (
     read_state,
     write_stamp,
 )
-from dp_publish.accounting.events import read_event
+from dp_publish.ledger.events import read_event
 
 __all__ = ["Log", "open_log", "read_copy", "rebuild_log"]
 

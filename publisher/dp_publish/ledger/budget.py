@@ -1,4 +1,4 @@
-"""What releases of a dataset cost together.
+"""The sum of what releases of a dataset cost, and its budgets.
 
 The cost of a release is kept for every unit of privacy that it protects, so that releases at different levels add up to
 a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjoint parts of the rows (one month each,
@@ -16,36 +16,14 @@ from dataclasses import dataclass, field
 
 from dp_bundle.errors import BudgetExceededError, MissingBudgetError
 from dp_bundle.manifest import Cumulative
-from dp_publish.accounting.conversions import rho_for_mu
+from dp_publish.accounting import Cost, rho_for_mu
 
-__all__ = ["Account", "Cost", "Entry", "exact", "require_budgets", "root", "total"]
+__all__ = ["Account", "Entry", "exact", "require_budgets", "root", "total"]
 
 LARGEST_EXCEPTION = 1e-3  # the probability with which a budget may fail to hold
 _ENTITY = "entity:"  # before the column, in the name of a unit
 _BITS = 2148  # after the point: the square of any float64 is a whole number of 2^-2148
 _SLACK = 1 + 1e-9  # a budget that releases fill exactly must not fail by rounding
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one release costs.
-
-    Attributes
-    ----------
-    unit : str
-        The unit of privacy that it was made for.
-    mu : dict of str to float
-        The mu of every unit that it protects ("cell", "row", "entity:COLUMN"); empty if it states no guarantee.
-    continuous : bool
-        Whether mu-GDP holds, and not only rho = mu^2 / 2.
-    excepted_delta : float
-        The probability with which none of that holds.
-    """
-
-    unit: str
-    mu: dict[str, float]
-    continuous: bool
-    excepted_delta: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +42,7 @@ class Entry:
 
 @dataclass
 class Account:
-    """What the releases of a dataset add up to; sums are exact, so that their order and grouping make no difference.
+    """The sum of a dataset's releases; it is exact, so that their order and grouping make no difference.
 
     Attributes
     ----------

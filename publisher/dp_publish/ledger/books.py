@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dp_publish.accounting.budget import Account, Cost, Entry
-from dp_publish.accounting.events import read_event
+from dp_publish.accounting import Cost
+from dp_publish.ledger.budget import Account, Entry
+from dp_publish.ledger.events import read_event
 
 __all__ = ["Books", "chain", "encode", "entry_of", "line_that_restores", "read_books"]
 

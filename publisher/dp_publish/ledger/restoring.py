@@ -16,13 +16,13 @@ from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
 from dp_bundle.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.manifest import Release, unit_costs
 from dp_bundle.trust import PublicKey, TrustedKey, home_folder
-from dp_publish.accounting.books import Books
-from dp_publish.accounting.budget import Cost, Entry, total
-from dp_publish.accounting.ledger import Ledger
+from dp_publish.accounting import ROUND_UP, Cost
+from dp_publish.ledger.books import Books
+from dp_publish.ledger.budget import Entry, total
+from dp_publish.ledger.ledger import Ledger
 
 __all__ = ["Restoration", "cost_of_release", "restore"]
 
-_ROUND_UP = 1 + 1e-12  # as in `calibration`
 _SLACK = 1e-6  # relative: what a stated total may differ by from the sum of stated costs
 
 
@@ -124,7 +124,7 @@ def cost_of_release(release: Release) -> Cost:
     guarantee, unit = release.guarantee, release.cumulative.unit
     if guarantee is None:
         return Cost(unit, {}, continuous=all(column.kind == "continuous" for column in release.columns))
-    mu = {each: cost * _ROUND_UP for each, cost in unit_costs(guarantee, release.columns, unit).items()}
+    mu = {each: cost * ROUND_UP for each, cost in unit_costs(guarantee, release.columns, unit).items()}
     excepted = guarantee.excepted_delta
     if guarantee.neighbours == "add-remove":
         excepted *= 1 + math.exp(guarantee.epsilon or 0.0)

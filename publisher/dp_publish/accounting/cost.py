@@ -1,0 +1,31 @@
+"""The cost of one release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ROUND_UP", "Cost"]
+
+ROUND_UP = 1 + 1e-12  # what is stated or booked is rounded to the safe side by far more than its float error
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one release, for every unit of privacy that it protects.
+
+    Attributes
+    ----------
+    unit : str
+        The unit of privacy that it was made for.
+    mu : dict of str to float
+        The mu of every unit that it protects ("cell", "row", "entity:COLUMN"); empty if it states no guarantee.
+    continuous : bool
+        Whether mu-GDP holds, and not only rho = mu^2 / 2.
+    excepted_delta : float
+        The probability with which none of that holds.
+    """
+
+    unit: str
+    mu: dict[str, float]
+    continuous: bool
+    excepted_delta: float = 0.0
