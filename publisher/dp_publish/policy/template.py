@@ -1,12 +1,14 @@
-"""What a new policy says: made from column names and types alone."""
+"""A new policy, made from column names and types alone."""
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Collection
+
+import tomlkit
+from tomlkit.items import Item, Table
 
 from dp_publish.data import ColumnType, Layout
 from dp_publish.policy.column_survey import named_like_an_identifier
@@ -14,7 +16,6 @@ from dp_publish.policy.column_survey import named_like_an_identifier
 __all__ = ["describe_dropped", "policy_template"]
 
 _WIDE = 60  # columns; from here on they get patterns instead of a section each
-_DECIMAL = '# decimal = ","            # by default what the first rows have'
 _NAMED = 8  # of the columns that are left out
 _LEAST_ALIKE = 3  # columns that are worth a pattern
 
@@ -44,36 +45,44 @@ def policy_template(
     booleans : collection of str
         The columns of truth values.
     """
-    lines = [
-        f"# What dp-publish may do with {_quoted(source)}.",
-        "# Fill in the bounds. A guarantee rests on them, so take them from public knowledge (a scale's end points,",
-        "# a code book, physics), never from the data; values outside are clipped.",
-        "",
-        "[dataset]",
-        f"name = {_quoted(default_name)}   # the account that releases are charged to",
-        'title = ""',
-        'description = ""',
-        'creator = ""           # who made the data',
-        'license = ""           # as an SPDX identifier, if it has one',
-        'contact = ""',
-        'url = ""               # where people read about the data',
-        'citation = ""          # how the data should be cited',
-        "",
-        "[privacy]",
-        'unit = "row"   # what one person may change: a whole "row", only one "cell", or all rows of an entity:',
-        '# unit = { entity = "customer_id", max_rows = 10 }',
-        "mu = 1.0       # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0; snr_db = 20",
-        '# release = "covariance"   # second moments instead of rows: far more accurate at the same strength',
-        "# budget_mu = 3.0       # what all releases of this dataset may cost together; it stays on the books",
-        "# bounds_share = 0.1    # the part of rho that finds, privately, the bounds that you leave out",
-        *_table_section(layout, header),
-    ]
+    document = tomlkit.parse(_START)
+    document["dataset"]["name"] = default_name
+    if layout is not None:
+        document.append("table", _table_section(layout, header))
+    single = ""
     if len(types) < _WIDE:
-        for name, kind in types.items():
-            lines += ["", *_section(name, kind, boolean=name in booleans)]
+        columns = {name: _section(name, kind, boolean=name in booleans) for name, kind in types.items()}
     else:
-        lines += _wide_sections(types)
-    return "\n".join(lines) + "\n"
+        columns, single = _wide_sections(types)
+    document.append("columns", _sections(columns))
+
+    heading = f"# What dp-publish may do with {tomlkit.item(source).as_string()}.\n"
+    return (heading + document.as_string() + single).rstrip("\n") + "\n"
+
+
+_START = """\
+# Fill in the bounds. A guarantee rests on them, so take them from public knowledge (a scale's end points,
+# a code book, physics), never from the data; values outside are clipped.
+
+[dataset]
+name = ""              # the account that releases are charged to
+title = ""
+description = ""
+creator = ""           # who made the data
+license = ""           # as an SPDX identifier, if it has one
+contact = ""
+url = ""               # where people read about the data
+citation = ""          # how the data should be cited
+
+[privacy]
+unit = "row"           # what one person may change: a whole "row", only one "cell", or all rows of an entity:
+# unit = { entity = "customer_id", max_rows = 10 }
+mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0; snr_db = 20
+# release = "covariance"   # second moments instead of rows: far more accurate at the same strength
+# budget_mu = 3.0       # what all releases of this dataset may cost together; it stays on the books
+# bounds_share = 0.1    # the part of rho that finds, privately, the bounds that you leave out
+
+"""
 
 
 def describe_dropped(types: dict[str, ColumnType]) -> list[str]:
@@ -88,77 +97,92 @@ def describe_dropped(types: dict[str, ColumnType]) -> list[str]:
     return [f"left out: {', '.join(said[:_NAMED])}{more}"] if said else []
 
 
-def _table_section(layout: Layout | None, header: str | None) -> list[str]:
-    """Return the lines on how a text file is written, so that the policy holds what was found."""
-    if layout is None:
-        return []
-    said = {} if header is None else {"header": header}
-    found = {"delimiter": layout.delimiter, "encoding": layout.encoding.removesuffix("-sig"), **said}
-    return [
-        "",
-        "[table]   # how the text file is written",
-        *(f"{name} = {_quoted(value)}" for name, value in found.items()),
-        *([f"decimal = {_quoted(layout.decimal)}"] if layout.decimal else [_DECIMAL]),
-        *([] if said else ['# header = "none"          # if the first line is a row, and no column names']),
-        '# missing_values = ["-999"]   # besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, .',
-    ]
-
-
-def _section(name: str, kind: ColumnType, *, boolean: bool = False) -> list[str]:
-    lines = [f"[columns.{_quoted(name)}]"]
-    if kind is ColumnType.OTHER:
-        return [*lines, "# not numeric: it is never published", "drop = true"]
-    if named_like_an_identifier(name):
-        return [*lines, _IDENTIFIER, "drop = true"]
-    if boolean:
-        return [*lines, 'kind = "boolean"   # its bounds are 0 and 1', *_REST]
-    if kind is ColumnType.UNKNOWN:
-        lines.append('kind = "continuous"   # or "integer", or "boolean"; a text file does not say. Text: drop = true')
+def _table_section(layout: Layout, header: str | None) -> Table:
+    """Return what was found of how a text file is written, so that the policy holds it."""
+    section = tomlkit.table()
+    section.comment("how the text file is written")
+    section.update({"delimiter": layout.delimiter, "encoding": layout.encoding.removesuffix("-sig")})
+    if header is not None:
+        section["header"] = header
+    if layout.decimal:
+        section["decimal"] = layout.decimal
     else:
-        lines.append(f"kind = {_quoted(kind.value)}")
-    return [*lines, "# bounds = [low, high]", _SPREAD, *_REST]
+        section.add(tomlkit.comment('decimal = ","            # by default what the first rows have'))
+    if header is None:
+        section.add(tomlkit.comment('header = "none"          # if the first line is a row, and no column names'))
+    missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, ."
+    section.add(tomlkit.comment(f'missing_values = ["-999"]   # {missing}'))
+    section.add(tomlkit.nl())
+    return section
 
 
-_IDENTIFIER = "# an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
-_SPREAD = "# spread = ...   # expected standard deviation over (high - low), for forecasts alone"
-_REST = [
-    'unit = ""',
-    'description = ""',
-    'missing = "refuse"   # or "center", or "drop" to leave out rows without a value, or "midpoint"',
-    "# drop = true",
-]
+def _sections(columns: dict[str, Table]) -> Table:
+    """Return the table of all sections, with an empty line after each."""
+    whole = tomlkit.table(is_super_table=True)
+    for name, section in columns.items():
+        whole.append(name, section.add(tomlkit.nl()))
+    return whole
 
 
-def _wide_sections(types: dict[str, ColumnType]) -> list[str]:
-    """Return defaults for all columns, a section for each family of names, and the names of the others."""
-    lines = [
-        "",
-        f"# {len(types)} columns: what holds for all, then for those of like names. A column's own section goes before",
-        "# the longest pattern that matches its name (* is any letters, ? any one), and that before shorter ones.",
-        '[columns."*"]',
-        "# bounds = [low, high]",
-        'missing = "refuse"   # or "center", or "drop" to leave out rows without a value, or "midpoint"',
-    ]
+def _section(name: str, kind: ColumnType, *, boolean: bool = False) -> Table:
+    section = tomlkit.table()
+    if kind is ColumnType.OTHER:
+        return section.add(tomlkit.comment("not numeric: it is never published")).add("drop", True)
+    if named_like_an_identifier(name):
+        return section.add(tomlkit.comment(_IDENTIFIER)).add("drop", True)
+
+    section.add("kind", _kind(kind, boolean=boolean))
+    if not boolean:
+        section.add(tomlkit.comment(_BOUNDS)).add(tomlkit.comment(_SPREAD))
+    section.add("unit", "").add("description", "").add("missing", _missing())
+    return section.add(tomlkit.comment("drop = true"))
+
+
+def _kind(kind: ColumnType, *, boolean: bool = False) -> Item:
+    if boolean:
+        return tomlkit.string("boolean").comment("its bounds are 0 and 1")
+    if kind is ColumnType.UNKNOWN:
+        return tomlkit.string("continuous").comment(_UNKNOWN)
+    return tomlkit.string(kind.value)
+
+
+def _missing() -> Item:
+    return tomlkit.string("refuse").comment(_MISSING)
+
+
+_BOUNDS = "bounds = [low, high]"
+_IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
+_MISSING = 'or "center", or "drop" to leave out rows without a value, or "midpoint"'
+_SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
+_UNKNOWN = 'or "integer", or "boolean"; a text file does not say. Text: drop = true'
+
+
+def _wide_sections(types: dict[str, ColumnType]) -> tuple[dict[str, Table], str]:
+    """Return defaults for all columns, a section for each family of names, and lines that name the other columns."""
+    whole = tomlkit.table()
+    for line in (
+        f"{len(types)} columns: what holds for all, then for those of like names. A column's own section goes before",
+        "the longest pattern that matches its name (* is any letters, ? any one), and that before shorter ones.",
+        _BOUNDS,
+    ):
+        whole.add(tomlkit.comment(line))
     if ColumnType.UNKNOWN in types.values():
-        lines.append('kind = "continuous"   # or "integer", or "boolean"; a text file does not say. Text: drop = true')
+        whole.add("kind", _kind(ColumnType.UNKNOWN))
+    sections = {"*": whole.add("missing", _missing())}
+
     numeric = [name for name, kind in types.items() if kind is not ColumnType.OTHER]
     identifiers = [name for name in numeric if named_like_an_identifier(name)]
     families = _families([name for name in numeric if name not in identifiers], types)
     for pattern, members in families.items():
-        lines += [
-            "",
-            f"[columns.{_quoted(pattern)}]   # {len(members)} columns",
-            "# bounds = [low, high]",
-            '# unit = ""',
-        ]
-    for name in identifiers:
-        lines += ["", *_section(name, types[name])]
+        sections[pattern] = tomlkit.table().add(tomlkit.comment(_BOUNDS)).add(tomlkit.comment('unit = ""'))
+        sections[pattern].comment(f"{len(members)} columns")
+    sections |= {name: _section(name, types[name]) for name in identifiers}
+
     inside = {name for members in families.values() for name in members} | set(identifiers)
-    single = [name for name in numeric if name not in inside]
-    if single:
-        named = textwrap.wrap(", ".join(map(_quoted, single)), 116, break_long_words=False, break_on_hyphens=False)
-        lines += ["", "# The other columns, for sections of their own:", *(f"#   {line}" for line in named)]
-    return lines
+    single = ", ".join(tomlkit.item(name).as_string() for name in numeric if name not in inside)
+    named = textwrap.wrap(single, 116, break_long_words=False, break_on_hyphens=False)
+    lines = ["# The other columns, for sections of their own:", *(f"#   {line}" for line in named)] if named else []
+    return sections, "".join(f"{line}\n" for line in lines)
 
 
 def _families(names: list[str], types: dict[str, ColumnType]) -> dict[str, list[str]]:
@@ -173,8 +197,3 @@ def _families(names: list[str], types: dict[str, ColumnType]) -> dict[str, list[
         for pattern, members in families.items()
         if len(members) >= _LEAST_ALIKE and len(members) == sum(name.startswith(pattern[:-1]) for name in types)
     }
-
-
-def _quoted(text: str) -> str:
-    """Return a TOML basic string, which is a JSON string but for one control character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
