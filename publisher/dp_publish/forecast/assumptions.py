@@ -1,4 +1,4 @@
-"""What a forecast assumes of the values: how far they spread within their bounds, and which bounds would be found.
+"""Assumptions of a forecast: how far values spread within their bounds, and which bounds would be found.
 
 The assumed standard deviation of a column is a share of the width of its bounds: the policy's `spread` for the column,
 or else `DEFAULT_SPREAD`, which is what bounds without knowledge of the values leave on real tables (ADR 0011). Nothing

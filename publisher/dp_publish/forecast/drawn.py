@@ -1,4 +1,4 @@
-"""What a mechanism whose noise does not act entry by entry would leave of columns' relations: drawn beforehand.
+"""Errors of mechanisms whose noise does not act entry by entry, drawn in advance on made-up sums.
 
 Its errors depend on the values, so that it is applied to made-up sums: with the assumed spreads and means of a
 forecast, and columns related strongly, in pairs or all by one common factor. That is done in floating point with a

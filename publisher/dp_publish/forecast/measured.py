@@ -1,4 +1,4 @@
-"""Which columns the noise would drown, by how far their values really spread: for the publisher's eyes only.
+"""Columns that the noise would drown, judged by how far their values really spread: for the publisher alone.
 
 The forecast proper supposes a spread and reads no value. Before a release is paid for, the first rows tell her whether
 that was right: values with long tails fill so little of generous bounds that a researcher sees nothing of them.

@@ -1,4 +1,4 @@
-"""What a researcher could still see at each strength of the noise, before anything is spent.
+"""A forecast of what a researcher could still see at each strength of the noise, before anything is spent.
 
 The forecast knows the number of rows, the declared bounds and the policy, and no value. Three assumptions stand in for
 the values, and whoever shows a forecast shows them:
@@ -8,13 +8,13 @@ the values, and whoever shows a forecast shows them:
   (a denser graph, or unequal edges, needs more);
 * means lie off the middle of the bounds, by the root of half the largest square that the spread allows.
 
-From which error which partial correlation is seen is in `detection`.
+From which error which partial correlation is seen is in `power`.
 
-**Release of second moments.** The mechanism's variance v of an entry beside the diagonal, in units of scaled columns,
-is that of the release (`moments_calibration`): the policy's own mechanism, or else Gaussian noise at the same mu. A
+**Release of second moments.** The mechanism's variance v of an off-diagonal entry, in units of scaled columns, is
+that of the release (`covariance.calibration`): the policy's own mechanism, or else Gaussian noise at the same mu. A
 column's scaled variance s is ``4 spread^2``, or ``R^2 / p`` where clipping rows to a radius R leaves less, so that a
 correlation near zero has the variance ``1 / n + v' / (s n)^2``, v' being v and its part in the means; tau^2 / 2 in
-`detection` is its second part. A cell is protected as its row is. Mechanisms whose noise has no variance of its own
+`power` is its second part. A cell is protected as its row is. Mechanisms whose noise has no variance of its own
 are forecast as laplace.
 
 **Bounds that the policy leaves out.** A release of rows finds them privately, and the forecast has that search paid.
@@ -58,7 +58,7 @@ DELTA = 1e-6
 
 @dataclass(frozen=True)
 class ForecastRow:
-    """What one strength of the noise leaves visible.
+    """The forecast of one strength of the noise.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ def _forecast_one(
     if strength.snr_db is not None:
         raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
     setting = _moments_setting(n_rows, fill_bounds(policy, kinds), kinds, strength)
-    if setting is not None:  # beside it, rows at the same mu
+    if setting is not None:  # rows are forecast at the same mu
         strength = Privacy(unit=strength.unit, mu=mu_of_rows(setting, setting.max_rows))
     columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
     max_rows = strength.max_rows

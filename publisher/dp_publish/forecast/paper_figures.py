@@ -24,7 +24,7 @@ __all__ = ["PaperFigures", "largest_figures", "paper_figures"]
 
 @dataclass(frozen=True)
 class PaperFigures:
-    """What the paper prints for one release, and what holds.
+    """The figures that the paper prints for one release, beside those that hold.
 
     Attributes
     ----------

@@ -44,15 +44,18 @@ def draw_plan(plan: Plan, path: Path) -> None:
     upper, lower = figure.subplots(2, 1, sharex=True)
     _draw_seen(upper, plan)
     _draw_needed(lower, plan)
+
     for axes in (upper, lower):
         axes.grid(color="#e4e4e0", lw=0.8)
         if plan.own is not None:
             axes.axvline(plan.own.mu, color=_OWN, lw=1, ls="--")
+
     ticks = {mu: row for mu in GRID for row in plan.rows if math.isclose(mu, row.mu, rel_tol=1e-6)}
     lower.set_xticks(list(ticks), [f"{mu:g}\n{_epsilon(row)}" for mu, row in ticks.items()])
     lower.xaxis.set_minor_locator(NullLocator())
     epsilon = "pure epsilon" if plan.is_pure else f"epsilon at delta = {DELTA:g}"
     lower.set_xlabel(f"weaker protection to the right: mu, and below it {epsilon}")
+
     image = io.BytesIO()
     figure.savefig(image, dpi=130, format="png", metadata={"Software": _MARK})
     try:
@@ -97,12 +100,14 @@ def _draw_seen(axes: Axes, plan: Plan) -> None:
             axes.plot(mus[first], found[first], "o", color=colour, ms=5)
             note: dict[str, Any] = {"textcoords": "offset points", "xytext": (-8, 2), "ha": "right", "color": colour}
             axes.annotate("nothing is\nseen here", (mus[first], found[first]), fontsize=8, **note)
+
     axes.set(xscale="log", ylim=(0, 1), ylabel="smallest partial correlation seen")
     axes.set_xlim(GRID[0] / 1.1, GRID[-1] * 1.1)
     axes.set_title(
         f"{plan.name}: {plan.n_rows:,} rows, {len(plan.kinds)} columns, one {plan.unit} protected", loc="left"
     )
     axes.legend(frameon=False, loc="upper right", title="what is published")
+
     if plan.own is not None:
         place: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "top", "fontsize": 8, "color": _OWN}
         axes.text(plan.own.mu * 0.98, 0.98, "the policy", **place)

@@ -1,4 +1,4 @@
-"""What `dp-publish plan` works out: a forecast for one table and its policy.
+"""The forecast for one table and its policy, which `dp-publish plan` shows.
 
 Only names, declared types and the number of rows are read: from the metadata of Parquet and Arrow files, and by
 counting those of a text file.
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def is_pure(self) -> bool:
-        """Whether the second moments are released with a pure epsilon."""
+        """True where the second moments are released with a pure epsilon."""
         return self.mechanism in ("laplace", *BY_EIGENVECTORS)
 
 
@@ -127,28 +127,28 @@ def make_plan(
     """
     beside = policy_path(data)
     policy = load_policy(policy_file or (beside if beside.is_file() else None), default_name, overrides or {})
+
     table = open_table(data, policy.table)
     policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy, without_bounds=True)
     n_rows = _count_rows_of(data, policy)
-    notes, own = _bounds_notes(policy, kinds), None
-    if policy.privacy.snr_db is not None:
-        notes.append("The policy's own strength, snr_db, would read the values: it is left out, and has no guarantee.")
-    else:
-        try:
-            own = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
-        except (ParameterError, PrivacyError) as error:
-            notes.append(f"A release at the policy's own strength would be refused: {error}.")
+    notes = _bounds_notes(policy, kinds)
+
+    own, why_not = _forecast_own(n_rows, policy, kinds, spread)
+    notes += why_not
     mechanism: str | None = policy.privacy.mechanism if policy.privacy.release == "covariance" else None
     if own is not None and mechanism is not None:
         mechanism = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows).mechanism
+
     rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
     if refused:
         mus = ", ".join(f"{mu:g}" for mu, _ in refused)
         notes.append(f"Not forecast: mu = {mus}, where a release would be refused ({refused[-1][1]}).")
     if own is not None:
-        rows = sorted([own, *(row for row in rows if not math.isclose(row.mu, own.mu, rel_tol=1e-6))], key=_mu)
+        others = [row for row in rows if not math.isclose(row.mu, own.mu, rel_tol=1e-6)]
+        rows = sorted([own, *others], key=lambda row: row.mu)
     fine, _ = _forecast_each(n_rows, policy, kinds, _fine_grid(), spread, mechanism, with_epsilon=False)
+
     if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
         notes.append("The policy leaves out some rows, so that fewer will be published than were counted here.")
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
@@ -156,24 +156,36 @@ def make_plan(
     if mechanism is not None:
         notes += _covariance_notes(mechanism, policy.privacy.neighbours)
     return Plan(
-        policy.dataset.name,
-        n_rows,
-        kinds,
-        policy.privacy.unit_name,
-        policy.privacy.release,
-        mechanism,
-        spread,
-        describe_spread(policy, kinds, spread),
-        rows,
-        fine,
-        own,
-        focus,
-        notes,
-        paper,
-        _narrower(n_rows, policy, kinds, focus, spread, mechanism),
-        table,
-        policy,
+        name=policy.dataset.name,
+        n_rows=n_rows,
+        kinds=kinds,
+        unit=policy.privacy.unit_name,
+        release=policy.privacy.release,
+        mechanism=mechanism,
+        spread=spread,
+        assumed=describe_spread(policy, kinds, spread),
+        rows=rows,
+        curve=fine,
+        own=own,
+        focus=focus,
+        notes=notes,
+        paper=paper,
+        narrower=_narrower(n_rows, policy, kinds, focus, spread, mechanism),
+        table=table,
+        policy=policy,
     )
+
+
+def _forecast_own(
+    n_rows: int, policy: Policy, kinds: dict[str, str], spread: float
+) -> tuple[ForecastRow | None, list[str]]:
+    """Return the forecast at the policy's own strength, or else the sentence that says why there is none."""
+    if policy.privacy.snr_db is not None:
+        return None, ["The policy's own strength, snr_db, would read the values: it is left out, and has no guarantee."]
+    try:
+        return forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0], []
+    except (ParameterError, PrivacyError) as error:
+        return None, [f"A release at the policy's own strength would be refused: {error}."]
 
 
 def _count_rows_of(data: Path, policy: Policy) -> int:
@@ -252,7 +264,3 @@ def _fine_grid() -> tuple[float, ...]:
     low, high = math.log10(GRID[0]), math.log10(GRID[-1])
     steps = math.ceil((high - low) * _POINTS_PER_DECADE)
     return tuple(10 ** (low + (high - low) * step / steps) for step in range(steps + 1))
-
-
-def _mu(row: ForecastRow) -> float:
-    return row.mu

@@ -1,4 +1,4 @@
-"""Which partial correlations are seen at which error of a correlation.
+"""The power to see a partial correlation, given the error of a correlation.
 
 **What is tested.** The desparsified estimate ``T = 2 Theta - Theta S Theta`` of Jankova & van de Geer (2015), with S
 the debiased covariance and Theta the graphical lasso's answer at the universal penalty ``sqrt(2 log p)`` standard

@@ -1,4 +1,4 @@
-"""Whether a release is worth its cost: what the command refuses before anything is spent, unless told otherwise.
+"""Refusals of a release that is not worth its cost, made before anything is spent, unless the publisher insists.
 
 Two kinds of release help nobody. In one the noise hides all that a researcher would look for, and the budget is spent
 on nothing. In the other it is so weak that a column of whole numbers is published as it is. Both follow from what is

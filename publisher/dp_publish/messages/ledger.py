@@ -82,7 +82,7 @@ def describe_restoration(done: Restoration) -> str:
 
 
 def describe_surprises(done: Restoration) -> list[str]:
-    """Return what the publisher should know besides."""
+    """Return a line for each thing about the ledger that its publisher should look into."""
     lines = [f"the ledger was damaged; it is at {done.damaged} now"] if done.damaged is not None else []
     lines += [f"skipped {quote_path(path)}: {reason}" for path, reason in done.skipped.items()]
     lines += [f"the ledger was rolled back or rewritten since {quote_path(path)} was made" for path in done.rewritten]

@@ -16,9 +16,9 @@ _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (int
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
-    """Return the forecast for a person to read, who may have had the first rows looked at besides."""
+    """Return the forecast for a person to read, with a word on whether first rows were looked at."""
     read = "of the values the first rows were looked at" if looked else "no value was read"
-    lines = [
+    tables = [
         f"{plan.name}: {_many(plan.n_rows, 'row')}, {_many(len(plan.kinds), 'column')}. Nothing was spent, and {read}.",
         "",
         f"Smallest partial correlation that a researcher would see, one {plan.unit} being protected at strength mu:",
@@ -26,7 +26,9 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "",
         f"Rows that it takes to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
         *_table(plan, _needed_head(), [_needed_cells(row) for row in plan.rows]),
-        "",
+    ]
+
+    legend = [
         "from rows: noisy rows are published. from moments: nothing but second moments (--release covariance), at the",
         "same mu.",
         "sigma / width: the noise's standard deviation over the width of a column's bounds; noise / signal: variances.",
@@ -34,14 +36,10 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimate that knows the noise.",
         f"Assumed: {plan.assumed} (--spread, or spread in the policy), means",
         "are off the middle of the bounds, columns related in pairs. Narrower values or more relations need more rows.",
-        "",
-        *_verdict(plan),
-        *_if_narrower(plan),
-        *plan.notes,
-        "",
-        *_paper_sentences(plan),
     ]
-    return "\n".join(lines)
+
+    findings = [*_verdict(plan), *_if_narrower(plan), *plan.notes]
+    return "\n".join([*tables, "", *legend, "", *findings, "", *_paper_sentences(plan)])
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -104,12 +102,14 @@ def _verdict(plan: Plan) -> list[str]:
         return _covariance_verdict(plan)
     if row.rows_needed[target] <= plan.n_rows:
         return [f"At mu = {row.mu:.4g}, rows would show partial correlations from {_seen(row.seen_in_rows)} on."]
+
     rows = "nothing" if row.seen_in_rows is None else f"partial correlations from {_seen(row.seen_in_rows)} on only"
     why = why_hidden(plan.n_rows, len(plan.kinds), row, "rows")
     lines = [
         f"At mu = {row.mu:.4g}, rows would show {rows}: {why}.",
         f"It takes {describe_count(row.rows_needed[target])} rows to see {target:g}.",
     ]
+
     if row.seen_in_moments is None:
         needed = describe_count(row.rows_needed_for_moments[target])
         lines.append(f"A release of second moments only would still need {needed}: {_remedy(plan)}.")

@@ -34,13 +34,15 @@ _OUTSIDE = {"rows": "outside the ball, and shortened", "covariance": "outside th
 
 
 def describe_receipt(receipt: Receipt, policy: Policy) -> str:
-    """Return what the publisher is told of her release."""
+    """Return the lines on a release for its publisher."""
     release, report = receipt.release, receipt.report
     lines = [
         f"wrote {receipt.path}: release {release.lineage.number} of {quote_name(release.dataset.name)}, "
         f"{describe_size(release)}"
     ]
     lines += [f"  {sentence}" for sentence in (*describe_guarantee(release), *_describe_weakness(release))]
+
+    # what was decided for her
     lines += _describe_left_out(receipt, policy)
     lines += [f"  {receipt.remark}"] if receipt.remark else []
     if policy.assumed:
@@ -52,20 +54,29 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
             f"  assumed: these bounds, found privately with {share:.0%} of rho (declare them to spend it on data)"
         )
         lines += [f"    {quote_name(column.name)}: {describe_bounds(column)}" for column in searched]
+
+    # what it is good for, and what all releases cost together
     lines += [f"  {sentence}" for sentence in _verdict(receipt, policy)]
     if release.cumulative.releases > 1 or receipt.budgets:
         budgets = ", ".join(f"mu = {budget:g} per {quote_name(unit)}" for unit, budget in receipt.budgets.items())
         budget = f" The budget is {budgets}." if budgets else ""
         lines.append(f"  {describe_total(release)}{budget}")
     if report.tells:
-        lines.append("for your eyes only, as it tells of the raw values:")
-        lines += _describe_cells(report.clipped, "outside its bounds, and clipped to them")
-        lines += _describe_rows(report.n_clipped_rows if _has_ball(release) else 0, _OUTSIDE[release.kind])
-        lines += _describe_rows(report.n_over_cap, "over the cap of their entity, left out")
-        lines += _describe_cells(report.filled, "without a value, put at the midpoint")
-        lines += _describe_rows(report.n_centered, "without a value, put at the means")
-        lines += _describe_rows(report.n_dropped, "without a value, left out")
+        lines += ["for your eyes only, as it tells of the raw values:", *_describe_report(receipt)]
     return "\n".join([*lines, f"to learn from it: dp-learn {receipt.path}"])
+
+
+def _describe_report(receipt: Receipt) -> list[str]:
+    """Return the counts that tell of the raw values."""
+    report, release = receipt.report, receipt.release
+    return [
+        *_describe_cells(report.clipped, "outside its bounds, and clipped to them"),
+        *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, _OUTSIDE[release.kind]),
+        *_describe_rows(report.n_over_cap, "over the cap of their entity, left out"),
+        *_describe_cells(report.filled, "without a value, put at the midpoint"),
+        *_describe_rows(report.n_centered, "without a value, put at the means"),
+        *_describe_rows(report.n_dropped, "without a value, left out"),
+    ]
 
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:
