@@ -52,7 +52,8 @@ def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet
     Example:
       dp-bundle verify wine.bundle.tar
     """
-    from dp_bundle.bundle import UnsafeTrustAnyone, bundle_facts, open_bundle
+    from dp_bundle.bundle import bundle_facts, open_bundle
+    from dp_bundle.trust import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         release, fingerprint = bundle.release, bundle.signer.key.fingerprint
@@ -76,7 +77,8 @@ def inspect(file: Path, as_json: bool) -> None:
     Example:
       dp-bundle inspect wine.bundle.tar
     """
-    from dp_bundle.bundle import UnsafeTrustAnyone, bundle_facts, describe_bundle, open_bundle
+    from dp_bundle.bundle import bundle_facts, describe_bundle, open_bundle
+    from dp_bundle.trust import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
         entries = TrustStore().keys()
@@ -105,8 +107,9 @@ def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, qu
     Example:
       dp-bundle export wine.bundle.tar --out wine.csv
     """
-    from dp_bundle.bundle import UnsafeTrustAnyone, export_csv, open_bundle
+    from dp_bundle.bundle import export_csv, open_bundle
     from dp_bundle.describe import describe_size
+    from dp_bundle.trust import UnsafeTrustAnyone
 
     target = out or Path(f"{file.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:

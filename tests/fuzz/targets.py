@@ -23,11 +23,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.fuzz.hostile import N_ROWS
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.bundle.reading import MANIFEST_NAME, UnsafeTrustAnyone, verify_manifest, write_bundle
+from dp_bundle.bundle import write_bundle
+from dp_bundle.bundle.reading import verify_manifest
+from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.sentences import describe_guarantee, describe_total
 from dp_bundle.errors import BundleError
 from dp_bundle.manifest import Release
+from dp_bundle.trust import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, sign_envelope
 from dp_publish import Policy, publish
 

@@ -25,11 +25,12 @@ from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS, honest
 from tests.tamper.archives import Members, members_of, write
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle.reading import MANIFEST_NAME, UnsafeTrustAnyone
+from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.data.rows import read_parts
 from dp_bundle.errors import BundleError, BundleFormatError, UntrustedKeyError
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.manifest.statement import Statement
+from dp_bundle.trust import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, public_key_of, sign_envelope
 from dp_publish import Receipt
 from dp_publish.accounting.conversions import epsilon_for_delta
@@ -151,7 +152,7 @@ MEASURE = """
 import re, sys, time
 from pathlib import Path
 from dp_bundle import open_bundle
-from dp_bundle.bundle import UnsafeTrustAnyone
+from dp_bundle.trust import UnsafeTrustAnyone
 from dp_bundle.errors import BundleError
 used = time.process_time()
 try:

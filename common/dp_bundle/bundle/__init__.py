@@ -6,6 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.bundle.export import export_csv
     from dp_bundle.bundle.inspection import bundle_facts, describe_bundle
-    from dp_bundle.bundle.reading import Bundle, UnsafeTrustAnyone, open_bundle, open_bundles, write_bundle
+    from dp_bundle.bundle.opened import Bundle
+    from dp_bundle.bundle.reading import open_bundle, open_bundles
+    from dp_bundle.bundle.writing import write_bundle
 else:
     __getattr__ = import_on_demand(__name__)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from dp_bundle.bundle.reading import Bundle
+from dp_bundle.bundle.opened import Bundle
 from dp_bundle.data import part_schema, triangle_table
 from dp_bundle.errors import DpGraphError
 from dp_bundle.files import whole_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dp_bundle.bundle.reading import Bundle
+from dp_bundle.bundle.opened import Bundle
 from dp_bundle.describe import (
     describe_bounds,
     describe_gaps,

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dp_bundle.bundle import Bundle, UnsafeTrustAnyone, open_bundle
+from dp_bundle.bundle import Bundle, open_bundle
 from dp_bundle.manifest import Release
+from dp_bundle.trust import UnsafeTrustAnyone
 from dp_publish.accounting import Cost
 from dp_publish.data import Dialect
 from dp_publish.policy import Policy

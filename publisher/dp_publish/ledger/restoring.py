@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle
+from dp_bundle.bundle import open_bundle
 from dp_bundle.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.manifest import Release, unit_costs
-from dp_bundle.trust import PublicKey, TrustedKey, home_folder
+from dp_bundle.trust import PublicKey, TrustedKey, UnsafeTrustAnyone, home_folder
 from dp_publish.accounting import ROUND_UP, Cost
 from dp_publish.ledger.books import Books
 from dp_publish.ledger.budget import Entry, total

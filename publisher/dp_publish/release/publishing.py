@@ -22,13 +22,14 @@ from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle import UnsafeTrustAnyone, open_bundle, write_bundle
+from dp_bundle.bundle import open_bundle, write_bundle
 from dp_bundle.data import batch_rows
 from dp_bundle.describe import REPLACEMENT
 from dp_bundle.errors import BudgetExceededError, BundleError, DpGraphError, ParameterError
 from dp_bundle.files import require_names, settle, whole_file
 from dp_bundle.manifest import Release
 from dp_bundle.startup import interrupts_held
+from dp_bundle.trust import UnsafeTrustAnyone
 from dp_publish.data import EntityCap, RowReport, Source, Table, open_table
 from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import EntityUnit, Policy, Privacy, choose_columns, require_rows, resolve

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 
-from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.bundle import open_bundle
 from dp_bundle.console import run
 from dp_bundle.trust.keys import key_names, new_key_pair
 from dp_publish.cli import cli

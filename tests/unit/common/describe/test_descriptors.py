@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_bundle.bundle.reading import open_bundle, write_bundle
+from dp_bundle.bundle import open_bundle, write_bundle
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.sentences import describe_bounds, describe_guarantee, describe_noise, round_up
 from dp_bundle.manifest import EpsilonDelta, Guarantee, Release

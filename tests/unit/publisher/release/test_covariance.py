@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.bundle import open_bundle
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments
 from dp_bundle.errors import (

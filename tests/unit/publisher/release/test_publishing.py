@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle.reading import UnsafeTrustAnyone, open_bundle
+from dp_bundle.bundle import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.errors import (
     BudgetExceededError,
@@ -32,6 +32,7 @@ from dp_bundle.errors import (
     SchemaError,
 )
 from dp_bundle.files import renaming
+from dp_bundle.trust import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data import table
 from dp_publish.ledger.ledger import Ledger

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
-from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.bundle import open_bundle
 from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.errors import MissingValuesError, PolicyError, PrivacyError
 from dp_bundle.manifest import Guarantee, Release

@@ -1,0 +1,125 @@
+"""A verified bundle, open for reading: its release, and its data straight from the archive."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from dp_bundle.errors import BundleFormatError, ClosedBundleError
+from dp_bundle.files import CheckedReader, Digests, Member
+from dp_bundle.manifest import COVARIANCE_NAME, Release
+from dp_bundle.trust import TrustedKey
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+__all__ = ["Bundle"]
+
+
+class Bundle:
+    """A verified bundle, open for reading; a context manager.
+
+    A byte that is no longer what was verified is refused when it is read.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    release : Release
+        What its manifest says.
+    signer : TrustedKey
+        Who signed it.
+    manifest_sha256 : str
+        The digest of its manifest member, by which a later release refers to it.
+    members : dict of str to Member
+        All members, in order.
+    notes : tuple of str
+        What a reader should know of newer releases.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        file: BinaryIO,
+        release: Release,
+        signer: TrustedKey,
+        manifest_sha256: str,
+        members: list[Member],
+        digests: Mapping[str, Digests],
+    ) -> None:
+        self.path = path
+        self.release = release
+        self.signer = signer
+        self.manifest_sha256 = manifest_sha256
+        self.members = {member.name: member for member in members}
+        self.notes: tuple[str, ...] = ()
+        self._file = file
+        self._digests = digests
+
+    def open(self, name: str) -> BinaryIO:
+        """Return a seekable window on a member; its bytes are those that were verified, or reading them fails."""
+        self._descriptor()
+        reader = CheckedReader(self._descriptor, self.members[name], self._digests[name])
+        return cast(BinaryIO, io.BufferedReader(reader, 2**17))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the published rows as record batches of bounded size, straight from the archive.
+
+        Raises
+        ------
+        BundleFormatError
+            It is a covariance release, or its data are not what the manifest says.
+        """
+        from dp_bundle.data import read_parts  # only readers of data need pyarrow
+
+        if self.release.kind != "rows":
+            raise BundleFormatError("this bundle is a covariance release, which has no rows: read its second moments")
+        parts = ((name, self.open(name)) for name in self.members if name.startswith("data/"))
+        version_1 = self.release.format_version == "1"
+        return read_parts(parts, self.release.columns, self.release.n_rows, version_1=version_1)
+
+    def second_moments(self) -> NDArray[np.float64]:
+        """Return the noisy matrix of a covariance release, straight from the archive.
+
+        Returns
+        -------
+        ndarray of float64, shape (d, d)
+            Symmetric: the sum over rows of (z, c)(z, c)^T plus noise, as `SecondMoments` describes it, in the order of
+            the release's `labels`.
+
+        Raises
+        ------
+        BundleFormatError
+            It is a release of rows, or its data are not what the manifest says.
+        """
+        from dp_bundle.data import read_triangle
+
+        if self.release.kind != "covariance":
+            raise BundleFormatError("this bundle is a release of rows, not of second moments: read its batches")
+        if [name for name in self.members if name.startswith("data/")] != [COVARIANCE_NAME]:
+            raise BundleFormatError("the bundle is a covariance release whose data are not a single matrix")
+        with self.open(COVARIANCE_NAME) as file:
+            return read_triangle(file, self.release)
+
+    def _descriptor(self) -> int:
+        """Return the open file's number, which may be another file's once it is closed."""
+        if self._file.closed:
+            raise ClosedBundleError
+        return self._file.fileno()
+
+    def close(self) -> None:
+        """Close the file; a second time does nothing."""
+        self._file.close()
+
+    def __enter__(self) -> Bundle:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
