@@ -33,7 +33,7 @@ from sklearn.metrics import roc_auc_score
 
 from dp_bundle.errors import DpGraphError
 from dp_learn.covariance import (
-    Evidence,
+    PooledCovariance,
     Sample,
     clear_columns,
     effective_rows,
@@ -152,9 +152,9 @@ def by_ebic(gamma: float) -> Rule:
     """Return EBIC on the whole path, down to a hundredth of the alpha that empties the graph."""
 
     def find(sample: Sample) -> Graph:
-        kept, evidence = _clear(sample)
-        matrix, units = evidence.correlation, np.outer(evidence.deviations, evidence.deviations)
-        rows_left = lambda theta: effective_rows(evidence, theta / units)  # noqa: E731
+        kept, pooled = _clear(sample)
+        matrix, units = pooled.correlation, np.outer(pooled.deviations, pooled.deviations)
+        rows_left = lambda theta: effective_rows(pooled, theta / units)  # noqa: E731
         alpha = select_ebic(matrix, rows_left, alpha_grid(matrix), gamma=gamma, solver="auto").alpha
         fit = fit_graph(sample, Settings(alpha=alpha))
         return _spread(kept, sample, fit.solution.precision != 0.0, partial_correlations(fit.precision))
@@ -166,11 +166,11 @@ def by_estimator(name: str, **options: object) -> Rule:
     """Return another estimator with its own default penalty, its weights fitted again where it has any."""
 
     def find(sample: Sample) -> Graph:
-        kept, evidence = _clear(sample)
-        fitted = ESTIMATORS[name](**options).fit_evidence(evidence, np.zeros(len(kept)))
+        kept, pooled = _clear(sample)
+        fitted = ESTIMATORS[name](**options).fit_covariance(pooled, np.zeros(len(kept)))
         if name == "thresholded-covariance":
             return _spread(kept, sample, fitted.thresholded_ != 0.0, np.zeros_like(fitted.thresholded_))
-        precision, _ = refit_estimate(fitted, evidence)
+        precision, _ = refit_estimate(fitted, pooled)
         return _spread(kept, sample, fitted.precision_ != 0.0, partial_correlations(precision))
 
     return find
@@ -180,9 +180,9 @@ def by_tests(rate: float) -> Rule:
     """Return the edges found at a false discovery rate, with their desparsified weights."""
 
     def find(sample: Sample) -> Graph:
-        kept, evidence = _clear(sample)
-        theta = fit_for_inference(evidence).precision
-        inference = infer_edges(evidence, theta, sample.row_errors(evidence, kept, error_forms(evidence, theta)))
+        kept, pooled = _clear(sample)
+        theta = fit_for_inference(pooled).precision
+        inference = infer_edges(pooled, theta, sample.row_errors(pooled, kept, error_forms(pooled, theta)))
         return _spread(kept, sample, inference.q_values <= rate, inference.partial_correlation)
 
     return find
@@ -208,20 +208,20 @@ SLOW = {"clime (few columns)": 16, "stars (few columns)": 15, "scio": 32}  # col
 
 def rankings(sample: Sample, noisy: Floats) -> Iterator[tuple[str, Floats]]:
     """Yield every candidate: its name, and its score of all pairs of the clear columns."""
-    kept, evidence = _clear(sample)
+    kept, pooled = _clear(sample)
     penalised, refitted = (fit_graph(sample, Settings(refit=refit)).precision for refit in (False, True))
     yield "penalised weight", np.abs(partial_correlations(penalised))
     yield "refitted weight", np.abs(partial_correlations(refitted))
-    theta = fit_for_inference(evidence).precision
-    inference = infer_edges(evidence, theta, sample.row_errors(evidence, kept, error_forms(evidence, theta)))
+    theta = fit_for_inference(pooled).precision
+    inference = infer_edges(pooled, theta, sample.row_errors(pooled, kept, error_forms(pooled, theta)))
     yield "desparsified", np.nan_to_num(np.abs(inference.partial_correlation))
     yield "desparsified / error", inference.scores
-    yield "correlation / error", np.abs(evidence.correlation) / null_standard_errors(evidence)
-    yield "evidence", score_pairs(evidence)
+    yield "correlation / error", np.abs(pooled.correlation) / null_standard_errors(pooled)
+    yield "evidence", score_pairs(pooled)
     undebiased = _sample(noisy[:, kept], np.zeros(len(kept)))
     if len(noisy) > len(kept) + 5:
-        yield "noisy inverse", np.abs(partial_correlations(np.linalg.inv(undebiased.evidence.covariance)))
-    yield "noisy evidence", score_pairs(undebiased.evidence)
+        yield "noisy inverse", np.abs(partial_correlations(np.linalg.inv(undebiased.pooled.covariance)))
+    yield "noisy pooled", score_pairs(undebiased.pooled)
 
 
 def _sample(rows: Floats, variance: Floats, n_folds: int = 1) -> Sample:
@@ -229,14 +229,14 @@ def _sample(rows: Floats, variance: Floats, n_folds: int = 1) -> Sample:
     return Sample([table_rows(rows, names, variance)], n_folds=n_folds)
 
 
-def _clear(sample: Sample) -> tuple[NDArray[np.int64], Evidence]:
-    kept, _ = clear_columns(sample.evidence)
-    return kept, keep_columns(sample.evidence, kept)
+def _clear(sample: Sample) -> tuple[NDArray[np.int64], PooledCovariance]:
+    kept, _ = clear_columns(sample.pooled)
+    return kept, keep_columns(sample.pooled, kept)
 
 
 def _spread(kept: NDArray[np.int64], sample: Sample, edges: NDArray[np.bool_], weights: Floats) -> Graph:
     """Return a graph of the clear columns as pairs of all columns."""
-    p = len(sample.evidence.columns)
+    p = len(sample.pooled.columns)
     everywhere, strength = np.zeros((p, p), dtype=bool), np.zeros((p, p))
     everywhere[np.ix_(kept, kept)], strength[np.ix_(kept, kept)] = edges, weights
     upper = np.triu_indices(p, 1)

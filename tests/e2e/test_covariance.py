@@ -68,9 +68,9 @@ def test_every_mechanism_is_published_and_read(
         sample = Sample([bundle_source(bundle)])
         learned = learn_graph(bundle, alpha=0.25)
 
-    assert abs(sample.evidence.sources[0].n_rows - N_ROWS) <= (0 if neighbours == "replace-one" else 400)
+    assert abs(sample.pooled.sources[0].n_rows - N_ROWS) <= (0 if neighbours == "replace-one" else 400)
     np.testing.assert_allclose(sample.location, table.mean(), atol=0.3)
-    np.testing.assert_allclose(sample.evidence.covariance, table.cov(), atol=0.6)
+    np.testing.assert_allclose(sample.pooled.covariance, table.cov(), atol=0.6)
     edges = {(row.source, row.target) for row in learned.estimate.edges().itertuples()}
     assert edges >= EDGES
     entrywise = mechanism not in {"eigenvectors", "kapralov-talwar"}
@@ -107,8 +107,8 @@ def test_errors_are_those_of_many_releases(tmp_path: Path, table: pd.DataFrame, 
         path = publish(table, policy, out=tmp_path / f"{index}.tar", key=key).path
         with open_bundle(path) as bundle:
             sample = Sample([bundle_source(bundle)])
-            found.append(sample.evidence.covariance)
-    stated = np.sqrt(mechanism_errors(sample.evidence, np.eye(6)).products)
+            found.append(sample.pooled.covariance)
+    stated = np.sqrt(mechanism_errors(sample.pooled, np.eye(6)).products)
     seen = np.std(found, axis=0, ddof=1)
 
     assert np.abs(np.mean(found, axis=0) - table.cov().to_numpy()).max() < 5 * (stated / np.sqrt(60)).max()

@@ -13,7 +13,9 @@ from dp_bundle.privacy.noise import (
     discrete_gaussian_variance,
     rounded_gaussian_variance,
 )
-from dp_learn.covariance.estimate import Evidence, Source, combine_sources
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.penalties import universal_penalty
 from dp_learn.covariance.pooling import pool_sources
 from dp_learn.covariance.row_errors import row_errors
 from dp_learn.covariance.sample import Sample
@@ -21,9 +23,10 @@ from dp_learn.covariance.sources import table_rows
 from dp_learn.covariance.standard_errors import combine_row_errors, form_variances, sampling_errors
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
-from dp_learn.inference.refit import fit_for_inference, inference_penalty
+from dp_learn.inference.refit import fit_for_inference
 
 Rows = np.ndarray
+Change = Callable[[PooledCovariance], PooledCovariance]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Rows]
 
 
@@ -114,12 +117,12 @@ def count_chains(p: int, rate: float = 0.5) -> World:
     return World(differences.T @ differences / rate, lambda rng, n_rows: rng.poisson(rate, (n_rows, p)) @ sums.T)
 
 
-def observe(rows: Rows, noise: Noise, rng: np.random.Generator) -> tuple[Rows, Source]:
+def observe(rows: Rows, noise: Noise, rng: np.random.Generator) -> tuple[Rows, NoisyCovariance]:
     """Return the published rows and what is known about them."""
     noisy = rows + noise.draw(rng, rows.shape)
     p = rows.shape[1]
     known = np.full(p, noise.variance), np.full(p, noise.fourth_cumulant)
-    return noisy, Source(len(rows), np.cov(noisy, rowvar=False), *known)
+    return noisy, NoisyCovariance(len(rows), np.cov(noisy, rowvar=False), *known)
 
 
 def names(p: int) -> tuple[str, ...]:
@@ -127,32 +130,32 @@ def names(p: int) -> tuple[str, ...]:
     return tuple(f"c{index}" for index in range(p))
 
 
-def from_covariance(evidence: Evidence, _: Rows, theta: np.ndarray) -> EdgeInference:
+def from_covariance(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> EdgeInference:
     """Infer with the errors of Gaussian rows and the known noise."""
-    return infer_edges(evidence, theta)
+    return infer_edges(pooled, theta)
 
 
-def from_rows(evidence: Evidence, noisy: Rows, theta: np.ndarray) -> EdgeInference:
+def from_rows(pooled: PooledCovariance, noisy: Rows, theta: np.ndarray) -> EdgeInference:
     """Infer with errors from the rows."""
-    return infer_edges(evidence, theta, row_errors([noisy], noisy.mean(axis=0), error_forms(evidence, theta)))
+    return infer_edges(pooled, theta, row_errors([noisy], noisy.mean(axis=0), error_forms(pooled, theta)))
 
 
-def ignoring_noise(evidence: Evidence, _: Rows, theta: np.ndarray) -> EdgeInference:
+def ignoring_noise(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> EdgeInference:
     """Infer as if the debiased covariance were that of as many rows without noise."""
-    return infer_edges(evidence, theta, sampling_errors(evidence, error_forms(evidence, theta)))
+    return infer_edges(pooled, theta, sampling_errors(pooled, error_forms(pooled, theta)))
 
 
-def as_gaussian_noise(evidence: Evidence, _: Rows, theta: np.ndarray) -> EdgeInference:
+def as_gaussian_noise(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> EdgeInference:
     """Infer as if the noise were Gaussian, with its variance."""
-    source = replace(evidence.sources[0], noise_fourth_cumulant=np.zeros(len(evidence.columns)))
-    return infer_edges(replace(evidence, sources=(source,)), theta)
+    source = replace(pooled.sources[0], noise_fourth_cumulant=np.zeros(len(pooled.columns)))
+    return infer_edges(replace(pooled, sources=(source,)), theta)
 
 
-def without_refit(evidence: Evidence, _: Rows, __: np.ndarray) -> EdgeInference:
+def without_refit(pooled: PooledCovariance, _: Rows, __: np.ndarray) -> EdgeInference:
     """Infer from the penalised estimate itself."""
-    alpha, weights = inference_penalty(evidence)
-    solution = graphical_lasso(evidence.correlation, alpha, weights=weights, penalize_diagonal=False, solver="cd")
-    return infer_edges(evidence, solution.precision / np.outer(evidence.deviations, evidence.deviations))
+    alpha, weights = universal_penalty(pooled)
+    solution = graphical_lasso(pooled.correlation, alpha, weights=weights, penalize_diagonal=False, solver="cd")
+    return infer_edges(pooled, solution.precision / np.outer(pooled.deviations, pooled.deviations))
 
 
 @dataclass(frozen=True)
@@ -188,8 +191,8 @@ def simulate(
     covered, partial, own, false, power = [], [], [], [], []
     for _ in range(repetitions):
         noisy, source = observe(world.draw(rng, n_rows), noise, rng)
-        evidence = combine_sources(names(p), [source])
-        inference = infer(evidence, noisy, fit_for_inference(evidence).precision)
+        pooled = combine_sources(names(p), [source])
+        inference = infer(pooled, noisy, fit_for_inference(pooled).precision)
         low, high = inference.intervals()
         inside = (low <= world.precision) & (world.precision <= high)
         covered.append(inside[upper])
@@ -328,7 +331,7 @@ ENTRY_CASES = {
 }
 
 
-def entry_scores(case: str, change: Callable[[Evidence], Evidence], repetitions: int = 2000) -> np.ndarray:
+def entry_scores(case: str, change: Change, repetitions: int = 2000) -> np.ndarray:
     """Return how many standard errors each entry's empirical variance is off the one stated at the true covariance."""
     noises, n_rows, same_rows = ENTRY_CASES[case]
     weights = [0.6, 0.4][: len(noises)]
@@ -339,28 +342,28 @@ def entry_scores(case: str, change: Callable[[Evidence], Evidence], repetitions:
     for _ in range(repetitions):
         rows = [rng.normal(size=(n, 3)) @ factor.T for n in n_rows]
         drawn = zip([rows[0]] * len(rows) if same_rows else rows, noises, strict=True)
-        evidence = combine_sources("abc", [observe(*one, rng)[1] for one in drawn], weights, same_rows=same_rows)
-        entries.append(evidence.covariance)
-    stated = form_variances(change(replace(evidence, covariance=covariance)), np.eye(3))
+        pooled = combine_sources("abc", [observe(*one, rng)[1] for one in drawn], weights, same_rows=same_rows)
+        entries.append(pooled.covariance)
+    stated = form_variances(change(replace(pooled, covariance=covariance)), np.eye(3))
     return (np.var(entries, axis=0, ddof=1) / stated - 1) / np.sqrt(2 / repetitions)
 
 
-def without_fourth_cumulant(evidence: Evidence) -> Evidence:
+def without_fourth_cumulant(pooled: PooledCovariance) -> PooledCovariance:
     """Take the noise for Gaussian."""
-    sources = tuple(replace(source, noise_fourth_cumulant=np.zeros(3)) for source in evidence.sources)
-    return replace(evidence, sources=sources)
+    sources = tuple(replace(source, noise_fourth_cumulant=np.zeros(3)) for source in pooled.sources)
+    return replace(pooled, sources=sources)
 
 
-def with_rows_confused(evidence: Evidence) -> Evidence:
+def with_rows_confused(pooled: PooledCovariance) -> PooledCovariance:
     """Take the same rows for independent ones, or the other way round."""
-    return replace(evidence, same_rows=not evidence.same_rows)
+    return replace(pooled, same_rows=not pooled.same_rows)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ENTRY_CASES)
 def test_entries_vary_as_stated(case: str) -> None:
     """Over 2000 repetitions every entry has its stated variance within 4.5 standard errors."""
-    assert np.abs(entry_scores(case, lambda evidence: evidence)).max() < 4.5
+    assert np.abs(entry_scores(case, lambda pooled: pooled)).max() < 4.5
 
 
 @pytest.mark.slow
@@ -372,7 +375,7 @@ def test_entries_vary_as_stated(case: str) -> None:
         ("same rows", with_rows_confused),
     ],
 )
-def test_entries_do_not_vary_as_stated_wrongly(case: str, change: Callable[[Evidence], Evidence]) -> None:
+def test_entries_do_not_vary_as_stated_wrongly(case: str, change: Change) -> None:
     """With Gaussian noise in place of discrete, or the rows' relation mistaken, variances are off beyond doubt."""
     assert np.abs(entry_scores(case, change)).max() > 8
 
@@ -386,14 +389,14 @@ def test_pooled_releases_are_covered(*, same_rows: bool) -> None:
         first = world.draw(rng, 3000)
         second = first if same_rows else world.draw(rng, 3000)
         observed = [observe(first, gaussian_noise(0.05), rng), observe(second, gaussian_noise(0.1), rng)]
-        evidence = pool_sources(names(p), [source for _, source in observed], same_rows=same_rows)
-        theta = fit_for_inference(evidence).precision
-        b = error_forms(evidence, theta)
+        pooled = pool_sources(names(p), [source for _, source in observed], same_rows=same_rows)
+        theta = fit_for_inference(pooled).precision
+        b = error_forms(pooled, theta)
         each = [row_errors([noisy], noisy.mean(axis=0), b) for noisy, _ in observed]
         inferences = {
-            "model": infer_edges(evidence, theta),
-            "rows": infer_edges(evidence, theta, combine_row_errors(evidence, b, each)),
-            "confused": infer_edges(replace(evidence, same_rows=not same_rows), theta),
+            "model": infer_edges(pooled, theta),
+            "rows": infer_edges(pooled, theta, combine_row_errors(pooled, b, each)),
+            "confused": infer_edges(replace(pooled, same_rows=not same_rows), theta),
         }
         for name, inference in inferences.items():
             low, high = inference.intervals()
@@ -413,12 +416,12 @@ def test_rare_events_that_never_meet_are_no_edges() -> None:
     for _ in range(20):
         rows = (rng.random((2000, 15)) < 0.02) + np.sqrt(2e-4) * rng.normal(size=(2000, 15))
         sample = Sample([table_rows(rows, [f"c{index}" for index in range(15)], 2e-4)])
-        theta = fit_for_inference(sample.evidence).precision
-        b = error_forms(sample.evidence, theta)
-        errors = sample.row_errors(sample.evidence, np.arange(15), b)
+        theta = fit_for_inference(sample.pooled).precision
+        b = error_forms(sample.pooled, theta)
+        errors = sample.row_errors(sample.pooled, np.arange(15), b)
         alone = row_errors([rows], rows.mean(axis=0), b)
-        found += bool(len(infer_edges(sample.evidence, theta, errors).edges_at_fdr(0.05)))
-        understated += bool(len(infer_edges(sample.evidence, theta, alone).edges_at_fdr(0.05)))
+        found += bool(len(infer_edges(sample.pooled, theta, errors).edges_at_fdr(0.05)))
+        understated += bool(len(infer_edges(sample.pooled, theta, alone).edges_at_fdr(0.05)))
 
     assert found <= 4
     assert understated >= 15  # the rows' own variance knows nothing of events that never met

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dp_learn import debias_covariance, graphical_lasso
-from dp_learn.covariance.estimate import Evidence, Source, combine_sources
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.pooling import effective_rows
 from dp_learn.covariance.sample import Split
 from dp_learn.selection import (
@@ -42,8 +43,8 @@ class _Noisy:
         return np.sqrt(np.var(self.rows, axis=0, ddof=1) - self.variance)
 
     @property
-    def evidence(self) -> Evidence:
-        source = Source(len(self.rows), np.cov(self.rows.T), self.variance, np.zeros(P))
+    def pooled(self) -> PooledCovariance:
+        source = NoisyCovariance(len(self.rows), np.cov(self.rows.T), self.variance, np.zeros(P))
         return combine_sources([str(j) for j in range(P)], [source])
 
     def subsamples(self, share: float) -> list[np.ndarray]:
@@ -88,10 +89,10 @@ def _select(rule: str, noisy: _Noisy, alphas: np.ndarray, *, count_rows: bool) -
     n_rows = len(noisy.rows)
     if rule == "ebic":
         units = np.outer(noisy.deviations, noisy.deviations)
-        rows_left = (lambda theta: effective_rows(noisy.evidence, theta / units)) if count_rows else n_rows
+        rows_left = (lambda theta: effective_rows(noisy.pooled, theta / units)) if count_rows else n_rows
         return select_ebic(noisy.prepare(noisy.rows), rows_left, alphas)
     if rule == "stars":
-        share = stars_subsample_share(effective_rows(noisy.evidence) if count_rows else n_rows)
+        share = stars_subsample_share(effective_rows(noisy.pooled) if count_rows else n_rows)
         return select_stars(noisy.subsamples(share), alphas)
     return cross_validate(noisy.splits(), alphas, score=rule)
 

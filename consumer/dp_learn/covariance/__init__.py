@@ -7,17 +7,18 @@ if TYPE_CHECKING:
     from dp_learn.covariance.bilinear_forms import FormErrors
     from dp_learn.covariance.collinear import describe_collinear, find_collinear
     from dp_learn.covariance.consistency import find_contradictions, find_moment_contradictions
-    from dp_learn.covariance.debias import debias_covariance
-    from dp_learn.covariance.estimate import Evidence, Source, keep_columns
+    from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
+    from dp_learn.covariance.drowned import clear_columns
+    from dp_learn.covariance.estimate import PooledCovariance, keep_columns
     from dp_learn.covariance.moments import Moments, estimate_moments
-    from dp_learn.covariance.pooling import (
+    from dp_learn.covariance.penalties import (
         chance_alpha,
-        clear_columns,
-        effective_rows,
         null_standard_errors,
         penalty_weights,
         typical_errors,
+        universal_penalty,
     )
+    from dp_learn.covariance.pooling import effective_rows
     from dp_learn.covariance.sample import Sample, Split
     from dp_learn.covariance.sources import (
         CovarianceSource,

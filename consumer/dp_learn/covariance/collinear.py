@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dp_bundle.quoting import quote_name
-from dp_learn.covariance.estimate import Evidence
+from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.matrices import eigendecomposition
 
@@ -21,7 +21,7 @@ _PART = 0.1  # of a column that lies in such combinations
 _NAMED = 10
 
 
-def find_collinear(evidence: Evidence) -> tuple[str, ...]:
+def find_collinear(pooled: PooledCovariance) -> tuple[str, ...]:
     """Return the columns in whose combinations no variance is left but for errors that are known to be small.
 
     A combination is an eigenvector v of S^ on the correlation scale. Its eigenvalue errs by at most about
@@ -30,21 +30,21 @@ def find_collinear(evidence: Evidence) -> tuple[str, ...]:
 
     Parameters
     ----------
-    evidence : Evidence
+    pooled : PooledCovariance
         At least two columns, all with a positive debiased variance.
     """
-    p = len(evidence.columns)
-    if p > _MOST or evidence.n_rows < _ROWS * p or not evidence.has_errors:
+    p = len(pooled.columns)
+    if p > _MOST or pooled.n_rows < _ROWS * p or not pooled.has_errors:
         return ()
-    values, vectors = eigendecomposition(evidence.correlation)
+    values, vectors = eigendecomposition(pooled.correlation)
     small = values <= _KNOWN
     if not small.any():
         return ()
-    variances = np.diagonal(form_variances(evidence, vectors[:, small].T / evidence.deviations))
+    variances = np.diagonal(form_variances(pooled, vectors[:, small].T / pooled.deviations))
     errors = np.sqrt(2.0 * p * variances)
     empty = (errors <= _KNOWN) & (values[small] <= errors + _ROUNDING)
     parts = (vectors[:, small][:, empty] ** 2).sum(axis=1)
-    return tuple(name for name, part in zip(evidence.columns, parts, strict=True) if part >= _PART)
+    return tuple(name for name, part in zip(pooled.columns, parts, strict=True) if part >= _PART)
 
 
 def describe_collinear(names: Sequence[str]) -> str:

@@ -19,17 +19,14 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle.manifest import Column, SecondMoments
 from dp_bundle.privacy import normal_quantile
 from dp_bundle.quoting import quote_name
 from dp_learn.covariance.moments import Moments
-from dp_learn.matrices import chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
+from dp_learn.matrices import FloatArray, chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
 
 __all__ = ["find_contradictions", "find_moment_contradictions", "smallest_possible_eigenvalue"]
-
-Floats = npt.NDArray[np.float64]
 
 FALSE_ALARM = 1e-6  # the chance that true statements are doubted
 _FINE_SIGMA = 1.0  # noise of fewer grid steps than this is not Gaussian enough for these tails
@@ -68,7 +65,7 @@ def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str
 
 
 def find_moment_contradictions(
-    noise: SecondMoments, names: Sequence[str], matrix: Floats, n_rows: int, *, exact_count: bool
+    noise: SecondMoments, names: Sequence[str], matrix: FloatArray, n_rows: int, *, exact_count: bool
 ) -> list[str]:
     """Return the same for a covariance release; none where its noise does not act entry by entry.
 
@@ -148,7 +145,7 @@ def smallest_possible_eigenvalue(n_features: int, n_rows: int) -> float:
     return max(0.0, 1.0 - math.sqrt(n_features / m) - math.sqrt(-2.0 * math.log(FALSE_ALARM) / m)) ** 2
 
 
-def _contradicting_noise(names: Sequence[str], covariance: Floats, variance: Floats, n_rows: int) -> list[str]:
+def _contradicting_noise(names: Sequence[str], covariance: FloatArray, variance: FloatArray, n_rows: int) -> list[str]:
     """Compare the published variances with the stated noise's: column by column, then in every direction."""
     if not names:
         return []

@@ -1,4 +1,4 @@
-"""Subtract the noise's known contribution.
+"""The covariance of one source, and what is left of it once the noise's known contribution is subtracted.
 
 Independent noise of known variance v_j on column j adds exactly v_j to that column's expected sample variance and
 nothing to any covariance, so S^ = S~ - diag(v) is unbiased for the covariance of the rows before the noise. It is often
@@ -11,17 +11,21 @@ Guo et al. (2025), Graph Structure Learning with Privacy Guarantees for Open Gra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.manifest import Column
+from dp_bundle.privacy import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
+from dp_learn.matrices import FloatArray
 
-__all__ = ["debias_covariance"]
-
-Floats = npt.NDArray[np.float64]
+__all__ = ["NoisyCovariance", "ReleasedCovariance", "debias_covariance", "noise_fourth_cumulants"]
 
 
-def debias_covariance(covariance: Floats, noise_variance: npt.ArrayLike) -> Floats:
+def debias_covariance(covariance: FloatArray, noise_variance: npt.ArrayLike) -> FloatArray:
     """Return covariance - diag(noise_variance).
 
     Parameters
@@ -48,3 +52,120 @@ def debias_covariance(covariance: Floats, noise_variance: npt.ArrayLike) -> Floa
     debiased = np.array(covariance, dtype=float)
     debiased[np.diag_indices_from(debiased)] -= variance
     return debiased
+
+
+@dataclass(frozen=True)
+class NoisyCovariance:
+    """The second moments of one table of noisy rows.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many rows.
+    covariance : ndarray of shape (n_features, n_features)
+        Sample covariance of the noisy rows, divisor n_rows - 1, in data units.
+    noise_variance : ndarray of shape (n_features,)
+        The exact variance of each column's noise.
+    noise_fourth_cumulant : ndarray of shape (n_features,)
+        Its fourth cumulant, zero for Gaussian noise; see `noise_fourth_cumulants`.
+    """
+
+    n_rows: int
+    covariance: FloatArray
+    noise_variance: FloatArray
+    noise_fourth_cumulant: FloatArray
+
+    def __post_init__(self) -> None:
+        p = len(self.covariance)
+        if self.n_rows < 2:
+            raise ParameterError("n_rows", "at least 2", self.n_rows)
+        if self.covariance.shape != (p, p):
+            raise ParameterError("covariance.shape", "(p, p)", self.covariance.shape)
+        for name in ("noise_variance", "noise_fourth_cumulant"):
+            shape = getattr(self, name).shape
+            if shape != (p,):
+                raise ParameterError(f"{name}.shape", f"({p},), like the covariance", shape)
+
+    @property
+    def debiased(self) -> FloatArray:
+        """The covariance less the noise's part, in data units."""
+        return debias_covariance(self.covariance, self.noise_variance)
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> NoisyCovariance:
+        """Return the source on some of its columns."""
+        block = self.covariance[np.ix_(kept, kept)]
+        return NoisyCovariance(self.n_rows, block, self.noise_variance[kept], self.noise_fourth_cumulant[kept])
+
+
+@dataclass(frozen=True)
+class ReleasedCovariance:
+    """A covariance that was released itself: from a noisy sum of (z, c)(z, c)^T over rows, z the scaled columns.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many rows, as stated or as read from the release.
+    debiased : ndarray of shape (n_features, n_features)
+        The covariance less what the noise adds on average, divisor n_rows - 1, in data units.
+    half_widths : ndarray of shape (n_features,)
+        Of the columns' bounds: one unit of z, in data units.
+    scaled_mean : ndarray of shape (n_features,)
+        The mean of z.
+    constant : float
+        c; 0 if the sum was released without a constant coordinate.
+    diagonal_variance, off_diagonal_variance : float or None
+        The variance of the noise on the sum, uncorrelated between entries; None if nothing is known of it.
+    exact_count : bool
+        Whether the constant's own entry, which counts the rows, is exact.
+    estimated : bool
+        Whether the noise does not act entry by entry, and its variances are the publisher's estimates of the mean
+        squared errors: good enough to choose by, but of no known law.
+    """
+
+    n_rows: int
+    debiased: FloatArray
+    half_widths: FloatArray
+    scaled_mean: FloatArray
+    constant: float
+    diagonal_variance: float | None
+    off_diagonal_variance: float | None
+    exact_count: bool = True
+    estimated: bool = False
+
+    @property
+    def sum_variances(self) -> tuple[float, float]:
+        """The variance of the noise on the sum's entries off and on the diagonal.
+
+        Raises
+        ------
+        EstimationError
+            Nothing is known of it.
+        """
+        t, u = self.off_diagonal_variance, self.diagonal_variance
+        if t is None or u is None:
+            raise EstimationError(
+                "the release states no noise for single entries, nor an estimate of it, so there are no standard "
+                "errors, nor what rests on them: EBIC (give --alpha), --fdr, --weights noise, and pooling"
+            )
+        return t, u
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> ReleasedCovariance:
+        """Return the source on some of its columns."""
+        return replace(
+            self,
+            debiased=self.debiased[np.ix_(kept, kept)],
+            half_widths=self.half_widths[kept],
+            scaled_mean=self.scaled_mean[kept],
+        )
+
+
+def noise_fourth_cumulants(columns: Sequence[Column]) -> FloatArray:
+    """Return the exact fourth cumulant of each column's noise, in its unit to the fourth power."""
+    return np.array([_fourth_cumulant(column) for column in columns])
+
+
+def _fourth_cumulant(column: Column) -> float:
+    noise = column.cell_noise
+    if noise.distribution == "discrete-gaussian":
+        return discrete_gaussian_fourth_cumulant(noise.sigma)
+    return noise.granularity**4 * rounded_gaussian_fourth_cumulant(noise.sigma / noise.granularity)

@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_learn.covariance.estimate import Evidence, MomentSource, Source
+from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.matrices import FloatArray
 
 __all__ = ["entry_variances", "mechanism_entry_variances", "unexplained_variances"]
 
 
-def entry_variances(evidence: Evidence, correlation: FloatArray | None = None) -> FloatArray:
+def entry_variances(pooled: PooledCovariance, correlation: FloatArray | None = None) -> FloatArray:
     """Return the squared standard errors of the entries for Gaussian rows.
 
     Parameters
     ----------
-    evidence : Evidence
+    pooled : PooledCovariance
         All columns with a positive debiased variance.
     correlation : ndarray of shape (n_features, n_features), optional
         With a unit diagonal and no entry above 1 in size; by default no two columns are correlated.
@@ -35,23 +36,23 @@ def entry_variances(evidence: Evidence, correlation: FloatArray | None = None) -
     ndarray of shape (n_features, n_features)
         Symmetric; on the diagonal, of the variances.
     """
-    variances = mechanism_entry_variances(evidence, correlation)
-    variances += evidence.sampling_factor
-    variances[np.diag_indices_from(variances)] += evidence.sampling_factor
+    variances = mechanism_entry_variances(pooled, correlation)
+    variances += pooled.sampling_factor
+    variances[np.diag_indices_from(variances)] += pooled.sampling_factor
     if correlation is not None:
         squares = correlation * correlation
         np.fill_diagonal(squares, 0.0)
-        squares *= evidence.sampling_factor
+        squares *= pooled.sampling_factor
         variances += squares
     return variances
 
 
-def mechanism_entry_variances(evidence: Evidence, correlation: FloatArray | None = None) -> FloatArray:
+def mechanism_entry_variances(pooled: PooledCovariance, correlation: FloatArray | None = None) -> FloatArray:
     """Return what the noise alone adds to them, for rows of any distribution."""
-    deviations = evidence.deviations
+    deviations = pooled.deviations
     total = np.zeros((len(deviations), len(deviations)))
-    for source, weight in zip(evidence.sources, evidence.weights, strict=True):
-        if isinstance(source, Source):
+    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
+        if isinstance(source, NoisyCovariance):
             part = _row_part(source, deviations)
         else:
             part = _moment_part(source, deviations, correlation)
@@ -60,11 +61,11 @@ def mechanism_entry_variances(evidence: Evidence, correlation: FloatArray | None
     return total
 
 
-def unexplained_variances(evidence: Evidence) -> FloatArray:
+def unexplained_variances(pooled: PooledCovariance) -> FloatArray:
     """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
-    total = np.zeros(len(evidence.columns))
-    for source, weight in zip(evidence.sources, evidence.weights, strict=True):
-        if isinstance(source, Source):
+    total = np.zeros(len(pooled.columns))
+    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
+        if isinstance(source, NoisyCovariance):
             noise = 2.0 * source.noise_variance**2 / (source.n_rows - 1)
             part = noise + source.noise_fourth_cumulant / source.n_rows
         else:
@@ -78,7 +79,7 @@ def unexplained_variances(evidence: Evidence) -> FloatArray:
     return total
 
 
-def _row_part(source: Source, deviations: FloatArray) -> FloatArray:
+def _row_part(source: NoisyCovariance, deviations: FloatArray) -> FloatArray:
     a = source.noise_variance / deviations**2
     part = np.outer(1.0 + a, 1.0 + a)
     part -= 1.0
@@ -88,7 +89,7 @@ def _row_part(source: Source, deviations: FloatArray) -> FloatArray:
     return part
 
 
-def _moment_part(source: MomentSource, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
+def _moment_part(source: ReleasedCovariance, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
     t, u = source.sum_variances
     h, corner = _beside_constant(source, deviations)
     length = h * h + corner * corner
@@ -103,14 +104,14 @@ def _moment_part(source: MomentSource, deviations: FloatArray, correlation: Floa
     return part
 
 
-def _moment_diagonal(source: MomentSource, h: FloatArray, corner: FloatArray) -> FloatArray:
+def _moment_diagonal(source: ReleasedCovariance, h: FloatArray, corner: FloatArray) -> FloatArray:
     """Return the variance of ``b~_i' E b~_i`` less the part of the constant's own entry."""
     t, u = source.sum_variances
     length = h * h + corner * corner
     return 2.0 * t * length**2 + (u - 2.0 * t) * h**4 - 2.0 * t * corner**4
 
 
-def _beside_constant(source: MomentSource, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _beside_constant(source: ReleasedCovariance, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return h and the last entry of b~, which stands beside the constant."""
     h = source.half_widths / deviations
     return h, -h * source.scaled_mean / source.constant if source.constant else np.zeros_like(h)

@@ -21,6 +21,7 @@ from dp_bundle import Bundle
 from dp_bundle.data import to_numpy
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError
 from dp_bundle.quoting import quote_path
+from dp_learn.matrices import FloatArray
 
 __all__ = [
     "LARGEST",
@@ -32,8 +33,6 @@ __all__ = [
     "merge_moments",
     "subsample_moments",
 ]
-
-Floats = npt.NDArray[np.float64]
 
 LARGEST = 1e70  # so that fourth powers, summed, are still numbers
 
@@ -54,19 +53,19 @@ class Moments:
     """
 
     n_rows: int
-    mean: Floats
-    scatter: Floats
+    mean: FloatArray
+    scatter: FloatArray
     n_off_grid: npt.NDArray[np.int64]
 
     @property
-    def covariance(self) -> Floats:
+    def covariance(self) -> FloatArray:
         """The sample covariance, divisor n_rows - 1, so that independent noise adds exactly its variance on average."""
         if self.n_rows < 2:
             raise EstimationError("a covariance needs at least two rows")
         return self.scatter / (self.n_rows - 1)
 
 
-def batch_moments(values: Floats, granularity: npt.ArrayLike | None = None) -> Moments:
+def batch_moments(values: FloatArray, granularity: npt.ArrayLike | None = None) -> Moments:
     """Return the moments of one batch.
 
     Parameters
@@ -112,7 +111,7 @@ def estimate_moments(bundle: Bundle) -> Moments:
     return fold_moments(bundle_matrices(bundle), len(granularity), 1, granularity)[0]
 
 
-def bundle_matrices(bundle: Bundle) -> Iterator[tuple[int, Floats]]:
+def bundle_matrices(bundle: Bundle) -> Iterator[tuple[int, FloatArray]]:
     """Yield the number of the first row, and the rows as a matrix, of every batch of a verified bundle.
 
     Raises
@@ -133,7 +132,7 @@ def bundle_matrices(bundle: Bundle) -> Iterator[tuple[int, Floats]]:
 
 
 def fold_moments(
-    matrices: Iterable[tuple[int, Floats]], n_features: int, n_folds: int, granularity: npt.ArrayLike | None = None
+    matrices: Iterable[tuple[int, FloatArray]], n_features: int, n_folds: int, granularity: npt.ArrayLike | None = None
 ) -> list[Moments]:
     """Split the rows into folds by a fixed pseudo-random rule and return each fold's moments, in one pass.
 
@@ -160,7 +159,7 @@ def fold_moments(
 
 
 def subsample_moments(
-    matrices: Iterable[tuple[int, Floats]], n_features: int, n_subsamples: int, share: float
+    matrices: Iterable[tuple[int, FloatArray]], n_features: int, n_subsamples: int, share: float
 ) -> list[Moments]:
     """Return the moments of random subsamples of the rows, drawn by a fixed pseudo-random rule, in one pass.
 
@@ -190,7 +189,7 @@ def _no_rows(n_features: int) -> Moments:
     return batch_moments(np.empty((0, n_features)))
 
 
-def _count_off_grid(values: Floats, granularity: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
+def _count_off_grid(values: FloatArray, granularity: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
     if granularity is None:
         return np.zeros(values.shape[1], dtype=np.int64)
     counts = np.zeros(values.shape[1], dtype=np.int64)
@@ -200,7 +199,7 @@ def _count_off_grid(values: Floats, granularity: npt.ArrayLike | None) -> npt.ND
     return counts
 
 
-def _matrix(batch: pa.RecordBatch) -> Floats:
+def _matrix(batch: pa.RecordBatch) -> FloatArray:
     values = np.empty((batch.num_columns, batch.num_rows)).T  # column after column, as they come
     for index, column in enumerate(batch.columns):
         values[:, index] = to_numpy(column)

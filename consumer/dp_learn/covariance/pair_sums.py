@@ -16,18 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from dp_learn.covariance.estimate import Evidence, MomentSource, Source
+from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.matrices import FloatArray, scale_columns, sparse_if_worth_it
 
 __all__ = ["sum_over_pairs"]
 
 
-def sum_over_pairs(evidence: Evidence, precision: FloatArray) -> tuple[float, float]:
+def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:
     """Return the sums over i < j of ``1 + c_ij^2`` and of ``Var[b_i' S^ b_j]``, both of forms of unit variance.
 
     Parameters
     ----------
-    evidence : Evidence
+    pooled : PooledCovariance
         Its sources; S^ itself plays no part, and varies about Theta^-1.
     precision : ndarray of shape (n_features, n_features)
         Theta, positive definite, in inverse data units.
@@ -37,13 +38,17 @@ def sum_over_pairs(evidence: Evidence, precision: FloatArray) -> tuple[float, fl
     c = sparse_if_worth_it(b * unit)
     b = sparse_if_worth_it(b)
     noiseless = (len(unit) * (len(unit) - 2) + _inner(c, c)) / 2.0  # c_ii = 1
-    total = evidence.sampling_factor * noiseless
-    for source, weight in zip(evidence.sources, evidence.weights, strict=True):
-        total += weight * weight * (_row_sum(source, b, c) if isinstance(source, Source) else _moment_sum(source, b, c))
+    total = pooled.sampling_factor * noiseless
+    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
+        total += (
+            weight
+            * weight
+            * (_row_sum(source, b, c) if isinstance(source, NoisyCovariance) else _moment_sum(source, b, c))
+        )
     return noiseless, total
 
 
-def _row_sum(source: Source, b: Any, c: Any) -> float:
+def _row_sum(source: NoisyCovariance, b: Any, c: Any) -> float:
     n = scale_columns(b, source.noise_variance) @ b.T
     d = n.diagonal()
     trace, squares = float(d.sum()), float(d @ d)
@@ -51,7 +56,7 @@ def _row_sum(source: Source, b: Any, c: Any) -> float:
     return gaussian / (source.n_rows - 1) + float(source.noise_fourth_cumulant @ _squares_of_pairs(b)) / source.n_rows
 
 
-def _moment_sum(source: MomentSource, b: Any, c: Any) -> float:
+def _moment_sum(source: ReleasedCovariance, b: Any, c: Any) -> float:
     t, u = source.sum_variances
     scaled = scale_columns(b, source.half_widths)
     corner = -(scaled @ source.scaled_mean) / source.constant if source.constant else np.zeros(b.shape[0])

@@ -1,4 +1,4 @@
-"""What a researcher holds, all sources together: as pooled evidence, and as resamples of it.
+"""What a researcher holds, all sources together: as pooled pooled, and as resamples of it.
 
 The first pass over the rows gives the evidence and the folds; subsamples and error bars take one more each.
 """
@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from dp_bundle.errors import EstimationError
 from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.estimate import Evidence, MomentSource, Source, combine_sources
+from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.moments import Moments, merge_moments, subsample_moments
 from dp_learn.covariance.pooling import pool_sources
 from dp_learn.covariance.row_errors import row_errors
@@ -58,7 +59,7 @@ class Sample:
     ----------
     moments : list of Moments or None
         Of every source that has rows.
-    evidence : Evidence
+    pooled : PooledCovariance
         The pooled covariance and its origin.
     """
 
@@ -70,13 +71,13 @@ class Sample:
             self._folds = [source.moments(n_folds) if isinstance(source, RowSource) else [] for source in sources]
         self.moments = [reduce(merge_moments, folds) if folds else None for folds in self._folds]
         described = [_describe(source, whole) for source, whole in zip(sources, self.moments, strict=True)]
-        self.evidence: Evidence = pool_sources(sources[0].columns, described, same_rows=same_rows)
+        self.pooled: PooledCovariance = pool_sources(sources[0].columns, described, same_rows=same_rows)
 
     @property
     def location(self) -> FloatArray:
         """The pooled column means."""
         means = [_mean_of(source, moments) for source, moments in zip(self.sources, self.moments, strict=True)]
-        return np.asarray(sum(weight * mean for weight, mean in zip(self.evidence.weights, means, strict=True)))
+        return np.asarray(sum(weight * mean for weight, mean in zip(self.pooled.weights, means, strict=True)))
 
     def forget_products(self) -> None:
         """Drop the cross products of the rows, as large as the covariance, where there are no folds of them."""
@@ -115,7 +116,7 @@ class Sample:
             raise EstimationError("there are too few rows for subsamples: give --alpha, or choose by another rule")
         return [self._pooled([moments[index] for moments in drawn]) for index in range(count)]
 
-    def row_errors(self, evidence: Evidence, kept: npt.NDArray[np.int64], b: FloatArray) -> FormErrors:
+    def row_errors(self, pooled: PooledCovariance, kept: npt.NDArray[np.int64], b: FloatArray) -> FormErrors:
         """Return the errors of forms of the kept columns, from the rows where there are any, in one more pass.
 
         For a released covariance they are those of Gaussian rows plus the known noise, and with rows no less: where an
@@ -123,7 +124,7 @@ class Sample:
 
         Parameters
         ----------
-        evidence : Evidence
+        pooled : PooledCovariance
             This sample's, on the kept columns.
         kept : ndarray of int
             Their positions.
@@ -135,13 +136,13 @@ class Sample:
             if isinstance(source, RowSource) and moments is not None:
                 whole = len(kept) == len(source.columns)
                 batches = (values if whole else values[:, kept] for _, values in source.matrices())
-                described = evidence.sources[index]
-                known = described.covariance if isinstance(described, Source) else None
+                described = pooled.sources[index]
+                known = described.covariance if isinstance(described, NoisyCovariance) else None
                 each.append(row_errors(batches, moments.mean[kept], b, known))
             else:
-                alone = replace(evidence, sources=(evidence.sources[index],), weights=(1.0,), same_rows=False)
+                alone = replace(pooled, sources=(pooled.sources[index],), weights=(1.0,), same_rows=False)
                 each.append(form_errors(alone, b))
-        return at_least_model(combine_row_errors(evidence, b, each), evidence, b)
+        return at_least_model(combine_row_errors(pooled, b, each), pooled, b)
 
     def _require_rows(self, wanted: str) -> None:
         if not all(isinstance(source, RowSource) for source in self.sources):
@@ -153,15 +154,15 @@ class Sample:
     def _pooled(self, moments: Sequence[Moments]) -> FloatArray:
         """Return the pooled debiased covariance of one part of every source's rows, at the weights of the whole."""
         described = [_describe(source, part) for source, part in zip(self.sources, moments, strict=True)]
-        return combine_sources(self.sources[0].columns, described, self.evidence.weights).covariance
+        return combine_sources(self.sources[0].columns, described, self.pooled.weights).covariance
 
 
-def _describe(source: RowSource | CovarianceSource, moments: Moments | None) -> Source | MomentSource:
-    """Return a source, or a part of its rows, as evidence."""
+def _describe(source: RowSource | CovarianceSource, moments: Moments | None) -> NoisyCovariance | ReleasedCovariance:
+    """Return a source, or a part of its rows, as pooled."""
     if isinstance(source, CovarianceSource):
-        return source.moments
+        return source.released
     moments = moments if moments is not None else reduce(merge_moments, source.moments())
-    return Source(moments.n_rows, moments.covariance, source.noise_variance, source.noise_fourth_cumulant)
+    return NoisyCovariance(moments.n_rows, moments.covariance, source.noise_variance, source.noise_fourth_cumulant)
 
 
 def _mean_of(source: RowSource | CovarianceSource, moments: Moments | None) -> FloatArray:

@@ -16,8 +16,7 @@ from dp_bundle.data import mean_and_covariance
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
 from dp_bundle.manifest import Column
 from dp_bundle.quoting import quote_name, quote_path
-from dp_learn.covariance.debias import debias_covariance
-from dp_learn.covariance.estimate import MomentSource, noise_fourth_cumulants
+from dp_learn.covariance.debias import ReleasedCovariance, debias_covariance, noise_fourth_cumulants
 from dp_learn.covariance.moments import LARGEST, Moments, bundle_matrices, fold_moments
 from dp_learn.matrices import FloatArray
 
@@ -67,19 +66,19 @@ class CovarianceSource:
         The columns' names.
     mean : ndarray of shape (n_features,)
         The column means, in data units.
-    moments : MomentSource
+    released : ReleasedCovariance
         The covariance and its noise.
     """
 
     columns: tuple[str, ...]
     mean: FloatArray
-    moments: MomentSource
+    released: ReleasedCovariance
 
     def second_moments_about(self, location: FloatArray) -> FloatArray:
         """Return the debiased second moments about a point, in data units."""
         shift = self.mean - location
-        n_rows = self.moments.n_rows
-        return self.moments.debiased * ((n_rows - 1) / n_rows) + np.outer(shift, shift)
+        n_rows = self.released.n_rows
+        return self.released.debiased * ((n_rows - 1) / n_rows) + np.outer(shift, shift)
 
 
 def bundle_source(bundle: Bundle, like: Bundle | None = None) -> RowSource | CovarianceSource:
@@ -195,7 +194,7 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
     return CovarianceSource(
         tuple(column.name for column in chosen),
         mean,
-        MomentSource(
+        ReleasedCovariance(
             round(n_rows),
             covariance * (n_rows / (n_rows - 1)),
             half_widths,

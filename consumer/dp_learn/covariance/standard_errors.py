@@ -40,7 +40,8 @@ from dp_learn.covariance.bilinear_forms import (
     rows_of,
     sum_errors,
 )
-from dp_learn.covariance.estimate import Evidence, MomentSource, Source
+from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.matrices import FloatArray, dense, sandwich, scale_columns, sparse_if_worth_it
 
 __all__ = [
@@ -57,12 +58,12 @@ __all__ = [
 Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
 
 
-def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
+def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
     """Return Var[b_i' S^ b_j] for Gaussian rows; the squared standard errors of the entries when b is the identity.
 
     Parameters
     ----------
-    evidence : Evidence
+    pooled : PooledCovariance
         The debiased covariance and what it came from.
     b : ndarray of shape (q, n_features)
         One linear form per row.
@@ -72,22 +73,22 @@ def form_variances(evidence: Evidence, b: FloatArray) -> FloatArray:
     ndarray of shape (q, q)
         Not negative, also where S^ is indefinite.
     """
-    sources = [source for source in evidence.sources if isinstance(source, Source)]
-    if len(sources) < len(evidence.sources):
-        return form_errors(evidence, b).products
-    c = clean_forms(evidence, b)
+    sources = [source for source in pooled.sources if isinstance(source, NoisyCovariance)]
+    if len(sources) < len(pooled.sources):
+        return form_errors(pooled, b).products
+    c = clean_forms(pooled, b)
     d = np.diagonal(c).copy()
-    noises = [(_row_noise_forms(source, b), w * w) for source, w in zip(sources, evidence.weights, strict=True)]
+    noises = [(_row_noise_forms(source, b), w * w) for source, w in zip(sources, pooled.weights, strict=True)]
     for start in range(0, len(c), AT_ONCE):
         rows = slice(start, start + AT_ONCE)
-        variances = (np.outer(d[rows], d) + c[rows] * c[rows]) * evidence.sampling_factor
+        variances = (np.outer(d[rows], d) + c[rows] * c[rows]) * pooled.sampling_factor
         for noise, factor in noises:
             variances += factor * noise(rows, c[rows], d)
         c[rows] = variances
     return c
 
 
-def _row_noise_forms(source: Source, b: FloatArray) -> Callable[[slice, FloatArray, FloatArray], FloatArray]:
+def _row_noise_forms(source: NoisyCovariance, b: FloatArray) -> Callable[[slice, FloatArray, FloatArray], FloatArray]:
     """Return a function for what `_row_noise` says of the forms alone, at a fraction of its time."""
     forms = sparse_if_worth_it(b)
     squares = forms * forms
@@ -104,59 +105,59 @@ def _row_noise_forms(source: Source, b: FloatArray) -> Callable[[slice, FloatArr
     return variances
 
 
-def form_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
+def form_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
     """Return the errors of the forms for Gaussian rows: the sampling part plus the mechanism's."""
-    return by_rows(len(b), _model_errors(evidence, b))
+    return by_rows(len(b), _model_errors(pooled, b))
 
 
-def at_least_model(errors: FormErrors, evidence: Evidence, b: FloatArray) -> FormErrors:
+def at_least_model(errors: FormErrors, pooled: PooledCovariance, b: FloatArray) -> FormErrors:
     """Return for every pair whichever errors are larger, those given, which are overwritten, or `form_errors`."""
-    model = _model_errors(evidence, b)
+    model = _model_errors(pooled, b)
     return by_rows(len(b), lambda rows: errors.rows(rows).at_least(model(rows)), into=errors)
 
 
-def _model_errors(evidence: Evidence, b: FloatArray) -> Part:
-    c = clean_forms(evidence, b)
-    mechanism = _mechanism(evidence, c, sparse_if_worth_it(b))
-    return lambda rows: isserlis(c, c, rows).times(evidence.sampling_factor) + mechanism(rows)
+def _model_errors(pooled: PooledCovariance, b: FloatArray) -> Part:
+    c = clean_forms(pooled, b)
+    mechanism = _mechanism(pooled, c, sparse_if_worth_it(b))
+    return lambda rows: isserlis(c, c, rows).times(pooled.sampling_factor) + mechanism(rows)
 
 
-def sampling_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
+def sampling_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
     """Return what the forms would vary by without noise, for Gaussian rows; releases of the same rows share it."""
-    c = clean_forms(evidence, b)
-    return by_rows(len(c), lambda rows: isserlis(c, c, rows).times(evidence.sampling_factor))
+    c = clean_forms(pooled, b)
+    return by_rows(len(c), lambda rows: isserlis(c, c, rows).times(pooled.sampling_factor))
 
 
-def mechanism_errors(evidence: Evidence, b: FloatArray) -> FormErrors:
+def mechanism_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
     """Return what the noise adds to the forms' variances, for independent rows of any distribution."""
-    return by_rows(len(b), _mechanism(evidence, clean_forms(evidence, b), sparse_if_worth_it(b)))
+    return by_rows(len(b), _mechanism(pooled, clean_forms(pooled, b), sparse_if_worth_it(b)))
 
 
-def _mechanism(evidence: Evidence, c: FloatArray, b: Any) -> Part:
+def _mechanism(pooled: PooledCovariance, c: FloatArray, b: Any) -> Part:
     parts = [
         (_mechanism_of(source, c, b), weight * weight)
-        for source, weight in zip(evidence.sources, evidence.weights, strict=True)
+        for source, weight in zip(pooled.sources, pooled.weights, strict=True)
     ]
     return lambda rows: sum_errors([part(rows).times(factor) for part, factor in parts])
 
 
-def combine_row_errors(evidence: Evidence, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
+def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
     """Return the errors of the pooled forms from each source's `row_errors`.
 
     Sources of independent rows add up by their squared weights. For releases of the same rows, the sampling part is
     what is left after subtracting the mechanism's part, which is known, and counts once: the mean over the releases by
     their squared weights, as what is left varies with the square of the mechanism's part.
     """
-    if len(errors) != len(evidence.sources):
-        raise ParameterError("errors", f"one for each of {len(evidence.sources)} sources", len(errors))
-    squared = [weight * weight for weight in evidence.weights]
+    if len(errors) != len(pooled.sources):
+        raise ParameterError("errors", f"one for each of {len(pooled.sources)} sources", len(errors))
+    squared = [weight * weight for weight in pooled.weights]
     if len(errors) == 1:
         return errors[0]
-    if not evidence.same_rows:
+    if not pooled.same_rows:
         return sum_errors([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
-    c, b = clean_forms(evidence, b), sparse_if_worth_it(b)
-    own = [_mechanism_of(source, c, b) for source in evidence.sources]
-    mechanism = _mechanism(evidence, c, b)
+    c, b = clean_forms(pooled, b), sparse_if_worth_it(b)
+    own = [_mechanism_of(source, c, b) for source in pooled.sources]
+    mechanism = _mechanism(pooled, c, b)
 
     def combined(rows: slice) -> FormErrors:
         left = [
@@ -175,12 +176,12 @@ def _possible(errors: FormErrors) -> FormErrors:
     return FormErrors(products, np.clip(errors.crossed, -most, most), squares)
 
 
-def _mechanism_of(source: Source | MomentSource, c: FloatArray, b: Any) -> Part:
+def _mechanism_of(source: NoisyCovariance | ReleasedCovariance, c: FloatArray, b: Any) -> Part:
     """Return the mechanism's part in one source."""
-    return _row_noise(source, c, b) if isinstance(source, Source) else _moment_noise(source, c, b)
+    return _row_noise(source, c, b) if isinstance(source, NoisyCovariance) else _moment_noise(source, c, b)
 
 
-def _row_noise(source: Source, c: FloatArray, b: Any) -> Part:
+def _row_noise(source: NoisyCovariance, c: FloatArray, b: Any) -> Part:
     """Return Isserlis' formula at C + N less that at C, and the kurtosis's share."""
     n = scale_columns(b, source.noise_variance) @ b.T
     weighted, square = scale_columns(b, source.noise_fourth_cumulant), b * b
@@ -194,7 +195,7 @@ def _row_noise(source: Source, c: FloatArray, b: Any) -> Part:
     return part
 
 
-def _moment_noise(source: MomentSource, c: FloatArray, b: Any) -> Part:
+def _moment_noise(source: ReleasedCovariance, c: FloatArray, b: Any) -> Part:
     """Return the errors of b~_i' E b~_j / n, and of what the count's own error does where it is not exact."""
     t, u = source.sum_variances
     scaled = dense(scale_columns(b, source.half_widths))
@@ -218,13 +219,13 @@ def _moment_noise(source: MomentSource, c: FloatArray, b: Any) -> Part:
     return part
 
 
-def clean_forms(evidence: Evidence, b: FloatArray) -> FloatArray:
+def clean_forms(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
     """Return B S^ B' with every pair of forms made possible: no variance below zero, no correlation above one.
 
     S^ may be indefinite. With each pair a covariance, every variance of this module is a sum of products of
     covariances of pairs, and so is not negative.
     """
-    c = sandwich(b, evidence.covariance)
+    c = sandwich(b, pooled.covariance)
     d = np.maximum(np.diagonal(c), 0.0)
     root = np.sqrt(d)
     for start in range(0, len(c), AT_ONCE):

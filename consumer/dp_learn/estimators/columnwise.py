@@ -13,7 +13,8 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 
 from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
-from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence, universal_alpha
+from dp_learn.estimators.base import CovarianceEstimator
+from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
 from dp_learn.matrices import FloatArray, check_weights, smallest_eigenvalue
 
 __all__ = [
@@ -52,7 +53,7 @@ class ColumnwiseEstimator(CovarianceEstimator):
         self.penalize_diagonal = penalize_diagonal
         self.repair = repair
 
-    def _estimate(self, scaled: ScaledEvidence) -> None:
+    def _estimate(self, scaled: ScaledCovariance) -> None:
         self.alpha_ = _choose_alpha(scaled, self.alpha, penalize_diagonal=self.penalize_diagonal)
         precision = self._solve(
             scaled.matrix, self.alpha_, weights=scaled.weights, penalize_diagonal=self.penalize_diagonal
@@ -67,12 +68,12 @@ class ColumnwiseEstimator(CovarianceEstimator):
         """Return the precision matrix."""
 
 
-def _choose_alpha(scaled: ScaledEvidence, alpha: float | None, *, penalize_diagonal: bool) -> float:
+def _choose_alpha(scaled: ScaledCovariance, alpha: float | None, *, penalize_diagonal: bool) -> float:
     """Return the alpha that was given, or the universal one, raised to a tenth above the smallest if need be.
 
     A repaired matrix is singular, and what makes it so is the noise: the universal alpha may be too small for it.
     """
-    chosen = universal_alpha(scaled.evidence, alpha)
+    chosen = universal_alpha(scaled.pooled, alpha)
     if alpha is not None or smallest_eigenvalue(scaled.matrix) > ROUNDING:
         return chosen
     weights = check_weights(scaled.weights, len(scaled.matrix), penalize_diagonal=penalize_diagonal)

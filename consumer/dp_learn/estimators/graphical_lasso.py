@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
 from dp_learn.covariance import Sample
-from dp_learn.estimators.base import NoisyRowsEstimator, no_variance_left
+from dp_learn.estimators.base import NoisyRowsEstimator
+from dp_learn.estimators.scaled import no_variance_left
 from dp_learn.graph import GraphEstimate
 from dp_learn.matrices import check_alpha, few_threads, smallest_eigenvalue
 from dp_learn.pipeline import Settings, fit_graph
@@ -31,7 +32,7 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
         self.location_ = sample.location
         self.precision_ = fit.precision
         self.covariance_ = np.linalg.inv(fit.precision)
-        self.edges_ = GraphEstimate(rows.columns, fit.precision, fit.evidence.covariance).edges()
+        self.edges_ = GraphEstimate(rows.columns, fit.precision, fit.pooled.covariance).edges()
         self.penalty_share_ = fit.share
         self.alpha_ = fit.solution.alpha
         self.duality_gap_ = fit.solution.duality_gap

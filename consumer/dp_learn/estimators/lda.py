@@ -16,9 +16,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
-from dp_learn.covariance import Evidence, Source, clear_columns, form_variances, keep_columns
-from dp_learn.estimators.base import no_variance_left, universal_alpha
+from dp_learn.covariance import NoisyCovariance, PooledCovariance, clear_columns, form_variances, keep_columns
 from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha
+from dp_learn.estimators.scaled import no_variance_left, universal_alpha
 from dp_learn.estimators.targets import Target, TargetEstimator
 from dp_learn.glasso import graphical_lasso
 from dp_learn.matrices import FloatArray
@@ -162,17 +162,15 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
             raise ParameterError("y", "labels of at least two classes", f"one class, {self.classes_[0]!r}")
         return np.eye(len(self.classes_))[member]
 
-    def _estimate(self, evidence: Evidence, location: FloatArray, n_targets: int) -> None:
+    def _estimate(self, pooled: PooledCovariance, location: FloatArray, n_targets: int) -> None:
         if self.precision not in {"ridge", "graphical-lasso"}:
             raise ParameterError("precision", "ridge or graphical-lasso", self.precision)
         p = len(location) - n_targets
-        cross, priors = self._labels(evidence.covariance[:p, p:], location[p:])
-        self._check_priors(evidence, priors)
-        rows = [source.n_rows for source in evidence.sources]
-        moments = class_moments(
-            evidence.covariance[:p, :p], cross, priors, rows[0] if evidence.same_rows else sum(rows)
-        )
-        within = replace(keep_columns(evidence, np.arange(p)), covariance=moments.covariance)
+        cross, priors = self._labels(pooled.covariance[:p, p:], location[p:])
+        self._check_priors(pooled, priors)
+        rows = [source.n_rows for source in pooled.sources]
+        moments = class_moments(pooled.covariance[:p, :p], cross, priors, rows[0] if pooled.same_rows else sum(rows))
+        within = replace(keep_columns(pooled, np.arange(p)), covariance=moments.covariance)
         kept, self.drowned_ = _clear_within(within)
         self.precision_ = np.zeros((p, p))
         self.alpha_, self.precision_[np.ix_(kept, kept)] = self._invert(keep_columns(within, kept))
@@ -206,46 +204,46 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
             raise ParameterError("classes", allowed, self.classes)
         return first, second
 
-    def _check_priors(self, evidence: Evidence, priors: FloatArray) -> None:
+    def _check_priors(self, pooled: PooledCovariance, priors: FloatArray) -> None:
         """Refuse classes without rows, and shares that no labels of this coding have."""
         rare = [str(name) for name, share in zip(self.classes_, priors, strict=True) if not share > 0.0]
         if rare:
             raise EstimationError(
                 f"the share of class {', '.join(rare)} is not positive: the labels are not coded as 0 and 1, or as "
-                f"`classes` says, or the noise drowns the class in {evidence.sources[0].n_rows} rows"
+                f"`classes` says, or the noise drowns the class in {pooled.sources[0].n_rows} rows"
             )
         if self.target is not None and len(self._target_names) == 1:
-            self._check_coding(evidence, float(priors[1]))
+            self._check_coding(pooled, float(priors[1]))
 
-    def _check_coding(self, evidence: Evidence, share: float) -> None:
+    def _check_coding(self, pooled: PooledCovariance, share: float) -> None:
         """Refuse a column whose variance is not that of two values with this share, beyond what the noise explains.
 
         The variance is smaller where missing labels took the midpoint, and where several tables with different shares
         were pooled, as it is then that within tables.
         """
-        if not evidence.has_errors:
+        if not pooled.has_errors:
             return
-        sources = evidence.sources
+        sources = pooled.sources
         first, second = self._two_classes()
         unit = (second - first) ** 2
-        form = np.zeros((1, len(evidence.columns)))
+        form = np.zeros((1, len(pooled.columns)))
         form[0, -1] = 1.0
         shares_error = sum(
             weight * weight * source.noise_variance[-1] / source.n_rows
-            for source, weight in zip(sources, evidence.weights, strict=True)
-            if isinstance(source, Source)
+            for source, weight in zip(sources, pooled.weights, strict=True)
+            if isinstance(source, NoisyCovariance)
         )
-        squared = float(form_variances(evidence, form)[0, 0]) / unit**2 + (1 - 2 * share) ** 2 * shares_error / unit
-        expected, found = share * (1.0 - share), float(evidence.covariance[-1, -1]) / unit
+        squared = float(form_variances(pooled, form)[0, 0]) / unit**2 + (1 - 2 * share) ** 2 * shares_error / unit
+        expected, found = share * (1.0 - share), float(pooled.covariance[-1, -1]) / unit
         tolerated = max(_DOUBT * float(np.sqrt(squared)), _TOLERATED * expected)
-        pooled = len(sources) > 1 and not evidence.same_rows
-        if found - expected > tolerated or (not pooled and expected - found > max(tolerated, 0.25 * _FILLED)):
+        several_tables = len(sources) > 1 and not pooled.same_rows
+        if found - expected > tolerated or (not several_tables and expected - found > max(tolerated, 0.25 * _FILLED)):
             raise EstimationError(
                 f"column {self._target_names[0]!r} does not hold {first:g} and {second:g} alone: its variance is "
                 f"{found:.3g} in these units, where such labels have {expected:.3g}"
             )
 
-    def _invert(self, within: Evidence) -> tuple[float, FloatArray]:
+    def _invert(self, within: PooledCovariance) -> tuple[float, FloatArray]:
         if len(within.columns) == 1:  # nothing to regularise
             return 0.0, 1.0 / within.covariance
         correlation = within.correlation
@@ -260,7 +258,7 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         return alpha, solution.precision / units
 
 
-def _clear_within(within: Evidence) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+def _clear_within(within: PooledCovariance) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Return the positions of the columns with variance left within the classes, and the names of the others."""
     if len(within.columns) > 1:
         return clear_columns(within)

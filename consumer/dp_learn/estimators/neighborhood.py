@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
-from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence, universal_alpha
+from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.columnwise import check_semidefinite, keep_smaller, require_residuals
+from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
 from dp_learn.glasso import solve_gram_lassos
 from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights
 
@@ -140,9 +141,9 @@ class DebiasedNeighborhoodSelection(CovarianceEstimator):
         self.weights = weights
         self.repair = repair
 
-    def _estimate(self, scaled: ScaledEvidence) -> None:
-        self.alpha_ = universal_alpha(scaled.evidence, self.alpha)
+    def _estimate(self, scaled: ScaledCovariance) -> None:
+        self.alpha_ = universal_alpha(scaled.pooled, self.alpha)
         found = neighborhood_selection(scaled.matrix, self.alpha_, rule=self.rule, weights=scaled.weights)
-        d = scaled.evidence.deviations
+        d = scaled.pooled.deviations
         self.coefficients_ = found.coefficients * np.outer(d, 1.0 / d)
         self._store(scaled, found.precision)

@@ -11,8 +11,8 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import RegressorMixin
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.covariance import Evidence, clear_columns, keep_columns, mechanism_errors
-from dp_learn.estimators.base import no_variance_left
+from dp_learn.covariance import PooledCovariance, clear_columns, keep_columns, mechanism_errors
+from dp_learn.estimators.scaled import no_variance_left
 from dp_learn.estimators.targets import Target, TargetEstimator
 from dp_learn.matrices import FloatArray, check_covariance, is_positive_definite, smallest_eigenvalue
 
@@ -71,7 +71,9 @@ def ridge_regression(covariance: npt.ArrayLike, target: int, alpha: float = 0.0)
     return solution
 
 
-def gradient_error(evidence: Evidence, target: int, coefficients: FloatArray, units: FloatArray | None = None) -> float:
+def gradient_error(
+    pooled: PooledCovariance, target: int, coefficients: FloatArray, units: FloatArray | None = None
+) -> float:
     r"""Return the root mean square of what the mechanism adds to half the gradient at the coefficients.
 
     With the error E of the covariance, and u = (-w, 1), that is ``E |E_o u|^2``. At coefficients w that solve the
@@ -82,7 +84,7 @@ def gradient_error(evidence: Evidence, target: int, coefficients: FloatArray, un
 
     Parameters
     ----------
-    evidence : Evidence
+    pooled : PooledCovariance
         The debiased covariance.
     target : int
         The position of the target.
@@ -97,12 +99,12 @@ def gradient_error(evidence: Evidence, target: int, coefficients: FloatArray, un
     own mechanisms and by the spectral norm of E. This bound is derived afresh for noise of known variance: it is of
     the second order in E, and needs no bound on the unknown optimum.
     """
-    p = len(evidence.columns)
+    p = len(pooled.columns)
     residual = np.zeros(p)
     residual[target] = 1.0
     residual[np.arange(p) != target] = -coefficients
     forms = np.vstack((np.eye(p) if units is None else np.diag(1.0 / units), residual))
-    variances = mechanism_errors(evidence, forms).products[:-1, -1]
+    variances = mechanism_errors(pooled, forms).products[:-1, -1]
     return math.sqrt(float(np.delete(variances, target).sum()))
 
 
@@ -183,13 +185,13 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
         except (TypeError, ValueError) as error:
             raise ParameterError("y", "numbers", type(y).__name__) from error
 
-    def _estimate(self, evidence: Evidence, location: FloatArray, n_targets: int) -> None:
+    def _estimate(self, pooled: PooledCovariance, location: FloatArray, n_targets: int) -> None:
         if n_targets != 1:
             raise ParameterError("target", "one column", self.target)
-        kept, drowned = clear_columns(evidence)
-        if kept[-1] != len(evidence.columns) - 1:
-            raise no_variance_left(evidence.columns[-1:])
-        clear = keep_columns(evidence, kept)
+        kept, drowned = clear_columns(pooled)
+        if kept[-1] != len(pooled.columns) - 1:
+            raise no_variance_left(pooled.columns[-1:])
+        clear = keep_columns(pooled, kept)
         d, correlation = clear.deviations, clear.correlation
         self.alpha_ = _spectral_error(clear) if self.alpha is None else _check_ridge(self.alpha)
         w = ridge_regression(correlation, len(d) - 1, self.alpha_)
@@ -198,21 +200,21 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
         self.drowned_ = drowned
         self.r_squared_ = 1.0 - float(residual @ correlation @ residual)
         self.excess_bound_ = self._bound_excess(clear, coefficients, d)
-        self.coef_ = np.zeros(len(evidence.columns) - 1)
+        self.coef_ = np.zeros(len(pooled.columns) - 1)
         self.coef_[kept[:-1]] = coefficients
         self.intercept_ = float(location[-1] - location[:-1] @ self.coef_)
 
-    def _bound_excess(self, evidence: Evidence, coefficients: FloatArray, units: FloatArray) -> float:
-        if not evidence.has_error_law:
+    def _bound_excess(self, pooled: PooledCovariance, coefficients: FloatArray, units: FloatArray) -> float:
+        if not pooled.has_error_law:
             return math.nan
-        error = gradient_error(evidence, len(units) - 1, coefficients, units)
+        error = gradient_error(pooled, len(units) - 1, coefficients, units)
         if error == 0.0:
             return 0.0
         return error * error / self.alpha_ if self.alpha_ > 0.0 else math.inf
 
 
-def _spectral_error(evidence: Evidence) -> float:
-    d = evidence.deviations
-    variances = mechanism_errors(evidence, np.diag(1.0 / d)).products
+def _spectral_error(pooled: PooledCovariance) -> float:
+    d = pooled.deviations
+    variances = mechanism_errors(pooled, np.diag(1.0 / d)).products
     pairs = np.triu_indices(len(d), 1)
     return 2.0 * math.sqrt(len(d) * float(variances[pairs].mean()))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.covariance import Evidence
-from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence, universal_alpha
+from dp_learn.covariance import PooledCovariance
+from dp_learn.estimators.base import CovarianceEstimator
+from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
 from dp_learn.matrices import FloatArray, check_alpha, check_covariance, eigendecomposition
 
 __all__ = ["DebiasedRidgePrecision", "ridge_precision", "universal_ridge_alpha"]
@@ -46,13 +47,13 @@ def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:
     return 0.5 * (precision + precision.T)
 
 
-def universal_ridge_alpha(evidence: Evidence, alpha: float | None = None) -> float:
+def universal_ridge_alpha(pooled: PooledCovariance, alpha: float | None = None) -> float:
     """Return the penalty that was given, or the one that moves a zero eigenvalue by the universal penalty t.
 
     The inverse of the estimate exceeds the covariance by ``(sqrt(phi^2 + 8 alpha) - phi) / 2``, at phi = 0 by
     sqrt(2 alpha), and less where phi is larger: with alpha = t^2 / 2, what is lost in the errors is lifted above them.
     """
-    return universal_alpha(evidence) ** 2 / 2.0 if alpha is None else check_alpha(alpha)
+    return universal_alpha(pooled) ** 2 / 2.0 if alpha is None else check_alpha(alpha)
 
 
 def _inverse_eigenvalues(phi: FloatArray, alpha: float) -> FloatArray:
@@ -96,7 +97,7 @@ class DebiasedRidgePrecision(CovarianceEstimator):
         self.alpha = alpha
         self.noise_variance = noise_variance
 
-    def _estimate(self, scaled: ScaledEvidence) -> None:
-        self.alpha_ = universal_ridge_alpha(scaled.evidence, self.alpha)
+    def _estimate(self, scaled: ScaledCovariance) -> None:
+        self.alpha_ = universal_ridge_alpha(scaled.pooled, self.alpha)
         self._store(scaled, ridge_precision(scaled.matrix, self.alpha_))
         self.covariance_ = np.asarray(np.linalg.inv(self.precision_), dtype=np.float64)

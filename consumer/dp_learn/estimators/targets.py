@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dp_bundle import Bundle
 from dp_bundle.errors import ParameterError
-from dp_learn.covariance import Evidence, RowSource, Sample, bundle_source, keep_columns, table_rows
+from dp_learn.covariance import PooledCovariance, RowSource, Sample, bundle_source, keep_columns, table_rows
 from dp_learn.matrices import FloatArray, few_threads
 
 __all__ = ["Target", "TargetEstimator"]
@@ -49,7 +49,7 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if self.target is None:
             rows, n_targets = self._rows_beside(X, y)
             sample = Sample([rows])
-            self._estimate(sample.evidence, sample.location, n_targets)
+            self._estimate(sample.pooled, sample.location, n_targets)
             return self
         if y is not None:
             raise ParameterError("y", "left out where target names a column of X", type(y).__name__)
@@ -61,12 +61,12 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             del self.feature_names_in_
         return self
 
-    def fit_evidence(self, evidence: Evidence, location: FloatArray) -> Self:
+    def fit_covariance(self, pooled: PooledCovariance, location: FloatArray) -> Self:
         """Learn from a debiased covariance that has the target among its columns, of one source or several pooled.
 
         Parameters
         ----------
-        evidence : Evidence
+        pooled : PooledCovariance
             Predictors and target.
         location : ndarray of shape (n_columns,)
             The column means.
@@ -78,18 +78,18 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         EstimationError
             There is no estimate.
         """
-        targets = self._positions(evidence.columns)
-        predictors = [index for index in range(len(evidence.columns)) if index not in targets]
+        targets = self._positions(pooled.columns)
+        predictors = [index for index in range(len(pooled.columns)) if index not in targets]
         order = np.array(predictors + targets)
         self.n_features_in_ = len(predictors)
-        self.feature_names_in_ = np.array([evidence.columns[index] for index in predictors], dtype=object)
-        self._target_names = [evidence.columns[index] for index in targets]
+        self.feature_names_in_ = np.array([pooled.columns[index] for index in predictors], dtype=object)
+        self._target_names = [pooled.columns[index] for index in targets]
         with few_threads(len(order)):
-            self._estimate(keep_columns(evidence, order), location[order], len(targets))
+            self._estimate(keep_columns(pooled, order), location[order], len(targets))
         return self
 
     def _fit_sample(self, sample: Sample) -> Self:
-        return self.fit_evidence(sample.evidence, sample.location)
+        return self.fit_covariance(sample.pooled, sample.location)
 
     def _rows_beside(self, X: Any, y: Any) -> tuple[RowSource, int]:
         """Return predictors and the coded target in one table, the target without noise."""
@@ -136,5 +136,5 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the columns that stand for the target."""
 
     @abstractmethod
-    def _estimate(self, evidence: Evidence, location: FloatArray, n_targets: int) -> None:
+    def _estimate(self, pooled: PooledCovariance, location: FloatArray, n_targets: int) -> None:
         """Learn from evidence whose last columns are the target's."""

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dp_bundle.errors import ParameterError
 from dp_learn.covariance import form_variances
-from dp_learn.estimators.base import CovarianceEstimator, ScaledEvidence
+from dp_learn.estimators.base import CovarianceEstimator
+from dp_learn.estimators.scaled import ScaledCovariance
 from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, repair_covariance
 
 __all__ = ["DebiasedThresholdedCovariance", "threshold_covariance"]
@@ -121,18 +122,18 @@ class DebiasedThresholdedCovariance(CovarianceEstimator):
         difference = (self._second_moments(X) - self.covariance_) / np.outer(deviations, deviations)
         return -float(np.mean(difference**2))
 
-    def _estimate(self, scaled: ScaledEvidence) -> None:
+    def _estimate(self, scaled: ScaledCovariance) -> None:
         if not isinstance(self.soft, bool | np.bool_):
             raise ParameterError("soft", "true or false", self.soft)
-        evidence, p = scaled.evidence, len(scaled.matrix)
+        pooled, p = scaled.pooled, len(scaled.matrix)
         self.alpha_ = 2.0 * math.sqrt(math.log(p)) if self.alpha is None else check_alpha(self.alpha)
-        errors = np.sqrt(form_variances(evidence, np.eye(p))) / scaled.units
+        errors = np.sqrt(form_variances(pooled, np.eye(p))) / scaled.units
         thresholded = threshold_covariance(scaled.matrix, self.alpha_ * errors, soft=bool(self.soft))
         clipped = repair_covariance(thresholded, "clip")
         self.repair_ = clipped.method.value
         self.thresholded_ = thresholded * scaled.units
         self.covariance_ = clipped.covariance * scaled.units
-        self.edges_ = _edges(evidence.columns, thresholded, errors, self.thresholded_)
+        self.edges_ = _edges(pooled.columns, thresholded, errors, self.thresholded_)
 
 
 def _edges(

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.privacy import normal_quantile
-from dp_learn.covariance import Evidence, FormErrors, form_errors
+from dp_learn.covariance import FormErrors, PooledCovariance, form_errors
 from dp_learn.matrices import FloatArray, normal_tails, sandwich
 
 if TYPE_CHECKING:
@@ -173,25 +173,25 @@ class EdgeInference:
         return frame.iloc[np.argsort(-self.scores[pairs], kind="stable")].reset_index(drop=True)
 
 
-def error_forms(evidence: Evidence, precision: FloatArray) -> FloatArray:
+def error_forms(pooled: PooledCovariance, precision: FloatArray) -> FloatArray:
     """Return B, the rows of Theta each divided by sqrt(T_ii), whose forms B S^ B' are the error of T on a unit scale.
 
     It is what `row_errors` needs for errors that do not suppose Gaussian rows.
     """
-    return precision / _unit(desparsify(evidence, precision), precision)[:, None]
+    return precision / _unit(desparsify(pooled, precision), precision)[:, None]
 
 
-def infer_edges(evidence: Evidence, precision: FloatArray, errors: FormErrors | None = None) -> EdgeInference:
+def infer_edges(pooled: PooledCovariance, precision: FloatArray, errors: FormErrors | None = None) -> EdgeInference:
     """Return the desparsified estimate T = 2 Theta - Theta S^ Theta with its errors.
 
     Parameters
     ----------
-    evidence : Evidence
+    pooled : PooledCovariance
         S^ and what it came from.
     precision : ndarray of shape (n_features, n_features)
         Theta, in inverse data units, as from `refit.fit_for_inference`.
     errors : FormErrors, optional
-        The errors of `error_forms(evidence, precision)` from the rows (`row_errors`, `combine_row_errors`), valid for
+        The errors of `error_forms(pooled, precision)` from the rows (`row_errors`, `combine_row_errors`), valid for
         independent rows of any distribution. By default those of Gaussian rows plus the known noise: what a
         covariance alone allows, and wrong for binary, coded or heavy-tailed columns.
 
@@ -199,22 +199,22 @@ def infer_edges(evidence: Evidence, precision: FloatArray, errors: FormErrors | 
     ----------
     Jankova & van de Geer (2015), eq. 4 and theorem 1.
     """
-    t = desparsify(evidence, precision)
+    t = desparsify(pooled, precision)
     unit = _unit(t, precision)
     if errors is None:
-        errors = form_errors(evidence, precision / unit[:, None])
+        errors = form_errors(pooled, precision / unit[:, None])
     partial = np.clip(_normalized(t), -1.0, 1.0)
     np.fill_diagonal(partial, 1.0)
-    return EdgeInference(evidence.columns, t, np.outer(unit, unit) * np.sqrt(errors.products), partial, errors)
+    return EdgeInference(pooled.columns, t, np.outer(unit, unit) * np.sqrt(errors.products), partial, errors)
 
 
-def desparsify(evidence: Evidence, precision: FloatArray) -> FloatArray:
+def desparsify(pooled: PooledCovariance, precision: FloatArray) -> FloatArray:
     """Return T = 2 Theta - Theta S^ Theta."""
-    if precision.shape != evidence.covariance.shape:
-        raise ParameterError("precision.shape", f"{evidence.covariance.shape}, like the covariance", precision.shape)
+    if precision.shape != pooled.covariance.shape:
+        raise ParameterError("precision.shape", f"{pooled.covariance.shape}, like the covariance", precision.shape)
     if not (np.diagonal(precision) > 0.0).all():
         raise ParameterError("precision", "a matrix with a positive diagonal", np.diagonal(precision).tolist())
-    t = 2.0 * precision - sandwich(precision, evidence.covariance)
+    t = 2.0 * precision - sandwich(precision, pooled.covariance)
     return (t + t.T) / 2.0
 
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_learn.covariance import Evidence, form_variances
+from dp_learn.covariance import PooledCovariance, form_variances, universal_penalty
 from dp_learn.glasso import make_problem, solve
 from dp_learn.inference.edges import desparsify
-from dp_learn.inference.refit import inference_penalty
 from dp_learn.matrices import FloatArray
 
 __all__ = ["score_pairs"]
@@ -23,12 +22,12 @@ FACTOR = 2.0  # of the universal penalty; of 1 to 4, about the best at every str
 _TOL = 1e-6
 
 
-def score_pairs(evidence: Evidence, *, solver: str = "auto") -> FloatArray:
+def score_pairs(pooled: PooledCovariance, *, solver: str = "auto") -> FloatArray:
     """Return the evidence for an edge between every pair of columns: the larger, the surer.
 
     Parameters
     ----------
-    evidence : Evidence
+    pooled : PooledCovariance
         At least two columns, all with a positive debiased variance, and errors that are known or estimated.
     solver : {"cd", "admm", "newton", "auto"}
         As in `graphical_lasso`.
@@ -38,13 +37,13 @@ def score_pairs(evidence: Evidence, *, solver: str = "auto") -> FloatArray:
     ndarray of shape (n_features, n_features)
         Symmetric, not negative, zero on the diagonal.
     """
-    alpha, _ = inference_penalty(evidence)
-    solution = solve(make_problem(evidence.correlation, FACTOR * alpha), solver=solver, tol=_TOL)
+    alpha, _ = universal_penalty(pooled)
+    solution = solve(make_problem(pooled.correlation, FACTOR * alpha), solver=solver, tol=_TOL)
     usable = solution is not None and solution.converged
-    theta = solution.precision if solution is not None and usable else np.eye(len(evidence.columns))
-    d = evidence.deviations
+    theta = solution.precision if solution is not None and usable else np.eye(len(pooled.columns))
+    d = pooled.deviations
     theta = theta / np.outer(d, d)
-    size, error = np.abs(desparsify(evidence, theta)), np.sqrt(form_variances(evidence, theta))
+    size, error = np.abs(desparsify(pooled, theta)), np.sqrt(form_variances(pooled, theta))
     scores = np.divide(size, error, out=np.zeros_like(size), where=error > 0.0)
     np.fill_diagonal(scores, 0.0)
     return scores

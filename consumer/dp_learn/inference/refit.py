@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_bundle.errors import NotConvergedError
-from dp_learn.covariance import Evidence, form_variances, null_standard_errors, penalty_weights
+from dp_learn.covariance import PooledCovariance, form_variances, universal_penalty
 from dp_learn.glasso import Problem, Solution, find_start, fit_on_graph, fit_unpenalised, smallest_solvable_alpha, solve
-from dp_learn.matrices import FloatArray, check_covariance, is_positive_definite, median_above_diagonal, sandwich
+from dp_learn.matrices import FloatArray, check_covariance, is_positive_definite, sandwich
 
-__all__ = ["InferenceFit", "fit_for_inference", "inference_penalty"]
+__all__ = ["InferenceFit", "fit_for_inference"]
 
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
@@ -58,22 +58,7 @@ class InferenceFit:
         return self.misfit <= MISFIT and self.share <= LARGEST_SHARE
 
 
-def inference_penalty(evidence: Evidence) -> tuple[float, FloatArray]:
-    """Return the universal penalty, sqrt(2 log p) standard errors, as alpha and weights on the correlation scale.
-
-    The largest of p independent normal errors is about that, so hardly any edge is chosen for its noise alone. The
-    weights are `penalty_weights`; the diagonal is to be left unpenalised.
-
-    References
-    ----------
-    Donoho & Johnstone (1994), Ideal spatial adaptation by wavelet shrinkage, Biometrika 81(3).
-    """
-    errors = null_standard_errors(evidence)
-    typical = median_above_diagonal(errors)
-    return math.sqrt(2.0 * math.log(len(errors))) * typical, penalty_weights(evidence)
-
-
-def fit_for_inference(evidence: Evidence, *, solver: str = "auto") -> InferenceFit:
+def fit_for_inference(pooled: PooledCovariance, *, solver: str = "auto") -> InferenceFit:
     """Choose a graph at the universal penalty and fit the precision matrix on it without a penalty.
 
     Where S^ is so indefinite that the unpenalised fit does not exist, the smallest share of the penalty with which it
@@ -82,7 +67,7 @@ def fit_for_inference(evidence: Evidence, *, solver: str = "auto") -> InferenceF
 
     Parameters
     ----------
-    evidence : Evidence
+    pooled : PooledCovariance
         At least two columns, all with a positive debiased variance.
     solver : {"cd", "admm", "newton", "auto"}
         As in `graphical_lasso`.
@@ -92,19 +77,19 @@ def fit_for_inference(evidence: Evidence, *, solver: str = "auto") -> InferenceF
     NotConvergedError
         The solver stopped before its tolerance at the universal penalty.
     """
-    fitted, share = _fit(evidence, solver)
-    misfit = _misfit(evidence, fitted)
-    if misfit > MISFIT and (inverse := _well_determined_inverse(evidence)) is not None:
+    fitted, share = _fit(pooled, solver)
+    misfit = _misfit(pooled, fitted)
+    if misfit > MISFIT and (inverse := _well_determined_inverse(pooled)) is not None:
         return InferenceFit(inverse, 0.0)
     return InferenceFit(fitted, share, misfit)
 
 
-def _fit(evidence: Evidence, solver: str) -> tuple[FloatArray, float]:
+def _fit(pooled: PooledCovariance, solver: str) -> tuple[FloatArray, float]:
     """Return the fit in inverse data units, and the share of the penalty that it keeps."""
-    alpha, penalty = inference_penalty(evidence)
+    alpha, penalty = universal_penalty(pooled)
     penalty *= alpha
     np.fill_diagonal(penalty, 0.0)
-    correlation, d = evidence.correlation, evidence.deviations
+    correlation, d = pooled.correlation, pooled.deviations
     chosen = _solve(correlation, penalty, solver)
     if chosen is None:  # the noise is larger than the universal penalty allows for
         smallest = smallest_solvable_alpha(correlation, weights=penalty, penalize_diagonal=False)
@@ -129,16 +114,16 @@ def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray, sol
     return (refitted.precision, refitted.share) if refitted else (chosen, 1.0)
 
 
-def _misfit(evidence: Evidence, precision: FloatArray) -> float:
+def _misfit(pooled: PooledCovariance, precision: FloatArray) -> float:
     """Return the share of pairs for which the second-order error left in T exceeds half a standard error.
 
     That error is ``D Sigma D`` with D the error of Theta. Of D, what Theta - Theta S^ Theta shows beyond sqrt(2 log p)
     standard errors is put in its place: nothing where the graph is right, but for chance.
     """
-    s = evidence.covariance
+    s = pooled.covariance
     found = sandwich(precision, s)
     np.subtract(precision, found, out=found)
-    error = form_variances(evidence, precision)
+    error = form_variances(pooled, precision)
     np.sqrt(error, out=error)
     chance = math.sqrt(2.0 * math.log(len(s)))
     for own, limit in zip(found, error, strict=True):
@@ -151,12 +136,12 @@ def _misfit(evidence: Evidence, precision: FloatArray) -> float:
     return n_off / (len(s) * (len(s) - 1) / 2)
 
 
-def _well_determined_inverse(evidence: Evidence) -> FloatArray | None:
+def _well_determined_inverse(pooled: PooledCovariance) -> FloatArray | None:
     """Return the inverse of S^, unless S^ is indefinite or leaves any diagonal entry of it uncertain."""
-    if not is_positive_definite(evidence.correlation):
+    if not is_positive_definite(pooled.correlation):
         return None
-    inverse = np.asarray(np.linalg.inv(evidence.covariance), dtype=np.float64)
-    error = np.sqrt(np.diagonal(form_variances(evidence, inverse)))
+    inverse = np.asarray(np.linalg.inv(pooled.covariance), dtype=np.float64)
+    error = np.sqrt(np.diagonal(form_variances(pooled, inverse)))
     return inverse if (error <= LARGEST_ERROR * np.diagonal(inverse)).all() else None
 
 

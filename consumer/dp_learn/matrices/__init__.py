@@ -4,13 +4,13 @@ from dp_bundle.startup.lazy import import_on_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dp_learn.matrices.acceleration import Anderson
+    from dp_learn.matrices.acceleration import Anderson, balancing_factor
     from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
     from dp_learn.matrices.linalg import (
         FEW,
+        Array,
         FloatArray,
         add_product,
-        balancing_factor,
         dense,
         eigendecomposition,
         few_threads,

@@ -5,13 +5,10 @@ Legend: H a matrix, S covariance, A allowance (entries may be inf), weights not 
 
 from __future__ import annotations
 
-import numpy as np
-
 from dp_bundle.startup import njit
+from dp_learn.matrices.linalg import Array
 
 __all__ = ["excess_of_box"]
-
-Array = np.ndarray
 
 MOST_STEPS = 100  # Michelot's iteration: finite, and short in practice
 ROUNDING = 1e-15

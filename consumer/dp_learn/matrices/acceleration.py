@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dp_learn.matrices.linalg import FloatArray
 
-__all__ = ["Anderson"]
+__all__ = ["Anderson", "balancing_factor"]
 
 
 class Anderson:
@@ -80,3 +82,25 @@ class Anderson:
         full.ravel()[self._upper] = packed
         full.ravel()[self._lower] = packed
         return full
+
+
+def balancing_factor(primal: FloatArray, iterate: FloatArray, step: FloatArray, dual: FloatArray) -> float:
+    """Return the factor for ADMM's rho that evens out the relative residuals, 1 when they are even enough.
+
+    Parameters
+    ----------
+    primal, iterate : ndarray
+        The primal residual, and what it is relative to.
+    step, dual : ndarray
+        The change of the second iterate, and the scaled dual that it is relative to.
+
+    References
+    ----------
+    Boyd et al. (2011), section 3.4.1; Wohlberg (2017) for the relative residuals.
+    """
+    r = float(np.linalg.norm(primal)) * float(np.linalg.norm(dual))
+    d = float(np.linalg.norm(step)) * float(np.linalg.norm(iterate))
+    if r <= 0.0 or d <= 0.0:
+        return 1.0
+    factor = min(4.0, max(0.25, math.sqrt(r / d)))
+    return factor if not 0.7 < factor < 1.4 else 1.0

@@ -17,9 +17,9 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "FEW",
+    "Array",
     "FloatArray",
     "add_product",
-    "balancing_factor",
     "dense",
     "eigendecomposition",
     "few_threads",
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
+Array = np.ndarray  # of numbers or booleans, as kernels take
 
 FEW = 50  # columns: with no more, plain numpy is done before compiled kernels are loaded
 WORTH_THREADS = 10_000  # columns: with fewer, threads spend much of their time waiting for each other
@@ -238,25 +239,3 @@ def raise_to_semidefinite(matrix: FloatArray) -> FloatArray:
     """Raise the diagonal until the matrix is positive semidefinite; zeros elsewhere stay."""
     lift = max(0.0, -smallest_eigenvalue(matrix)) * (1.0 + 1e-12)
     return matrix + lift * np.eye(matrix.shape[0])
-
-
-def balancing_factor(primal: FloatArray, iterate: FloatArray, step: FloatArray, dual: FloatArray) -> float:
-    """Return the factor for ADMM's rho that evens out the relative residuals, 1 when they are even enough.
-
-    Parameters
-    ----------
-    primal, iterate : ndarray
-        The primal residual, and what it is relative to.
-    step, dual : ndarray
-        The change of the second iterate, and the scaled dual that it is relative to.
-
-    References
-    ----------
-    Boyd et al. (2011), section 3.4.1; Wohlberg (2017) for the relative residuals.
-    """
-    r = float(np.linalg.norm(primal)) * float(np.linalg.norm(dual))
-    d = float(np.linalg.norm(step)) * float(np.linalg.norm(iterate))
-    if r <= 0.0 or d <= 0.0:
-        return 1.0
-    factor = min(4.0, max(0.25, math.sqrt(r / d)))
-    return factor if not 0.7 < factor < 1.4 else 1.0

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_learn.matrices.acceleration import Anderson
+from dp_learn.matrices.acceleration import Anderson, balancing_factor
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal
 from dp_learn.matrices.linalg import (
     FEW,
     FloatArray,
-    balancing_factor,
     negative_part,
     raise_to_semidefinite,
     smallest_eigenvalue,

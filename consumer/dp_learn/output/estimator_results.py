@@ -13,7 +13,7 @@ import pandas as pd
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.quoting import quote_name
-from dp_learn.covariance import Evidence, Sample, bundle_source, clear_columns, keep_columns, share_rows
+from dp_learn.covariance import PooledCovariance, Sample, bundle_source, clear_columns, keep_columns, share_rows
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.glasso import fit_on_graph
 from dp_learn.graph import GraphEstimate
@@ -88,26 +88,26 @@ def learn_alternative(
         came = () if target is None else (target,)
         raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
     sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
-    evidence, location = sample.evidence, sample.location
-    kept = np.arange(len(evidence.columns))
+    pooled, location = sample.pooled, sample.location
+    kept = np.arange(len(pooled.columns))
     drowned: tuple[str, ...] = ()
     if target is None:
-        kept, drowned = clear_columns(evidence)
-        evidence, location = keep_columns(evidence, kept), location[kept]
-    elif target not in evidence.columns:
-        known = ", ".join(map(quote_name, evidence.columns[:8]))
+        kept, drowned = clear_columns(pooled)
+        pooled, location = keep_columns(pooled, kept), location[kept]
+    elif target not in pooled.columns:
+        known = ", ".join(map(quote_name, pooled.columns[:8]))
         raise ParameterError("--target", f"a column of the bundle ({known}, ...)", target)
     chosen = {"target": target} if target is not None else {}
-    fitted = ESTIMATORS[name](alpha=alpha, **chosen, **options).fit_evidence(evidence, location)
-    share = sample.evidence.noise_share
+    fitted = ESTIMATORS[name](alpha=alpha, **chosen, **options).fit_covariance(pooled, location)
+    share = sample.pooled.noise_share
     summary = {
-        **describe_origin(bundles, sample.evidence),
+        **describe_origin(bundles, sample.pooled),
         "estimator": name,
-        "columns": list(evidence.columns),
+        "columns": list(pooled.columns),
         "drowned_columns": list(drowned or getattr(fitted, "drowned_", ())),
         "noise_share_of_variance": None
         if share is None
-        else dict(zip(sample.evidence.columns, share.tolist(), strict=True)),
+        else dict(zip(sample.pooled.columns, share.tolist(), strict=True)),
         "alpha": getattr(fitted, "alpha_", None),
         "repair": getattr(fitted, "repair_", "none"),
         "smallest_eigenvalue": getattr(fitted, "smallest_eigenvalue_", None),
@@ -119,9 +119,9 @@ def learn_alternative(
     if name == "lda":
         return _discriminant(fitted, summary)
     if name == "thresholded-covariance":
-        return _thresholded(fitted, evidence, summary)
-    precision, kept_share = refit_estimate(fitted, evidence) if refit and name in REFITTED else (fitted.precision_, 1.0)
-    graph, notes = _judge(precision, sample, evidence, kept)
+        return _thresholded(fitted, pooled, summary)
+    precision, kept_share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
+    graph, notes = _judge(precision, sample, pooled, kept)
     n_edges = len(graph.edge_columns["source"])
     return Alternative(
         graph,
@@ -132,31 +132,31 @@ def learn_alternative(
 
 
 def _judge(
-    precision: FloatArray, sample: Sample, evidence: Evidence, kept: npt.NDArray[np.int64]
+    precision: FloatArray, sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]
 ) -> tuple[GraphEstimate, list[str]]:
     """Return the graph with the tests and the evidence that any estimate is judged by, and notes on them."""
     with few_threads(len(kept)):
         try:
-            inference, notes = infer_pairs(sample, evidence, kept)
+            inference, notes = infer_pairs(sample, pooled, kept)
         except EstimationError as error:
             inference, notes = None, [f"there are no error bars: {error}"]
-        scores = score_pairs(evidence) if evidence.has_errors else None
-    return GraphEstimate(evidence.columns, precision, evidence.covariance, inference, evidence=scores), notes
+        scores = score_pairs(pooled) if pooled.has_errors else None
+    return GraphEstimate(pooled.columns, precision, pooled.covariance, inference, evidence=scores), notes
 
 
-def refit_estimate(fitted: Any, evidence: Evidence) -> tuple[FloatArray, float]:
+def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, float]:
     """Return the fit on the estimator's graph, and the share of its penalty that it keeps; or its own estimate."""
-    units = np.outer(evidence.deviations, evidence.deviations)
+    units = np.outer(pooled.deviations, pooled.deviations)
     matrix, edges = fitted.covariance_ / units, fitted.precision_ != 0.0
     refitted = fit_on_graph(matrix, edges, np.full_like(matrix, fitted.alpha_), max_iter=REFIT_MAX_ITER)
     return (fitted.precision_, 1.0) if refitted is None else (refitted.precision / units, refitted.share)
 
 
-def _thresholded(fitted: Any, evidence: Evidence, summary: dict[str, Any]) -> Alternative:
+def _thresholded(fitted: Any, pooled: PooledCovariance, summary: dict[str, Any]) -> Alternative:
     tables = {
         "edges.csv": fitted.edges_,
-        "covariance.csv": _square(evidence.covariance, evidence.columns),
-        "thresholded.csv": _square(fitted.covariance_, evidence.columns),
+        "covariance.csv": _square(pooled.covariance, pooled.columns),
+        "thresholded.csv": _square(fitted.covariance_, pooled.columns),
     }
     lines = [
         f"  correlations above {fitted.alpha_:.3g} of their own standard errors; a size above 1 is the noise's doing",

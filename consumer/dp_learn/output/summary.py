@@ -10,7 +10,7 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.describe import describe_gaps
-from dp_learn.covariance import Evidence, typical_errors
+from dp_learn.covariance import PooledCovariance, typical_errors
 from dp_learn.pipeline import Learned
 from dp_learn.selection import Selection
 
@@ -20,11 +20,11 @@ __all__ = ["describe_origin", "summarize"]
 def summarize(learned: Learned, bundles: Bundle | Sequence[Bundle]) -> dict[str, Any]:
     """Return what `summary.json` says: numbers, names and their origin."""
     opened = [bundles] if isinstance(bundles, Bundle) else list(bundles)
-    fit, evidence = learned.fit, learned.sample.evidence
+    fit, pooled = learned.fit, learned.sample.pooled
     solution, selection = fit.solution, fit.selection
     names, share = learned.sample.sources[0].columns, learned.noise_share
     return {
-        **describe_origin(opened, evidence),
+        **describe_origin(opened, pooled),
         "n_features": len(learned.estimate.columns),
         "columns": list(learned.estimate.columns),
         "drowned_columns": list(fit.drowned),
@@ -52,9 +52,9 @@ def summarize(learned: Learned, bundles: Bundle | Sequence[Bundle]) -> dict[str,
     }
 
 
-def describe_origin(bundles: Sequence[Bundle], evidence: Evidence) -> dict[str, Any]:
+def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> dict[str, Any]:
     """Return which bundles an estimate comes from, with which weights, how many rows they hold, and what that gives."""
-    errors = typical_errors(evidence)
+    errors = typical_errors(pooled)
     return {
         "bundles": [
             {
@@ -67,12 +67,12 @@ def describe_origin(bundles: Sequence[Bundle], evidence: Evidence) -> dict[str, 
                 "gaps": describe_gaps(bundle.release),
                 "weight": weight,
             }
-            for bundle, weight in zip(bundles, evidence.weights, strict=True)
+            for bundle, weight in zip(bundles, pooled.weights, strict=True)
         ],
-        "same_rows": evidence.same_rows,
-        "n_rows": evidence.n_rows,
+        "same_rows": pooled.same_rows,
+        "n_rows": pooled.n_rows,
         "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
-        "errors_are_estimates": evidence.has_errors and not evidence.has_error_law,
+        "errors_are_estimates": pooled.has_errors and not pooled.has_error_law,
     }
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dp_bundle.errors import NotConvergedError, ParameterError
 from dp_learn.covariance import (
-    Evidence,
+    PooledCovariance,
     Sample,
     Split,
     chance_alpha,
@@ -115,7 +115,7 @@ class Fit:
 
     Attributes
     ----------
-    evidence : Evidence
+    pooled : PooledCovariance
         The debiased covariance of the columns that are left, in data units.
     kept : ndarray of int
         Their positions.
@@ -137,7 +137,7 @@ class Fit:
         The weights of the penalty on that scale.
     """
 
-    evidence: Evidence
+    pooled: PooledCovariance
     kept: npt.NDArray[np.int64]
     drowned: tuple[str, ...]
     precision: FloatArray
@@ -163,17 +163,17 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     NotConvergedError
         The solver stopped before its tolerance.
     """
-    kept, drowned = clear_columns(sample.evidence)
-    evidence = keep_columns(sample.evidence, kept)
-    units = _units(evidence, settings)
-    debiased = evidence.covariance / units
+    kept, drowned = clear_columns(sample.pooled)
+    pooled = keep_columns(sample.pooled, kept)
+    units = _units(pooled, settings)
+    debiased = pooled.covariance / units
     repair = repair_covariance(debiased, settings.repair)
     debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # the same numbers
-    weights = _weights(evidence, settings, units)
+    weights = _weights(pooled, settings, units)
     alpha, selection = settings.alpha, None
     if alpha is None:
         resamples = _Resamples(sample, kept, units, settings.repair)
-        selection = _select(evidence, repair.covariance, resamples, weights, settings)
+        selection = _select(pooled, repair.covariance, resamples, weights, settings)
         alpha = selection.alpha
     solution = graphical_lasso(repair.covariance, alpha, weights=weights, **settings.solving)
     if not solution.converged:
@@ -184,7 +184,7 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
         )
     reported = _refit(repair.covariance, solution, weights, settings)
     return Fit(
-        evidence,
+        pooled,
         kept,
         drowned,
         reported.precision / units,
@@ -202,7 +202,7 @@ def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> Flo
     fitted = solve_on_graph(
         fit.repair.covariance, edges, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER
     )
-    return fitted.precision / _units(fit.evidence, settings) if fitted is not None and fitted.converged else None
+    return fitted.precision / _units(fit.pooled, settings) if fitted is not None and fitted.converged else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,13 +231,13 @@ class _Resamples:
 
 
 def _select(
-    evidence: Evidence, matrix: FloatArray, resamples: _Resamples, weights: FloatArray | None, settings: Settings
+    pooled: PooledCovariance, matrix: FloatArray, resamples: _Resamples, weights: FloatArray | None, settings: Settings
 ) -> Selection:
     """Choose alpha by the rule of the settings."""
     path, bounded = settings.alphas, isinstance(settings.alphas, int) and settings.select == Rule.EBIC
     alphas = alpha_grid(matrix, path, weights=weights) if isinstance(path, int) else np.asarray(path, dtype=float)
     if bounded:
-        alphas = _above_chance(alphas, evidence, weights, resamples.units, settings)
+        alphas = _above_chance(alphas, pooled, weights, resamples.units, settings)
     options: dict[str, Any] = {
         "solver": settings.solver,
         "weights": weights,
@@ -247,7 +247,7 @@ def _select(
         units = resamples.units
         return select_ebic(
             matrix,
-            lambda theta: effective_rows(evidence, theta / units),
+            lambda theta: effective_rows(pooled, theta / units),
             alphas,
             gamma=GAMMA,
             patience=PATIENCE,
@@ -255,17 +255,17 @@ def _select(
             **options,
         )
     if settings.select == Rule.STARS:
-        share = stars_subsample_share(effective_rows(evidence))
+        share = stars_subsample_share(effective_rows(pooled))
         return select_stars(resamples.subsamples(share), alphas, **options)
     score = "mse" if settings.select == Rule.MSE else "likelihood"
     return cross_validate(resamples.splits(), alphas, score=score, **options)
 
 
 def _above_chance(
-    alphas: FloatArray, evidence: Evidence, weights: FloatArray | None, units: FloatArray, settings: Settings
+    alphas: FloatArray, pooled: PooledCovariance, weights: FloatArray | None, units: FloatArray, settings: Settings
 ) -> FloatArray:
     """Return the path down to the alpha at which chance alone would make edges, or its first alpha alone."""
-    errors = null_standard_errors(evidence)
+    errors = null_standard_errors(pooled)
     smallest = chance_alpha(errors if settings.scale == "correlation" else errors * units, weights)
     above = alphas[alphas > smallest]
     return np.append(above, smallest) if above.size else alphas[:1]
@@ -289,16 +289,16 @@ def _refit(matrix: FloatArray, solution: Solution, weights: FloatArray | None, s
     return fitted or penalised
 
 
-def _units(evidence: Evidence, settings: Settings) -> FloatArray:
+def _units(pooled: PooledCovariance, settings: Settings) -> FloatArray:
     """Return what a precision matrix on the scale of the settings is divided by to be in data units."""
-    unit = evidence.deviations if settings.scale == "correlation" else np.ones(len(evidence.columns))
+    unit = pooled.deviations if settings.scale == "correlation" else np.ones(len(pooled.columns))
     return np.outer(unit, unit)
 
 
-def _weights(evidence: Evidence, settings: Settings, units: FloatArray) -> FloatArray | None:
+def _weights(pooled: PooledCovariance, settings: Settings, units: FloatArray) -> FloatArray | None:
     if not isinstance(settings.weights, str):
         return np.asarray(settings.weights, dtype=float)
     if settings.weights == "equal":
         return None
-    weights = penalty_weights(evidence)
+    weights = penalty_weights(pooled)
     return weights if settings.scale == "correlation" else weights * units

@@ -13,7 +13,7 @@ from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.quoting import quote_path
 from dp_learn.covariance import (
-    Evidence,
+    PooledCovariance,
     RowSource,
     Sample,
     bundle_source,
@@ -150,7 +150,7 @@ def _learn(
     if error_bars or fdr is not None:
         begin("testing the edges")
         try:
-            inference, doubts = infer_pairs(sample, fit.evidence, fit.kept)
+            inference, doubts = infer_pairs(sample, fit.pooled, fit.kept)
             notes += doubts
         except EstimationError as error:
             if fdr is not None:
@@ -161,16 +161,16 @@ def _learn(
         precision, said = _refit_found(fit, inference, fdr, chosen)
         share, notes = 0.0, notes + said
     notes += _describe_share(share, chosen)
-    collinear = find_collinear(fit.evidence)
+    collinear = find_collinear(fit.pooled)
     notes += [describe_collinear(collinear)] if collinear else []
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
-        GraphEstimate(fit.evidence.columns, precision, fit.evidence.covariance, inference, fdr, evidence),
+        GraphEstimate(fit.pooled.columns, precision, fit.pooled.covariance, inference, fdr, evidence),
         fit,
         share,
         sample,
-        sample.evidence.noise_share,
-        typical_errors(fit.evidence),
+        sample.pooled.noise_share,
+        typical_errors(fit.pooled),
         eigenvalue,
         _smallest_alpha(fit, chosen, eigenvalue),
         contradictions,
@@ -179,14 +179,16 @@ def _learn(
     )
 
 
-def infer_pairs(sample: Sample, evidence: Evidence, kept: npt.NDArray[np.int64]) -> tuple[EdgeInference, list[str]]:
+def infer_pairs(
+    sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]
+) -> tuple[EdgeInference, list[str]]:
     """Return the tests of all pairs, with errors from the rows themselves, and sentences on what they rest on.
 
     Parameters
     ----------
     sample : Sample
         The rows.
-    evidence : Evidence
+    pooled : PooledCovariance
         The sample's, on the kept columns.
     kept : ndarray of int
         Their positions.
@@ -196,30 +198,30 @@ def infer_pairs(sample: Sample, evidence: Evidence, kept: npt.NDArray[np.int64])
     EstimationError
         There are no error bars; the sentence says why.
     """
-    if not evidence.has_error_law:
+    if not pooled.has_error_law:
         raise EstimationError("the errors of a release have no known law, so there are no intervals and no tests")
-    fewest = min(source.n_rows for source in evidence.sources)
+    fewest = min(source.n_rows for source in pooled.sources)
     if fewest < FEWEST_ROWS:
         raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")
-    started = fit_for_inference(evidence)
+    started = fit_for_inference(pooled)
     if not started.is_reliable:
         raise EstimationError(
             "the noise has left too little for intervals and tests: the debiased matrix is too indefinite, the graph "
             "too dense, or columns are too nearly collinear"
         )
-    errors = sample.row_errors(evidence, kept, error_forms(evidence, started.precision))
+    errors = sample.row_errors(pooled, kept, error_forms(pooled, started.precision))
     doubts = []
     if started.share:
         doubts.append(
             f"the debiased covariance has no unpenalised fit: error bars rest on one with {started.share:.0%} of the "
             "usual penalty, and those of strong edges may be somewhat short"
         )
-    return infer_edges(evidence, started.precision, errors), doubts
+    return infer_edges(pooled, started.precision, errors), doubts
 
 
 def _evidence(fit: Fit, settings: Settings) -> FloatArray | None:
     """Return the evidence for every pair, None where nothing is known of the noise."""
-    return score_pairs(fit.evidence, solver=settings.solver) if fit.evidence.has_errors else None
+    return score_pairs(fit.pooled, solver=settings.solver) if fit.pooled.has_errors else None
 
 
 def _describe_share(share: float, settings: Settings) -> list[str]:

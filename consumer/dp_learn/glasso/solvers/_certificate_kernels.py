@@ -11,10 +11,9 @@ import numpy as np
 
 from dp_bundle.startup import njit
 from dp_learn.glasso.solvers._sparse_kernels import PENDING, SparseRows, add_multiple
+from dp_learn.matrices import Array
 
 __all__ = ["linear_terms", "residual_square", "small_residual_square"]
-
-Array = np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

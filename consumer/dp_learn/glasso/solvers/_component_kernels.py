@@ -18,10 +18,9 @@ from dp_learn.glasso.solvers._certificate_kernels import linear_terms, small_res
 from dp_learn.glasso.solvers._column_kernels import sweep_columns
 from dp_learn.glasso.solvers._elimination_kernels import log_determinant_in
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows
+from dp_learn.matrices import Array
 
 __all__ = ["CHECK_EVERY", "FIRST_CHECK", "LOOSEST", "N_SQUARES", "TIGHTEST", "next_tolerance", "solve_components"]
-
-Array = np.ndarray
 
 LOOSEST, TIGHTEST = 1e-2, 1e-14  # tolerance of the lasso of one column
 FRESH = 0.3  # gaps a column: where a square residual is below, the next sweep passes over

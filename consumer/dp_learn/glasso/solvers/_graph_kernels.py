@@ -12,6 +12,7 @@ import numpy as np
 
 from dp_bundle.startup import njit
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
+from dp_learn.matrices import Array
 
 __all__ = [
     "gather_components",
@@ -22,8 +23,6 @@ __all__ = [
     "sweep_graph",
     "symmetrise",
 ]
-
-Array = np.ndarray
 
 WAITING = 32  # rows whose columns are written together: strided writes miss the translation of addresses
 CLIQUE = 8  # neighbours of a column that is removed, at most

@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.startup import njit
+from dp_learn.matrices import Array
 
 __all__ = ["lasso_on_active"]
-
-Array = np.ndarray
 
 MAX_PASSES = 500  # over the active coordinates of one lasso
 NEWTON_EVERY = 8  # passes

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.startup import njit
+from dp_learn.matrices import Array
 
 __all__ = ["descend_once"]
-
-Array = np.ndarray
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})

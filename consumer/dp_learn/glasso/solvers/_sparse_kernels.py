@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dp_bundle.startup import njit
+from dp_learn.matrices import Array
 
 __all__ = [
     "PENDING",
@@ -23,8 +24,6 @@ __all__ = [
     "is_dominant",
     "off_diagonal_rows",
 ]
-
-Array = np.ndarray
 
 MAX_SCALINGS = 100
 MARGIN = 1.0 - 1e-6  # leaves room for rounding

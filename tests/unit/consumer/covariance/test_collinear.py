@@ -11,16 +11,16 @@ import pandas as pd
 import pytest
 
 from dp_learn.covariance.collinear import find_collinear
-from dp_learn.covariance.debias import debias_covariance
-from dp_learn.covariance.estimate import Evidence, Source
+from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
+from dp_learn.covariance.estimate import PooledCovariance
 
 
-def evidence_of(values: np.ndarray, noise: float, rng: np.random.Generator) -> Evidence:
-    """Return the evidence of these values under noise of this standard deviation."""
+def pooled_from(values: np.ndarray, noise: float, rng: np.random.Generator) -> PooledCovariance:
+    """Return the covariance of these values under noise of this standard deviation."""
     noisy = np.cov(values + noise * rng.normal(size=values.shape), rowvar=False)
     variance = np.full(values.shape[1], noise**2)
-    source = Source(len(values), noisy, variance, np.zeros_like(variance))
-    return Evidence(tuple(map(str, range(len(noisy)))), debias_covariance(noisy, variance), (source,))
+    source = NoisyCovariance(len(values), noisy, variance, np.zeros_like(variance))
+    return PooledCovariance(tuple(map(str, range(len(noisy)))), debias_covariance(noisy, variance), (source,))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
@@ -28,20 +28,20 @@ def test_columns_that_others_determine_are_found(noise: float) -> None:
     """A column there twice, and one that is the sum of two others, are named with those, and no others are."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=(5000, 8))
-    assert find_collinear(evidence_of(x, noise, rng)) == ()
-    assert find_collinear(evidence_of(np.c_[x, x[:, 0]], noise, rng)) == ("0", "8")
-    assert find_collinear(evidence_of(np.c_[x, x[:, 0], x[:, 2] + x[:, 3]], noise, rng)) == ("0", "2", "3", "8", "9")
+    assert find_collinear(pooled_from(x, noise, rng)) == ()
+    assert find_collinear(pooled_from(np.c_[x, x[:, 0]], noise, rng)) == ("0", "8")
+    assert find_collinear(pooled_from(np.c_[x, x[:, 0], x[:, 2] + x[:, 3]], noise, rng)) == ("0", "2", "3", "8", "9")
 
 
 def test_noise_and_few_rows_are_no_collinearity() -> None:
     """A matrix made indefinite by its noise, one of few rows, and strong but clear relations name no column."""
     rng = np.random.default_rng(6)
     x = rng.normal(size=(2000, 20))
-    drowned = evidence_of(x, 3.0, rng)
+    drowned = pooled_from(x, 3.0, rng)
     assert np.linalg.eigvalsh(drowned.correlation)[0] < 0.0
     assert find_collinear(drowned) == ()
-    assert find_collinear(evidence_of(x[:15], 0.0, rng)) == ()
-    assert find_collinear(evidence_of(np.c_[x, x[:, 0] + 0.15 * rng.normal(size=2000)], 0.0, rng)) == ()
+    assert find_collinear(pooled_from(x[:15], 0.0, rng)) == ()
+    assert find_collinear(pooled_from(np.c_[x, x[:, 0] + 0.15 * rng.normal(size=2000)], 0.0, rng)) == ()
 
 
 def test_an_empty_list_of_edges_has_a_true_reason(

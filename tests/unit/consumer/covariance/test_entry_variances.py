@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.entry_variances import entry_variances, mechanism_entry_variances, unexplained_variances
-from dp_learn.covariance.estimate import Evidence, MomentSource, Source
+from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.pair_sums import sum_over_pairs
 from dp_learn.covariance.pooling import effective_rows
 from dp_learn.covariance.standard_errors import form_variances, mechanism_errors
@@ -26,41 +27,45 @@ def model(p: int, seed: int = 0) -> np.ndarray:
     return theta * np.outer(units, units)
 
 
-def evidence_of(kind: str, covariance: np.ndarray) -> Evidence:
-    """Return evidence whose sources have all that can differ between them."""
+def pooled_from(kind: str, covariance: np.ndarray) -> PooledCovariance:
+    """Return a covariance whose sources have all that can differ between them."""
     rng = np.random.default_rng(len(kind))
     p = len(covariance)
-    rows = tuple(Source(n, covariance, rng.uniform(0.1, 1.0, p), rng.normal(scale=0.1, size=p)) for n in (300, 300, 80))
+    rows = tuple(
+        NoisyCovariance(n, covariance, rng.uniform(0.1, 1.0, p), rng.normal(scale=0.1, size=p)) for n in (300, 300, 80)
+    )
     constant = 0.0 if kind == "without a constant" else 0.7
     half, mean = rng.uniform(1.0, 3.0, p), rng.normal(scale=0.3, size=p)
-    released = MomentSource(90, covariance, half, mean, constant, 7.0, 5.0, exact_count=kind != "with a noisy constant")
-    chosen: dict[str, tuple[tuple[Source | MomentSource, ...], tuple[float, ...]]] = {
+    released = ReleasedCovariance(
+        90, covariance, half, mean, constant, 7.0, 5.0, exact_count=kind != "with a noisy constant"
+    )
+    chosen: dict[str, tuple[tuple[NoisyCovariance | ReleasedCovariance, ...], tuple[float, ...]]] = {
         "rows": (rows[:1], (1.0,)),
         "pooled": ((rows[0], rows[2], released), (0.5, 0.3, 0.2)),
         "same rows": (rows[:2], (0.4, 0.6)),
     }
     sources, weights = chosen.get(kind, ((released,), (1.0,)))
     names = tuple(f"x{index}" for index in range(p))
-    return Evidence(names, covariance, sources, weights, same_rows=kind == "same rows")
+    return PooledCovariance(names, covariance, sources, weights, same_rows=kind == "same rows")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_variances_of_entries_are_those_of_the_forms_of_the_identity(kind: str) -> None:
     """With and without correlations, and for the noise alone, every entry agrees."""
     s = np.linalg.inv(model(9))
-    evidence = evidence_of(kind, s)
-    units = np.outer(evidence.deviations, evidence.deviations) ** 2
-    uncorrelated = replace(evidence, covariance=np.diag(np.diagonal(s)))
+    pooled = pooled_from(kind, s)
+    units = np.outer(pooled.deviations, pooled.deviations) ** 2
+    uncorrelated = replace(pooled, covariance=np.diag(np.diagonal(s)))
     eye = np.eye(9)
 
-    for given, correlation in ((evidence, evidence.correlation), (uncorrelated, None)):
+    for given, correlation in ((pooled, pooled.correlation), (uncorrelated, None)):
         for found, expected in (
-            (entry_variances(evidence, correlation), form_variances(given, eye)),
-            (mechanism_entry_variances(evidence, correlation), mechanism_errors(given, eye).products),
+            (entry_variances(pooled, correlation), form_variances(given, eye)),
+            (mechanism_entry_variances(pooled, correlation), mechanism_errors(given, eye).products),
         ):
             np.testing.assert_allclose(found * units, expected, rtol=1e-10)
-    nothing = mechanism_errors(replace(evidence, covariance=np.zeros((9, 9))), eye).products.diagonal()
-    np.testing.assert_allclose(unexplained_variances(evidence), nothing, rtol=1e-10)
+    nothing = mechanism_errors(replace(pooled, covariance=np.zeros((9, 9))), eye).products.diagonal()
+    np.testing.assert_allclose(unexplained_variances(pooled), nothing, rtol=1e-10)
 
 
 @pytest.mark.parametrize("p", [9, 210])
@@ -69,14 +74,14 @@ def test_sums_over_pairs_are_those_of_the_forms(kind: str, p: int) -> None:
     """At a model, dense or so large and sparse that products are sparse too, both sums and the rows they give agree."""
     theta = model(p)
     s = np.linalg.inv(theta)
-    evidence = evidence_of(kind, s)
+    pooled = pooled_from(kind, s)
     scale = np.outer(theta.diagonal(), theta.diagonal())
     upper = np.triu_indices(p, 1)
     noiseless = (1.0 + (theta**2 / scale)[upper]).sum()
-    total = (form_variances(evidence, theta) / scale)[upper].sum()
+    total = (form_variances(pooled, theta) / scale)[upper].sum()
 
-    np.testing.assert_allclose(sum_over_pairs(evidence, theta), (noiseless, total), rtol=1e-10)
-    assert effective_rows(evidence, theta) == pytest.approx(1.0 + noiseless / total, rel=1e-10)
+    np.testing.assert_allclose(sum_over_pairs(pooled, theta), (noiseless, total), rtol=1e-10)
+    assert effective_rows(pooled, theta) == pytest.approx(1.0 + noiseless / total, rel=1e-10)
 
 
 def test_threads_are_limited_where_matrices_are_small() -> None:

@@ -7,32 +7,35 @@ import pytest
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest.columns import Column, Noise
-from dp_learn.covariance.estimate import Evidence, Source, combine_sources, keep_columns, noise_fourth_cumulants
+from dp_learn.covariance.debias import NoisyCovariance, noise_fourth_cumulants
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources, keep_columns
 
 
-def make_source(n_rows: int = 50, level: float = 3.0, noise: float = 1.0) -> Source:
+def make_source(n_rows: int = 50, level: float = 3.0, noise: float = 1.0) -> NoisyCovariance:
     """Return a source of three columns with unequal noise."""
     covariance = level * np.eye(3) + 0.5
-    return Source(n_rows, covariance, noise * np.array([1.0, 0.5, 0.0]), np.array([0.1, 0.2, 0.3]))
+    return NoisyCovariance(n_rows, covariance, noise * np.array([1.0, 0.5, 0.0]), np.array([0.1, 0.2, 0.3]))
 
 
 def test_covariance_is_the_weighted_mean_of_the_debiased_ones() -> None:
     """Each source loses its own noise, and the weights are divided by their sum."""
-    evidence = combine_sources("abc", [make_source(level=3.0), make_source(level=5.0, noise=2.0)], (1, 3))
+    pooled = combine_sources("abc", [make_source(level=3.0), make_source(level=5.0, noise=2.0)], (1, 3))
 
-    assert evidence.columns == ("a", "b", "c")
-    assert evidence.weights == (0.25, 0.75)
+    assert pooled.columns == ("a", "b", "c")
+    assert pooled.weights == (0.25, 0.75)
     expected = 0.5 + np.diag(0.25 * np.array([2.0, 2.5, 3.0]) + 0.75 * np.array([3.0, 4.0, 5.0]))
-    np.testing.assert_allclose(evidence.covariance, expected, rtol=1e-15)
-    np.testing.assert_array_equal(np.diagonal(evidence.correlation), 1.0)
+    np.testing.assert_allclose(pooled.covariance, expected, rtol=1e-15)
+    np.testing.assert_array_equal(np.diagonal(pooled.correlation), 1.0)
 
 
 def test_columns_are_cut_from_everything() -> None:
-    """What is kept is what evidence on those columns alone would be."""
+    """What is kept is what the covariance of those columns alone would be."""
     kept = np.array([0, 2])
     cut = keep_columns(combine_sources("abc", [make_source()]), kept)
     source = make_source()
-    alone = Source(50, source.covariance[np.ix_(kept, kept)], source.noise_variance[kept], np.array([0.1, 0.3]))
+    alone = NoisyCovariance(
+        50, source.covariance[np.ix_(kept, kept)], source.noise_variance[kept], np.array([0.1, 0.3])
+    )
     expected = combine_sources("ac", [alone])
 
     assert cut.columns == expected.columns
@@ -61,11 +64,11 @@ def test_fourth_cumulants_have_the_columns_units() -> None:
 def test_what_does_not_fit_together_is_refused() -> None:
     """Shapes, weights and row counts are checked, and a column without variance has no correlation."""
     with pytest.raises(ParameterError, match=r"noise_variance\.shape"):
-        Source(5, np.eye(2), np.zeros(3), np.zeros(2))
+        NoisyCovariance(5, np.eye(2), np.zeros(3), np.zeros(2))
     with pytest.raises(ParameterError, match=r"covariance\.shape"):
-        Source(5, np.ones((2, 3)), np.zeros(2), np.zeros(2))
+        NoisyCovariance(5, np.ones((2, 3)), np.zeros(2), np.zeros(2))
     with pytest.raises(ParameterError, match="n_rows"):
-        Source(1, np.eye(2), np.zeros(2), np.zeros(2))
+        NoisyCovariance(1, np.eye(2), np.zeros(2), np.zeros(2))
     for columns, sources in (("ab", [make_source()]), ("abc", [])):
         with pytest.raises(ParameterError, match="sources"):
             combine_sources(columns, sources)
@@ -74,6 +77,8 @@ def test_what_does_not_fit_together_is_refused() -> None:
             combine_sources("abc", [make_source(), make_source()], weights)
     with pytest.raises(ParameterError, match="row counts"):
         combine_sources("abc", [make_source(50), make_source(51)], (1, 1), same_rows=True)
-    drowned = Evidence(("a", "b"), np.diag([1.0, -0.1]), (Source(5, np.eye(2), np.zeros(2), np.zeros(2)),))
+    drowned = PooledCovariance(
+        ("a", "b"), np.diag([1.0, -0.1]), (NoisyCovariance(5, np.eye(2), np.zeros(2), np.zeros(2)),)
+    )
     with pytest.raises(ParameterError, match=r"positive debiased variance.*'b'"):
         _ = drowned.deviations

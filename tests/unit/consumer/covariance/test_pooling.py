@@ -7,30 +7,26 @@ import pytest
 from scipy import special
 
 from dp_bundle.errors import DrownedColumnError
-from dp_learn.covariance.estimate import Evidence, Source, combine_sources
-from dp_learn.covariance.pooling import (
-    chance_alpha,
-    clear_columns,
-    effective_rows,
-    null_standard_errors,
-    penalty_weights,
-    pool_sources,
-)
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.penalties import chance_alpha, null_standard_errors, penalty_weights
+from dp_learn.covariance.pooling import effective_rows, pool_sources
 from dp_learn.covariance.standard_errors import form_variances
 
 CLEAN = np.array([[4.0, 1.2, 0.0], [1.2, 1.0, 0.3], [0.0, 0.3, 9.0]])
 
 
-def make_source(n_rows: int, variance: list[float]) -> Source:
+def make_source(n_rows: int, variance: list[float]) -> NoisyCovariance:
     """Return a source whose debiased covariance is the clean one."""
-    return Source(n_rows, CLEAN + np.diag(variance), np.array(variance), np.zeros(3))
+    return NoisyCovariance(n_rows, CLEAN + np.diag(variance), np.array(variance), np.zeros(3))
 
 
-def mean_error(sources: list[Source], weight: float, *, same_rows: bool) -> float:
+def mean_error(sources: list[NoisyCovariance], weight: float, *, same_rows: bool) -> float:
     """Return the mean squared error of the off-diagonal entries on the correlation scale."""
-    evidence = combine_sources("abc", sources, (weight, 1 - weight), same_rows=same_rows)
-    s = np.diagonal(evidence.covariance)
-    return float((form_variances(evidence, np.eye(3)) / np.outer(s, s))[np.triu_indices(3, 1)].mean())
+    pooled = combine_sources("abc", sources, (weight, 1 - weight), same_rows=same_rows)
+    s = np.diagonal(pooled.covariance)
+    return float((form_variances(pooled, np.eye(3)) / np.outer(s, s))[np.triu_indices(3, 1)].mean())
 
 
 @pytest.mark.parametrize("same_rows", [False, True])
@@ -61,7 +57,7 @@ def test_drowned_columns_do_not_decide() -> None:
         covariance[:3, :3] = source.covariance
         covariance[3, 3] = noise * 0.99
         variance = np.append(source.noise_variance, noise)
-        drowned.append(Source(source.n_rows, covariance, variance, np.zeros(4)))
+        drowned.append(NoisyCovariance(source.n_rows, covariance, variance, np.zeros(4)))
 
     expected = pool_sources("abc", noisy).weights
     np.testing.assert_allclose(pool_sources("abcd", drowned).weights, expected, rtol=1e-12)
@@ -71,7 +67,7 @@ def test_drowned_columns_do_not_decide() -> None:
 def test_a_source_of_noise_does_not_drown_another(*, same_rows: bool) -> None:
     """Where one source is noise alone and the other shows all columns, the other has the weight."""
     noise = np.random.default_rng(0).normal(size=(80, 3)) * 1e4
-    drowned = Source(80, np.cov(noise.T), np.full(3, 1e8), np.zeros(3))
+    drowned = NoisyCovariance(80, np.cov(noise.T), np.full(3, 1e8), np.zeros(3))
     pooled = pool_sources("abc", [drowned, make_source(80, [0.1, 0.1, 0.1])], same_rows=same_rows)
 
     assert pooled.weights[1] > 0.999_999
@@ -80,7 +76,7 @@ def test_a_source_of_noise_does_not_drown_another(*, same_rows: bool) -> None:
 
 def test_one_source_and_all_columns_drowned_still_have_weights() -> None:
     """One source has weight 1, and sources of noise alone are weighted by their rows."""
-    noise = [Source(n, np.eye(2), np.ones(2), np.zeros(2)) for n in (101, 301)]
+    noise = [NoisyCovariance(n, np.eye(2), np.ones(2), np.zeros(2)) for n in (101, 301)]
 
     assert pool_sources("abc", [make_source(80, [1.0, 0.5, 2.0])]).weights == (1.0,)
     assert pool_sources("ab", noise).weights == (0.25, 0.75)
@@ -88,7 +84,7 @@ def test_one_source_and_all_columns_drowned_still_have_weights() -> None:
 
 def test_effective_rows_are_the_rows_without_noise_and_fewer_with_it() -> None:
     """Independent columns with as much noise as signal are worth a quarter of the rows less one."""
-    diagonal = Source(401, 2 * np.eye(3), np.ones(3), np.zeros(3))
+    diagonal = NoisyCovariance(401, 2 * np.eye(3), np.ones(3), np.zeros(3))
 
     assert effective_rows(combine_sources("abc", [make_source(80, [0.0, 0.0, 0.0])])) == pytest.approx(80, rel=1e-12)
     assert effective_rows(combine_sources("abc", [diagonal])) == pytest.approx(1 + 400 / 4, rel=1e-12)
@@ -103,8 +99,10 @@ def test_effective_rows_at_a_model_are_those_behind_its_edges() -> None:
     clean = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
     theta, found = np.linalg.inv(clean), []
     for observed in (clean, np.eye(3)):
-        evidence = combine_sources("abc", [Source(500, observed + 0.1 * np.eye(3), np.full(3, 0.1), np.zeros(3))])
-        found.append(effective_rows(evidence, theta))
+        pooled = combine_sources(
+            "abc", [NoisyCovariance(500, observed + 0.1 * np.eye(3), np.full(3, 0.1), np.zeros(3))]
+        )
+        found.append(effective_rows(pooled, theta))
     a = theta + 0.1 * theta @ theta
     upper = np.triu_indices(3, 1)
     scale = np.outer(np.diagonal(theta), np.diagonal(theta))
@@ -112,20 +110,20 @@ def test_effective_rows_at_a_model_are_those_behind_its_edges() -> None:
     without = 1 + theta**2 / scale
 
     np.testing.assert_allclose(found, 1 + 499 * without[upper].sum() / with_noise[upper].sum(), rtol=1e-10)
-    assert found[0] < 0.7 * effective_rows(evidence)
+    assert found[0] < 0.7 * effective_rows(pooled)
 
 
 def test_drowned_columns_are_left_out_and_named() -> None:
     """A column must exceed twice the error of the variance of noise alone, which several sources make smaller."""
     doubt = 2 * np.sqrt(2 / 99)
     variances = np.array([1.0, -0.1, 2.0, 0.9 * doubt, 1.1 * doubt])
-    source = Source(100, np.diag(1.0 + variances), np.ones(5), np.zeros(5))
+    source = NoisyCovariance(100, np.diag(1.0 + variances), np.ones(5), np.zeros(5))
 
     kept, drowned = clear_columns(combine_sources("abcde", [source]))
     assert (kept.tolist(), drowned) == ([0, 2, 4], ("b", "d"))
     kept, drowned = clear_columns(combine_sources("abcde", [source, source], (1, 1)))
     assert (kept.tolist(), drowned) == ([0, 2, 3, 4], ("b",))
-    discrete = Source(100, source.covariance, source.noise_variance, np.full(5, 1.0))
+    discrete = NoisyCovariance(100, source.covariance, source.noise_variance, np.full(5, 1.0))
     kept, drowned = clear_columns(combine_sources("abcde", [discrete]))
     assert (kept.tolist(), drowned) == ([0, 2], ("b", "d", "e"))
 
@@ -133,7 +131,7 @@ def test_drowned_columns_are_left_out_and_named() -> None:
 @pytest.mark.parametrize(("variances", "which"), [([1.0, -0.1], "all but one"), ([-0.2, 0.0], "all columns")])
 def test_too_few_columns_left_are_refused(variances: list[float], which: str) -> None:
     """With one column or none above the noise there is no graph, and the message names the drowned."""
-    source = Source(100, np.diag(1.0 + np.array(variances)), np.ones(2), np.zeros(2))
+    source = NoisyCovariance(100, np.diag(1.0 + np.array(variances)), np.ones(2), np.zeros(2))
     with pytest.raises(DrownedColumnError, match=f"{which}.*b") as refusal:
         clear_columns(combine_sources("ab", [source]))
     assert refusal.value.columns[-1] == "b"
@@ -152,14 +150,16 @@ def test_penalty_weights_are_one_without_noise_and_grow_with_it() -> None:
 def test_null_errors_are_the_entries_errors_where_the_columns_are_uncorrelated(*, same_rows: bool) -> None:
     """With a diagonal covariance they are the standard errors of the off-diagonal entries in correlation units."""
     s = np.array([4.0, 1.0, 9.0])
-    sources = tuple(Source(90, np.diag(s + v), np.array(v), np.zeros(3)) for v in ([1.0, 0.5, 2.0], [6.0, 1.0, 1.0]))
-    evidence = Evidence(tuple("abc"), np.diag(s), sources, (0.3, 0.7), same_rows)
-    expected = np.sqrt(form_variances(evidence, np.eye(3)) / np.outer(s, s))
+    sources = tuple(
+        NoisyCovariance(90, np.diag(s + v), np.array(v), np.zeros(3)) for v in ([1.0, 0.5, 2.0], [6.0, 1.0, 1.0])
+    )
+    pooled = PooledCovariance(tuple("abc"), np.diag(s), sources, (0.3, 0.7), same_rows)
+    expected = np.sqrt(form_variances(pooled, np.eye(3)) / np.outer(s, s))
     upper = np.triu_indices(3, 1)
 
-    np.testing.assert_allclose(null_standard_errors(evidence)[upper], expected[upper], rtol=1e-13)
+    np.testing.assert_allclose(null_standard_errors(pooled)[upper], expected[upper], rtol=1e-13)
     np.testing.assert_allclose(
-        np.diagonal(null_standard_errors(evidence)), np.diagonal(expected) / np.sqrt(2), rtol=1e-13
+        np.diagonal(null_standard_errors(pooled)), np.diagonal(expected) / np.sqrt(2), rtol=1e-13
     )
 
 
@@ -168,7 +168,7 @@ def test_pure_noise_is_drowned_almost_always() -> None:
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(400, 200, 3)) * [1.0, 1.0, 1e-3]
     names, noise = ("noise", "signal", "faint"), np.array([1.0, 0.0, 0.0])
-    sources = [Source(200, np.diag(variance), noise, np.zeros(3)) for variance in rows.var(axis=1, ddof=1)]
+    sources = [NoisyCovariance(200, np.diag(variance), noise, np.zeros(3)) for variance in rows.var(axis=1, ddof=1)]
     drowned = [clear_columns(combine_sources(names, [source]))[1] for source in sources]
 
     assert set(drowned) == {(), ("noise",)}

@@ -7,8 +7,11 @@ import pytest
 
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.errors import EstimationError
-from dp_learn.covariance.estimate import MomentSource, combine_sources
-from dp_learn.covariance.pooling import clear_columns, effective_rows, null_standard_errors, pool_sources
+from dp_learn.covariance.debias import ReleasedCovariance
+from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.estimate import combine_sources
+from dp_learn.covariance.penalties import null_standard_errors
+from dp_learn.covariance.pooling import effective_rows, pool_sources
 from dp_learn.covariance.standard_errors import form_errors, mechanism_errors, sampling_errors
 
 N_ROWS, CONSTANT = 3000, 0.75
@@ -34,12 +37,14 @@ def noise(rng: np.random.Generator, d: int, diagonal: float, beside: float) -> n
     return upper + upper.T + np.diag(rng.normal(size=d) * np.sqrt(diagonal))
 
 
-def source_of(matrix: np.ndarray, constant: float, variances: tuple[float, float], *, exact: bool) -> MomentSource:
+def source_of(
+    matrix: np.ndarray, constant: float, variances: tuple[float, float], *, exact: bool
+) -> ReleasedCovariance:
     """Read a released sum as the learner does."""
     mean, covariance, rows = mean_and_covariance(
         matrix, np.zeros(3), HALF, constant, n_rows=N_ROWS if exact else None, off_diagonal_variance=variances[1]
     )
-    return MomentSource(round(rows), covariance, HALF, mean / HALF, constant, *variances, exact_count=exact)
+    return ReleasedCovariance(round(rows), covariance, HALF, mean / HALF, constant, *variances, exact_count=exact)
 
 
 @pytest.mark.parametrize("variances", [(2.0, 1.0), (1.0, 1.0), (0.5, 2.0)])
@@ -60,8 +65,8 @@ def test_mechanism_errors_are_those_of_simulated_noise(
             matrix[-1, -1] = clean[-1, -1]
         draws.append(FORMS @ source_of(matrix, constant, pair, exact=exact).debiased @ FORMS.T)
     forms = np.array(draws)
-    evidence = combine_sources("abc", [source_of(clean, constant, pair, exact=exact)])
-    stated = mechanism_errors(evidence, FORMS)
+    pooled = combine_sources("abc", [source_of(clean, constant, pair, exact=exact)])
+    stated = mechanism_errors(pooled, FORMS)
 
     diagonals = np.diagonal(forms, axis1=1, axis2=2)
     totals = diagonals[:, :, None] + diagonals[:, None, :]
@@ -91,14 +96,14 @@ def test_the_covariance_is_unbiased() -> None:
 
 def test_sampling_part_is_that_of_rows() -> None:
     """What the rows vary by does not depend on how they were released."""
-    evidence = combine_sources("abc", [source_of(released_sum(CONSTANT), CONSTANT, (1.0, 0.5), exact=True)])
+    pooled = combine_sources("abc", [source_of(released_sum(CONSTANT), CONSTANT, (1.0, 0.5), exact=True)])
     c = FORMS @ (S * np.outer(HALF, HALF)) @ FORMS.T
     d = np.diagonal(c)
 
     np.testing.assert_allclose(
-        sampling_errors(evidence, FORMS).products, (np.outer(d, d) + c * c) / (N_ROWS - 1), rtol=1e-5
+        sampling_errors(pooled, FORMS).products, (np.outer(d, d) + c * c) / (N_ROWS - 1), rtol=1e-5
     )
-    assert (form_errors(evidence, FORMS).products > sampling_errors(evidence, FORMS).products).all()
+    assert (form_errors(pooled, FORMS).products > sampling_errors(pooled, FORMS).products).all()
 
 
 def test_weights_rows_and_clear_columns_know_the_release() -> None:
@@ -119,7 +124,7 @@ def test_weights_rows_and_clear_columns_know_the_release() -> None:
 
 def test_mechanism_without_entrywise_noise_says_so() -> None:
     """Where a mechanism states no noise for single entries, no error is made up."""
-    source = MomentSource(100, S, HALF, MEAN, CONSTANT, None, None)
+    source = ReleasedCovariance(100, S, HALF, MEAN, CONSTANT, None, None)
     with pytest.raises(EstimationError, match="states no noise for single entries"):
         form_errors(combine_sources("abc", [source]), np.eye(3))
 
@@ -127,7 +132,7 @@ def test_mechanism_without_entrywise_noise_says_so() -> None:
 def test_estimated_errors_choose_but_prove_nothing() -> None:
     """An estimate counts like a variance in effective rows and weights; columns need not stand clear of it."""
     stated, estimated = (
-        combine_sources("abc", [MomentSource(N_ROWS, S, HALF, MEAN, CONSTANT, 2e6, 1e6, estimated=estimated)])
+        combine_sources("abc", [ReleasedCovariance(N_ROWS, S, HALF, MEAN, CONSTANT, 2e6, 1e6, estimated=estimated)])
         for estimated in (False, True)
     )
     assert effective_rows(estimated) == effective_rows(stated) < N_ROWS

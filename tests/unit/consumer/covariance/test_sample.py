@@ -29,11 +29,11 @@ def rows_of(n_rows: int, seed: int) -> np.ndarray:
 
 
 def test_one_table_is_debiased_and_located() -> None:
-    """The evidence of one table is its covariance less the noise, and its location the column means."""
+    """The pooled covariance of one table is its own less the noise, and its location the column means."""
     rows = rows_of(100, 0)
     sample = Sample([table_rows(rows, NAMES, [0.1, 0.2, 0.3])])
 
-    np.testing.assert_allclose(sample.evidence.covariance, np.cov(rows.T) - np.diag([0.1, 0.2, 0.3]), rtol=1e-12)
+    np.testing.assert_allclose(sample.pooled.covariance, np.cov(rows.T) - np.diag([0.1, 0.2, 0.3]), rtol=1e-12)
     np.testing.assert_allclose(sample.location, rows.mean(axis=0), rtol=1e-12)
     assert sample.moments[0].n_rows == 100
 
@@ -42,7 +42,7 @@ def test_pooled_splits_hold_out_a_fold_of_every_source() -> None:
     """Train and test covariances are the sources' own, debiased and weighted as the whole is, and share no row."""
     tables, variances = [rows_of(60, 1), rows_of(200, 2)], [0.5, 0.1]
     sample = Sample([table_rows(rows, NAMES, v) for rows, v in zip(tables, variances, strict=True)], n_folds=4)
-    weights = sample.evidence.weights
+    weights = sample.pooled.weights
     splits = sample.splits()
 
     assert sum(weights) == pytest.approx(1)
@@ -67,7 +67,7 @@ def test_subsamples_are_debiased() -> None:
     drawn = sample.subsamples(40, 0.25)
 
     assert len(drawn) == 40
-    np.testing.assert_allclose(np.mean(drawn, axis=0), sample.evidence.covariance, atol=0.03)
+    np.testing.assert_allclose(np.mean(drawn, axis=0), sample.pooled.covariance, atol=0.03)
 
 
 def test_too_few_rows_get_a_sentence() -> None:
@@ -147,8 +147,8 @@ def test_pooling_lowers_the_error_and_says_how(releases: dict[str, Path]) -> Non
     assert [bundle["weight"] for bundle in summary["bundles"]] == pytest.approx([0.5, 0.5], abs=0.05)
     assert summary["n_rows"] == 800
     assert not summary["same_rows"]
-    assert same.sample.evidence.same_rows
-    assert same.sample.evidence.weights[1] == pytest.approx(0.8, abs=0.12)  # a quarter of the noise variance
+    assert same.sample.pooled.same_rows
+    assert same.sample.pooled.weights[1] == pytest.approx(0.8, abs=0.12)  # a quarter of the noise variance
     assert alone.estimate.inference is not None
     assert pooled.estimate.inference is not None
     assert pooled.estimate.inference.partial_error[0, 1] < alone.estimate.inference.partial_error[0, 1]
@@ -176,5 +176,5 @@ def test_products_are_forgotten_only_without_folds() -> None:
 
     assert whole.moments[0].scatter.size == 0
     np.testing.assert_allclose(whole.location, rows.mean(axis=0))
-    np.testing.assert_allclose(whole.evidence.covariance, np.cov(rows.T))
+    np.testing.assert_allclose(whole.pooled.covariance, np.cov(rows.T))
     assert len(folded.splits()) == 3

@@ -10,7 +10,8 @@ import pytest
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.estimate import Evidence, Source, combine_sources
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.pooling import pool_sources
 from dp_learn.covariance.row_errors import row_errors
 from dp_learn.covariance.standard_errors import (
@@ -38,10 +39,10 @@ NOISE_VARIANCE = np.array([0.8, 0.36])
 NOISE_FOURTH_CUMULANT = np.array([3.2 - 3 * 0.8**2, -2 * 0.36**2])
 
 
-def source(n_rows: int, covariance: np.ndarray, variance: float | np.ndarray = 0.0) -> Source:
+def source(n_rows: int, covariance: np.ndarray, variance: float | np.ndarray = 0.0) -> NoisyCovariance:
     """Return a source with Gaussian noise."""
     p = len(covariance)
-    return Source(n_rows, covariance, np.broadcast_to(np.asarray(variance, float), (p,)), np.zeros(p))
+    return NoisyCovariance(n_rows, covariance, np.broadcast_to(np.asarray(variance, float), (p,)), np.zeros(p))
 
 
 def random_covariance(p: int, seed: int) -> np.ndarray:
@@ -76,19 +77,19 @@ def test_mechanism_part_is_exact_for_rows_and_noise_of_any_distribution() -> Non
     noisy_law = [(p * q, x + e) for (p, x), (q, e) in itertools.product(CLEAN_LAW, NOISE_LAW)]
     points = np.array([x for _, x in CLEAN_LAW])
     covariance = np.cov(points, rowvar=False, aweights=[p for p, _ in CLEAN_LAW], ddof=0)
-    noisy = Source(2, covariance + np.diag(NOISE_VARIANCE), NOISE_VARIANCE, NOISE_FOURTH_CUMULANT)
-    evidence = combine_sources(("a", "b"), [noisy])
+    noisy = NoisyCovariance(2, covariance + np.diag(NOISE_VARIANCE), NOISE_VARIANCE, NOISE_FOURTH_CUMULANT)
+    pooled = combine_sources(("a", "b"), [noisy])
 
-    assert_same(mechanism_errors(evidence, FORMS) + errors_of_two_rows(CLEAN_LAW), errors_of_two_rows(noisy_law))
+    assert_same(mechanism_errors(pooled, FORMS) + errors_of_two_rows(CLEAN_LAW), errors_of_two_rows(noisy_law))
 
 
 def test_entries_of_one_source_have_the_gaussian_variance() -> None:
     """With B = I and one source the variance is (s~_ii s~_jj + s~_ij^2) / (n - 1) of the noisy covariance."""
     noisy = random_covariance(5, 1) + 0.5 * np.eye(5)
     d = np.diagonal(noisy)
-    evidence = combine_sources(tuple("abcde"), [source(101, noisy, 0.5)])
+    pooled = combine_sources(tuple("abcde"), [source(101, noisy, 0.5)])
 
-    np.testing.assert_allclose(form_variances(evidence, np.eye(5)), (np.outer(d, d) + noisy**2) / 100, rtol=1e-13)
+    np.testing.assert_allclose(form_variances(pooled, np.eye(5)), (np.outer(d, d) + noisy**2) / 100, rtol=1e-13)
 
 
 def test_along_is_the_variance_of_a_partial_correlation() -> None:
@@ -119,8 +120,8 @@ def test_variances_are_not_negative_where_the_covariance_is_indefinite(*, same_r
         indefinite = rng.normal(size=(6, 6))
         indefinite += indefinite.T
         sources = (source(30, np.eye(6), rng.uniform(0, 2, 6)), source(30, np.eye(6), rng.uniform(0, 2, 6)))
-        evidence = Evidence(tuple("abcdef"), indefinite, sources, (0.3, 0.7), same_rows)
-        errors = form_errors(evidence, rng.normal(size=(4, 6)))
+        pooled = PooledCovariance(tuple("abcdef"), indefinite, sources, (0.3, 0.7), same_rows)
+        errors = form_errors(pooled, rng.normal(size=(4, 6)))
         for r in np.linspace(-2, 2, 21):
             assert errors.along(r).min() >= -1e-14 * errors.along(r).max()
 
@@ -146,11 +147,11 @@ def test_row_errors_of_gaussian_rows_are_those_of_the_model() -> None:
     """With 400 000 noisy Gaussian rows both agree to 2 % of the largest variance, and not with noise left out."""
     rng = np.random.default_rng(5)
     rows = rng.multivariate_normal([3.0, -1.0], [[2.0, 0.9], [0.9, 1.0]], 400_000) + rng.normal(size=(400_000, 2))
-    evidence = combine_sources(("a", "b"), [source(len(rows), np.cov(rows, rowvar=False), 1.0)])
+    pooled = combine_sources(("a", "b"), [source(len(rows), np.cov(rows, rowvar=False), 1.0)])
     found = row_errors([rows], rows.mean(axis=0), FORMS)
 
-    assert_same(found, form_errors(evidence, FORMS), rtol=0.02)
-    assert (sampling_errors(evidence, FORMS).products < 0.8 * found.products).all()
+    assert_same(found, form_errors(pooled, FORMS), rtol=0.02)
+    assert (sampling_errors(pooled, FORMS).products < 0.8 * found.products).all()
 
 
 def test_row_errors_combine_like_the_model() -> None:
@@ -159,10 +160,10 @@ def test_row_errors_combine_like_the_model() -> None:
     sources = [source(40, clean + np.diag(v), np.array(v)) for v in ([0.2, 0.4, 1.0], [2.0, 0.1, 0.0])]
     each = [form_errors(combine_sources(("a", "b", "c"), [one]), np.eye(3)) for one in sources]
     for same_rows in (False, True):
-        evidence = combine_sources(("a", "b", "c"), sources, (0.4, 0.6), same_rows=same_rows)
-        assert_same(combine_row_errors(evidence, np.eye(3), each), form_errors(evidence, np.eye(3)))
+        pooled = combine_sources(("a", "b", "c"), sources, (0.4, 0.6), same_rows=same_rows)
+        assert_same(combine_row_errors(pooled, np.eye(3), each), form_errors(pooled, np.eye(3)))
     with pytest.raises(ParameterError, match="errors"):
-        combine_row_errors(evidence, np.eye(3), each[:1])
+        combine_row_errors(pooled, np.eye(3), each[:1])
 
 
 def test_too_few_rows_are_refused() -> None:
@@ -181,7 +182,7 @@ def test_a_noisy_release_does_not_blur_the_errors_of_another() -> None:
     each, sources = [], []
     for sigma in (0.1, 100.0):
         noisy = rows + rng.normal(size=rows.shape) * sigma
-        sources.append(Source(300, np.cov(noisy.T), np.full(3, sigma**2), np.zeros(3)))
+        sources.append(NoisyCovariance(300, np.cov(noisy.T), np.full(3, sigma**2), np.zeros(3)))
         each.append(row_errors([noisy], noisy.mean(axis=0), np.eye(3)))
     pooled = pool_sources("abc", sources, same_rows=True)
     found = combine_row_errors(pooled, np.eye(3), each)
@@ -199,10 +200,10 @@ def test_variances_alone_are_those_of_all_errors(p: int) -> None:
     rng = np.random.default_rng(0)
     covariance = np.cov(rng.normal(size=(3 * p, p)).T)
     sources = [
-        Source(n_rows, covariance + np.diag(variance), variance, 0.1 * variance**2)
+        NoisyCovariance(n_rows, covariance + np.diag(variance), variance, 0.1 * variance**2)
         for n_rows, variance in ((300, rng.uniform(0.1, 1.0, p)), (900, rng.uniform(0.1, 1.0, p)))
     ]
-    evidence = combine_sources([f"c{index}" for index in range(p)], sources, [0.3, 0.7])
+    pooled = combine_sources([f"c{index}" for index in range(p)], sources, [0.3, 0.7])
     sparse = np.eye(p) + 0.3 * (np.eye(p, k=1) + np.eye(p, k=-1))
     for b in (sparse, rng.normal(size=(p, p))):
-        np.testing.assert_allclose(form_variances(evidence, b), form_errors(evidence, b).products, rtol=1e-10)
+        np.testing.assert_allclose(form_variances(pooled, b), form_errors(pooled, b).products, rtol=1e-10)

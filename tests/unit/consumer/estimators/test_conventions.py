@@ -1,4 +1,4 @@
-"""All estimators of the registry keep scikit-learn's rules and read bundles, tables and evidence alike."""
+"""All estimators of the registry keep scikit-learn's rules and read bundles, tables and covariances alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dp_bundle import open_bundle
-from dp_learn.covariance.estimate import Evidence, MomentSource, combine_sources
+from dp_learn.covariance.debias import ReleasedCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.estimators import ESTIMATORS, DebiasedGraphicalLasso
@@ -39,17 +40,17 @@ def test_registry_has_the_names_of_the_command() -> None:
 
 
 @pytest.mark.parametrize("name", OF_A_COVARIANCE)
-def test_bundle_and_its_evidence_give_the_same(
+def test_bundle_and_its_covariance_give_the_same(
     name: str, tmp_path: Path, table: pd.DataFrame, policy: Policy, key: Ed25519PrivateKey
 ) -> None:
-    """Fitting a bundle is fitting its pooled evidence; the graph has the bundle's names."""
+    """Fitting a bundle is fitting its pooled covariance; the graph has the bundle's names."""
     little_noise = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mu": 200.0})})
     bundle = publish(table, little_noise, out=tmp_path / "people.bundle.tar", key=key)
     with open_bundle(bundle.path) as opened:
         fitted = ESTIMATORS[name]().fit(opened)
         score = fitted.score(opened)
         sample = Sample([bundle_source(opened)])
-    again = clone(fitted).fit_evidence(sample.evidence, sample.location)
+    again = clone(fitted).fit_covariance(sample.pooled, sample.location)
 
     np.testing.assert_array_equal(again.covariance_, fitted.covariance_)
     assert set(fitted.edges_["source"]) <= {"height", "weight", "visits"}
@@ -58,21 +59,21 @@ def test_bundle_and_its_evidence_give_the_same(
     assert fitted.alpha_ > 0.0
 
 
-def released_moments() -> Evidence:
-    """Return the evidence of a covariance release of three related columns and labels."""
+def released_moments() -> PooledCovariance:
+    """Return the covariance of a covariance release of three related columns and labels."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(2000, 3)) @ [[0.2, 0.1, 0.1], [0.0, 0.2, 0.1], [0.0, 0.0, 0.2]]
     table = np.column_stack((rows, rows.sum(axis=1) > 0.0))
-    moments = MomentSource(len(table), np.cov(table.T), np.ones(4), table.mean(axis=0), 1.0, 4.0, 2.0)
+    moments = ReleasedCovariance(len(table), np.cov(table.T), np.ones(4), table.mean(axis=0), 1.0, 4.0, 2.0)
     return combine_sources(("a", "b", "c", "label"), [moments])
 
 
 @pytest.mark.parametrize("name", [*OF_A_COVARIANCE, "regression", "lda"])
 def test_a_released_covariance_is_enough(name: str) -> None:
-    """Every estimator learns from the evidence of a covariance release, whose noise sets its alpha."""
-    evidence = released_moments()
+    """Every estimator learns from a covariance release, whose noise sets its alpha."""
+    pooled = released_moments()
     options = {"target": "label"} if name in {"regression", "lda"} else {}
-    fitted = ESTIMATORS[name](**options).fit_evidence(evidence, np.array([0.0, 0.0, 0.0, 0.5]))
+    fitted = ESTIMATORS[name](**options).fit_covariance(pooled, np.array([0.0, 0.0, 0.0, 0.5]))
 
     assert fitted.alpha_ > 0.0
     if name == "lda":

@@ -16,7 +16,8 @@ from sklearn.metrics import r2_score
 
 from dp_bundle import open_bundle
 from dp_bundle.errors import DpGraphError, DrownedColumnError, EstimationError, ParameterError
-from dp_learn.covariance.estimate import Source, combine_sources
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.estimators import DebiasedLDA, DebiasedRidgeRegression
@@ -88,15 +89,15 @@ def simulate_gradients(n_rows: int, draws: int) -> tuple[float, np.ndarray, np.n
         u = np.append(-w, 1.0)
         return float(u @ clean @ u + alpha * w @ w)
 
-    truth = combine_sources("abcd", [Source(n_rows, clean + np.diag(variance), variance, np.zeros(4))])
+    truth = combine_sources("abcd", [NoisyCovariance(n_rows, clean + np.diag(variance), variance, np.zeros(4))])
     gradients, excess, bounds = [], [], []
     for _ in range(draws):
         noisy = np.cov((rows + rng.normal(size=rows.shape) * np.sqrt(variance)).T)
-        evidence = combine_sources("abcd", [Source(n_rows, noisy, variance, np.zeros(4))])
-        gradients.append(float(np.sum(((evidence.covariance - clean)[:3] @ np.append(-best, 1.0)) ** 2)))
-        w = ridge_regression(evidence.covariance, 3, alpha)
+        pooled = combine_sources("abcd", [NoisyCovariance(n_rows, noisy, variance, np.zeros(4))])
+        gradients.append(float(np.sum(((pooled.covariance - clean)[:3] @ np.append(-best, 1.0)) ** 2)))
+        w = ridge_regression(pooled.covariance, 3, alpha)
         excess.append(objective(w) - objective(best))
-        bounds.append(gradient_error(evidence, 3, w) ** 2 / alpha)
+        bounds.append(gradient_error(pooled, 3, w) ** 2 / alpha)
     return gradient_error(truth, 3, best), np.array(gradients), np.array(excess), np.array(bounds)
 
 
@@ -223,7 +224,7 @@ def test_labels_of_any_share_and_origin_are_taken() -> None:
         labels = (rng.uniform(size=4000) < share).astype(float)
         tables.append(table_rows(np.column_stack((labels + rng.normal(size=4000), labels)), ["x", "y"]))
     pooled = Sample(tables)
-    DebiasedLDA("y").fit_evidence(pooled.evidence, pooled.location)
+    DebiasedLDA("y").fit_covariance(pooled.pooled, pooled.location)
 
 
 def test_class_moments_are_those_of_the_rows() -> None:

@@ -10,55 +10,56 @@ from scipy import stats
 
 from dp_bundle.errors import ParameterError
 from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.estimate import Evidence, Source, combine_sources
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.standard_errors import form_errors, form_variances
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
 
 P = 5
 
 
-def make_evidence(n_rows: int = 400, noise: float = 0.7, seed: int = 1) -> Evidence:
-    """Return evidence from Gaussian rows whose columns are correlated in a chain."""
+def make_pooled(n_rows: int = 400, noise: float = 0.7, seed: int = 1) -> PooledCovariance:
+    """Return the covariance of Gaussian rows whose columns are correlated in a chain."""
     rng = np.random.default_rng(seed)
     rows = np.cumsum(rng.normal(size=(n_rows, P)), axis=1) + np.sqrt(noise) * rng.normal(size=(n_rows, P))
-    source = Source(n_rows, np.cov(rows, rowvar=False), np.full(P, noise), np.zeros(P))
+    source = NoisyCovariance(n_rows, np.cov(rows, rowvar=False), np.full(P, noise), np.zeros(P))
     return combine_sources(tuple("abcde"), [source])
 
 
 def make_inference(n_rows: int = 400, noise: float = 0.7, seed: int = 1) -> EdgeInference:
     """Return the inference from the unpenalised inverse."""
-    evidence = make_evidence(n_rows, noise, seed)
-    return infer_edges(evidence, np.linalg.inv(evidence.covariance))
+    pooled = make_pooled(n_rows, noise, seed)
+    return infer_edges(pooled, np.linalg.inv(pooled.covariance))
 
 
 def test_desparsifying_leaves_an_error_of_second_order() -> None:
     """T - S^^-1 is -(Theta - S^^-1) S^ (Theta - S^^-1): half the error of Theta leaves a quarter."""
-    evidence = make_evidence()
-    exact = np.linalg.inv(evidence.covariance)
+    pooled = make_pooled()
+    exact = np.linalg.inv(pooled.covariance)
     change = 0.05 * np.diag(np.arange(1.0, P + 1))
 
     for share in (1.0, 0.5):
-        error = infer_edges(evidence, exact + share * change).estimate - exact
-        np.testing.assert_allclose(error, -(share**2) * change @ evidence.covariance @ change, atol=1e-12)
+        error = infer_edges(pooled, exact + share * change).estimate - exact
+        np.testing.assert_allclose(error, -(share**2) * change @ pooled.covariance @ change, atol=1e-12)
 
 
 def test_standard_errors_are_those_of_the_forms_of_theta() -> None:
     """In data units the squared standard error is Var[theta_i' S^ theta_j], whatever scale it was computed on."""
-    evidence = make_evidence()
-    theta = np.linalg.inv(evidence.covariance + 0.1 * np.eye(P))
+    pooled = make_pooled()
+    theta = np.linalg.inv(pooled.covariance + 0.1 * np.eye(P))
 
-    found = infer_edges(evidence, theta).standard_error
+    found = infer_edges(pooled, theta).standard_error
 
-    np.testing.assert_allclose(found**2, form_variances(evidence, theta), rtol=1e-12)
+    np.testing.assert_allclose(found**2, form_variances(pooled, theta), rtol=1e-12)
 
 
 def test_given_errors_are_used() -> None:
     """Errors four times as large, as rows may give, double every standard error."""
-    evidence = make_evidence()
-    theta = np.linalg.inv(evidence.covariance)
-    rows = form_errors(evidence, error_forms(evidence, theta)).times(4.0)
+    pooled = make_pooled()
+    theta = np.linalg.inv(pooled.covariance)
+    rows = form_errors(pooled, error_forms(pooled, theta)).times(4.0)
 
-    found, usual = infer_edges(evidence, theta, rows), infer_edges(evidence, theta)
+    found, usual = infer_edges(pooled, theta, rows), infer_edges(pooled, theta)
 
     np.testing.assert_allclose(found.standard_error, 2 * usual.standard_error, rtol=1e-12)
     np.testing.assert_allclose(found.partial_error, 2 * usual.partial_error, rtol=1e-9)
@@ -66,13 +67,13 @@ def test_given_errors_are_used() -> None:
 
 def test_without_noise_partial_correlations_have_their_textbook_error() -> None:
     """It is (1 - r^2) / sqrt(n - 1), in any units."""
-    evidence = make_evidence(noise=0.0)
+    pooled = make_pooled(noise=0.0)
     units = np.array([1.0, 1e3, 1e-4, 7.0, 1.0])
-    source = evidence.sources[0]
-    scaled = combine_sources(evidence.columns, [replace(source, covariance=source.covariance * np.outer(units, units))])
+    source = pooled.sources[0]
+    scaled = combine_sources(pooled.columns, [replace(source, covariance=source.covariance * np.outer(units, units))])
     upper = np.triu_indices(P, 1)
 
-    for case in (evidence, scaled):
+    for case in (pooled, scaled):
         inference = infer_edges(case, np.linalg.inv(case.covariance))
         r = inference.partial_correlation[upper]
         np.testing.assert_allclose(inference.partial_error[upper], (1 - r**2) / np.sqrt(399), rtol=1e-8)
@@ -132,9 +133,9 @@ def test_uncertain_denominators_leave_one_side_or_everything_open() -> None:
 def test_column_without_conditional_variance_has_no_partial_correlation() -> None:
     """Where T_ii is not positive, partial correlations are NaN, their interval says nothing, and T is still tested."""
     covariance = np.array([[1.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 1.0]])
-    evidence = combine_sources("abc", [Source(50, covariance, np.zeros(3), np.zeros(3))])
+    pooled = combine_sources("abc", [NoisyCovariance(50, covariance, np.zeros(3), np.zeros(3))])
 
-    inference = infer_edges(evidence, np.diag([2.5, 1.0, 1.0]))
+    inference = infer_edges(pooled, np.diag([2.5, 1.0, 1.0]))
 
     assert inference.estimate[0, 0] < 0
     assert np.isnan(inference.partial_correlation[0, 1])
@@ -158,10 +159,10 @@ def test_q_values_are_benjamini_and_hochbergs() -> None:
 
 
 def test_entry_without_doubt_is_no_discovery() -> None:
-    """Where every row says the same, as two rows do, an error of zero is no evidence: p is 1."""
-    evidence = make_evidence()
-    theta = np.linalg.inv(evidence.covariance)
-    none = infer_edges(evidence, theta, form_errors(evidence, error_forms(evidence, theta)).times(0.0))
+    """Where every row says the same, as two rows do, an error of zero is no pooled: p is 1."""
+    pooled = make_pooled()
+    theta = np.linalg.inv(pooled.covariance)
+    none = infer_edges(pooled, theta, form_errors(pooled, error_forms(pooled, theta)).times(0.0))
 
     np.testing.assert_array_equal(none.p_values, 1.0)
     assert len(none.edges_at_fdr(0.05)) == 0
@@ -195,6 +196,6 @@ def test_bad_arguments_are_refused() -> None:
             with pytest.raises(ParameterError, match="level"):
                 call(level)
     with pytest.raises(ParameterError, match=r"precision\.shape"):
-        infer_edges(make_evidence(), np.eye(3))
+        infer_edges(make_pooled(), np.eye(3))
     with pytest.raises(ParameterError, match="positive diagonal"):
-        infer_edges(make_evidence(), np.diag([1.0, 1.0, -1.0, 1.0, 1.0]))
+        infer_edges(make_pooled(), np.diag([1.0, 1.0, -1.0, 1.0, 1.0]))

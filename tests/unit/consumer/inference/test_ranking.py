@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from dp_learn.covariance.estimate import Evidence, Source, combine_sources
-from dp_learn.covariance.pooling import null_standard_errors
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.penalties import null_standard_errors
 from dp_learn.graph import GraphEstimate
 from dp_learn.inference.edges import infer_edges
 from dp_learn.inference.ranking import score_pairs
@@ -20,15 +21,15 @@ from dp_learn.output.graph_files import write_estimate
 P = 40
 
 
-def chain_evidence(variance: float, n_rows: int = 3000, units: float = 1.0) -> tuple[Evidence, np.ndarray]:
-    """Return evidence of noisy rows whose graph is a chain of strong links, and that graph."""
+def chain_pooled(variance: float, n_rows: int = 3000, units: float = 1.0) -> tuple[PooledCovariance, np.ndarray]:
+    """Return the covariance of noisy rows whose graph is a chain of strong links, and that graph."""
     precision = np.eye(P) + 0.5 * (np.eye(P, k=1) + np.eye(P, k=-1))
     covariance = np.linalg.inv(precision)
     deviations = np.sqrt(np.diagonal(covariance))
     rng = np.random.default_rng(4)
     rows = rng.multivariate_normal(np.zeros(P), covariance / np.outer(deviations, deviations), n_rows)
     noisy = units * (rows + np.sqrt(variance) * rng.normal(size=rows.shape))
-    source = Source(n_rows, np.cov(noisy.T), np.full(P, variance * units**2), np.zeros(P))
+    source = NoisyCovariance(n_rows, np.cov(noisy.T), np.full(P, variance * units**2), np.zeros(P))
     return combine_sources([f"c{index}" for index in range(P)], [source]), precision != 0
 
 
@@ -42,18 +43,18 @@ def auc(scores: np.ndarray, graph: np.ndarray) -> float:
 def test_ranking_is_good_at_every_strength_of_the_noise() -> None:
     """It finds a chain with little noise, and with as much noise as signal, which buries the desparsified estimate."""
     for variance, least in ((0.01, 0.99), (1.0, 0.97)):
-        evidence, graph = chain_evidence(variance)
-        assert auc(score_pairs(evidence), graph) > least
+        pooled, graph = chain_pooled(variance)
+        assert auc(score_pairs(pooled), graph) > least
 
-    desparsified = infer_edges(evidence, fit_for_inference(evidence).precision).scores
+    desparsified = infer_edges(pooled, fit_for_inference(pooled).precision).scores
     assert auc(desparsified, graph) < 0.9
 
 
 def test_scores_do_not_depend_on_units() -> None:
     """Columns in other units have the same scores, which are symmetric and zero on the diagonal."""
-    scores = score_pairs(chain_evidence(0.2)[0])
+    scores = score_pairs(chain_pooled(0.2)[0])
 
-    np.testing.assert_allclose(score_pairs(chain_evidence(0.2, units=1000.0)[0]), scores, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(score_pairs(chain_pooled(0.2, units=1000.0)[0]), scores, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(scores, scores.T)
     assert (np.diagonal(scores) == 0).all()
 
@@ -61,12 +62,14 @@ def test_scores_do_not_depend_on_units() -> None:
 def test_correlations_rank_where_no_inverse_is_left() -> None:
     """A matrix that has no solution at that penalty is ranked by its correlations over their errors."""
     covariance = np.full((4, 4), -0.9) + 1.9 * np.eye(4)
-    evidence = combine_sources("abcd", [Source(10_000, covariance + 0.01 * np.eye(4), np.full(4, 0.01), np.zeros(4))])
-    expected = np.abs(evidence.correlation) / null_standard_errors(evidence)
+    pooled = combine_sources(
+        "abcd", [NoisyCovariance(10_000, covariance + 0.01 * np.eye(4), np.full(4, 0.01), np.zeros(4))]
+    )
+    expected = np.abs(pooled.correlation) / null_standard_errors(pooled)
     upper = np.triu_indices(4, 1)
 
-    assert (score_pairs(evidence)[upper] > 10).all()
-    assert np.ptp(score_pairs(evidence)[upper] / expected[upper]) < 1e-9
+    assert (score_pairs(pooled)[upper] > 10).all()
+    assert np.ptp(score_pairs(pooled)[upper] / expected[upper]) < 1e-9
 
 
 def test_lists_are_ordered_by_the_evidence(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import NotConvergedError
-from dp_learn.covariance.estimate import Evidence, Source, combine_sources
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.penalties import universal_penalty
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso, solve
 from dp_learn.inference import refit
-from dp_learn.inference.refit import fit_for_inference, inference_penalty
+from dp_learn.inference.refit import fit_for_inference
 
 
 def chain(p: int = 8, phi: float = 0.6) -> np.ndarray:
@@ -21,16 +23,16 @@ def chain(p: int = 8, phi: float = 0.6) -> np.ndarray:
     return phi ** np.abs(np.subtract.outer(steps, steps))
 
 
-def make_evidence(covariance: np.ndarray, n_rows: int, noise: float = 1.0) -> Evidence:
-    """Return evidence with that debiased covariance."""
+def make_pooled(covariance: np.ndarray, n_rows: int, noise: float = 1.0) -> PooledCovariance:
+    """Return a pooled covariance with that debiased covariance."""
     p = len(covariance)
-    source = Source(n_rows, covariance + noise * np.eye(p), np.full(p, noise), np.zeros(p))
+    source = NoisyCovariance(n_rows, covariance + noise * np.eye(p), np.full(p, noise), np.zeros(p))
     return combine_sources([f"c{index}" for index in range(p)], [source])
 
 
 def test_penalty_is_universal_and_knows_the_noise() -> None:
     """It is sqrt(2 log p) standard errors of a correlation near zero: here (1 + noise / signal) / sqrt(n - 1)."""
-    alpha, weights = inference_penalty(make_evidence(4.0 * chain(), 401, noise=2.0))
+    alpha, weights = universal_penalty(make_pooled(4.0 * chain(), 401, noise=2.0))
 
     np.testing.assert_allclose(alpha * weights, np.sqrt(2 * np.log(8)) * 1.5 / 20, rtol=1e-13)
 
@@ -40,15 +42,15 @@ def test_refit_has_no_penalty_on_the_chosen_graph() -> None:
     rng = np.random.default_rng(1)
     units = np.array([1.0, 1e-3, 50.0, 1.0, 2.0, 1e4, 1.0, 1.0])
     covariance = np.cov(rng.multivariate_normal(np.zeros(8), chain(), 2000), rowvar=False)
-    evidence = make_evidence(covariance, 2000)
-    alpha, weights = inference_penalty(evidence)
-    chosen = graphical_lasso(evidence.correlation, alpha, weights=weights, penalize_diagonal=False, tol=1e-9)
+    pooled = make_pooled(covariance, 2000)
+    alpha, weights = universal_penalty(pooled)
+    chosen = graphical_lasso(pooled.correlation, alpha, weights=weights, penalize_diagonal=False, tol=1e-9)
     edge = chosen.precision != 0
 
-    fit = fit_for_inference(evidence)
-    source = evidence.sources[0]
-    scaled = Source(2000, source.covariance * np.outer(units, units), units**2, np.zeros(8))
-    other = fit_for_inference(combine_sources(evidence.columns, [scaled]))
+    fit = fit_for_inference(pooled)
+    source = pooled.sources[0]
+    scaled = NoisyCovariance(2000, source.covariance * np.outer(units, units), units**2, np.zeros(8))
+    other = fit_for_inference(combine_sources(pooled.columns, [scaled]))
 
     assert fit.share == 0.0
     assert 8 < edge.sum() < 64
@@ -62,7 +64,7 @@ def test_indefinite_covariances_keep_a_share_of_the_penalty(solver: str) -> None
     """Where no unpenalised fit exists on the chosen graph, the refit is positive definite and says what it kept."""
     covariance = np.array([[1.0, 0.9, 0.6], [0.9, 1.0, 0.9], [0.6, 0.9, 1.0]])  # beside two of 0.9, 0.62 is the least
 
-    fit = fit_for_inference(make_evidence(covariance, 2000), solver=solver)
+    fit = fit_for_inference(make_pooled(covariance, 2000), solver=solver)
 
     assert np.linalg.eigvalsh(covariance)[0] < 0
     assert 0.0 < fit.share < 1.0
@@ -73,7 +75,7 @@ def test_noise_beyond_the_universal_penalty_still_has_a_fit() -> None:
     """A matrix too indefinite for the universal penalty is fitted at a larger one."""
     covariance = np.full((4, 4), -0.9) + 1.9 * np.eye(4)
 
-    fit = fit_for_inference(make_evidence(covariance, 10_000, noise=0.01))
+    fit = fit_for_inference(make_pooled(covariance, 10_000, noise=0.01))
 
     assert fit.share > 0.0
     assert np.linalg.eigvalsh(fit.precision)[0] > 0
@@ -85,7 +87,7 @@ def test_solver_that_does_not_converge_is_named(monkeypatch: pytest.MonkeyPatch)
     covariance = np.cov(rng.multivariate_normal(np.zeros(8), chain(), 300), rowvar=False)
     monkeypatch.setattr(refit, "solve", partial(solve, max_iter=1))
     with pytest.raises(NotConvergedError, match="auto solver"):
-        fit_for_inference(make_evidence(covariance, 300))
+        fit_for_inference(make_pooled(covariance, 300))
 
 
 def test_fit_to_an_indefinite_matrix_is_found_where_there_is_one() -> None:
