@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dp_bundle.console import already, answer, json_option, quiet_option, run, tell, version_option
-from dp_bundle.errors import DpGraphError, PolicyError, PrivacyError
+from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.trust import (
     DEFAULT_KEY,
@@ -212,35 +212,16 @@ def audit_command(
     Example:
       dp-publish audit wine.parquet
     """
-    from dp_publish.audit import audit_covariance, audit_document, audit_rows, describe_audit, describe_findings
-    from dp_publish.data import open_table
-    from dp_publish.forecast import count_rows
-    from dp_publish.policy import choose_columns, require_bounds, resolve
+    from dp_publish.audit import audit_document, audit_planned_release, describe_audit, describe_findings
     from dp_publish.release import publish_aside
 
+    def announce(mechanism: str) -> None:
+        tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
+
     policy = _load_policy(data, policy_file, privacy)
-    if policy.privacy.snr_db is not None:
-        raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
-    table = open_table(data, policy.table)
-    policy = resolve(table, policy)
-    kinds, _ = choose_columns(table, policy)
-    require_bounds(policy, kinds)
-    if policy.privacy.release == "covariance":
-
-        def announce(mechanism: str) -> None:
-            tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
-
-        report = audit_covariance(
-            policy,
-            kinds,
-            lambda: count_rows(data, policy.table),
-            publish_aside,
-            n_canaries=canaries,
-            confidence=confidence,
-            tell=announce,
-        )
-    else:
-        report = audit_rows(policy, kinds, publish_aside, n_canaries=canaries, confidence=confidence)
+    report = audit_planned_release(
+        data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=announce
+    )
     answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
         raise PrivacyError(describe_findings(report))

@@ -10,6 +10,7 @@ from dp_bundle.startup.lazy import import_on_demand
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.audit.mechanisms import audit, audit_moments
+    from dp_publish.audit.planned_release import audit_planned_release
     from dp_publish.audit.report import AuditReport, audit_document, describe_audit, describe_findings
     from dp_publish.audit.whole_covariance_releases import audit_covariance
     from dp_publish.audit.whole_row_releases import audit_rows

@@ -17,6 +17,5 @@ if TYPE_CHECKING:
         smallest_seen,
     )
     from dp_publish.forecast.refusal import refuse_pointless, share_unchanged, why_hidden
-    from dp_publish.forecast.row_count import count_rows
 else:
     __getattr__ = import_on_demand(__name__)

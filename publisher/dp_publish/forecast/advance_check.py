@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from dp_publish.covariance import set_mechanism
-from dp_publish.data import glance, open_table
+from dp_publish.data import count_rows, glance, open_table
 from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import refuse_pointless
-from dp_publish.forecast.row_count import count_rows
 from dp_publish.policy import Policy, choose_columns, find_regrettable, point_out_names, quote_header, resolve, survey
 
 __all__ = ["check_in_advance", "describe_first_rows"]

@@ -14,11 +14,10 @@ from typing import Any
 from dp_bundle.errors import DataError, ParameterError, PrivacyError
 from dp_bundle.quoting import listed
 from dp_publish.covariance import BY_EIGENVECTORS, set_mechanism
-from dp_publish.data import Table, open_table
+from dp_publish.data import Table, count_rows, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds
 from dp_publish.forecast.outlook import DEFAULT_SPREAD, GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
-from dp_publish.forecast.row_count import count_rows
 from dp_publish.policy import Policy, Privacy, choose_columns, load_policy, policy_path, resolve
 
 __all__ = ["Plan", "make_plan"]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from dp_bundle.errors import CellError, HeaderError, ParameterError, PolicyError, SchemaError
 from dp_publish.data.cells import Fault, read_cell
 from dp_publish.data.dialect import Dialect, make_dialect
+from dp_publish.data.row_count import count_rows
 from dp_publish.data.table import open_table
-from dp_publish.forecast.plan import count_rows
 from dp_publish.policy.file import load_policy
 
 FRAME = pd.DataFrame({"größe": [1.5, -0.25, 1200.0], "n": [1, 2, 30], "t": ["a;b", 'x "y"\nz', "s3cr3t"]})

@@ -19,8 +19,8 @@ from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.accounting.conversions import epsilon_for_delta
 from dp_publish.covariance.calibration import draw_moments, mu_of_rows, set_mechanism
 from dp_publish.covariance.second_moments import moments_of_batch
+from dp_publish.data.row_count import count_rows
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
-from dp_publish.forecast.row_count import count_rows
 from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
 from dp_publish.rows.calibration import account, calibrate, share_mu
 from dp_publish.sampling.keystream import insecure_keystream

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.errors import DataError, SchemaError
-from dp_publish.data import Dialect, TextFile, is_text_file
+from dp_publish.data.dialect import Dialect
+from dp_publish.data.text_file import TextFile, is_text_file
 
 __all__ = ["count_rows"]
 

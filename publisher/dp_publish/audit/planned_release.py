@@ -1,0 +1,65 @@
+"""The audit of a release that is planned: made-up rows stand for a table of which only names and types are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dp_bundle.errors import PolicyError
+from dp_publish.audit.press import Press
+from dp_publish.audit.report import AuditReport
+from dp_publish.audit.whole_covariance_releases import audit_covariance
+from dp_publish.audit.whole_row_releases import audit_rows
+from dp_publish.data import count_rows, open_table
+from dp_publish.policy import Policy, choose_columns, require_bounds, resolve
+
+__all__ = ["audit_planned_release"]
+
+
+def audit_planned_release(
+    data: Path,
+    policy: Policy,
+    press: Press,
+    *,
+    n_canaries: int | None = None,
+    confidence: float = 0.9999,
+    tell: Callable[[str], None],
+) -> AuditReport:
+    """Attack the release that a policy would make of a table; no value of it is read, and nothing is spent.
+
+    Parameters
+    ----------
+    data : Path
+        The table, for its columns' names and types, and for its number of rows where that is public.
+    policy : Policy
+        As it was written.
+    press : callable
+        Publishes a made-up table where nobody keeps the books: `release.publish_aside`.
+    n_canaries, confidence
+        As for `audit_rows` and `audit_covariance`.
+    tell : callable
+        Called with a mechanism's name before an attack on it that takes minutes.
+
+    Raises
+    ------
+    SchemaError, PolicyError, PrivacyError, ParameterError
+        The table or the policy allows no release, or states no guarantee that could be audited.
+    """
+    if policy.privacy.snr_db is not None:
+        raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
+    table = open_table(data, policy.table)
+    policy = resolve(table, policy)
+    kinds, _ = choose_columns(table, policy)
+    require_bounds(policy, kinds)
+
+    if policy.privacy.release == "rows":
+        return audit_rows(policy, kinds, press, n_canaries=n_canaries, confidence=confidence)
+    return audit_covariance(
+        policy,
+        kinds,
+        lambda: count_rows(data, policy.table),
+        press,
+        n_canaries=n_canaries,
+        confidence=confidence,
+        tell=tell,
+    )
