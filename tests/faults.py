@@ -15,6 +15,7 @@ import pytest
 
 from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.manifest.columns import Column
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance import calibration as moments_calibration
 from dp_publish.covariance.mechanisms import eigenvectors, gaussian, wishart
 from dp_publish.data.contribution_cap import EntityCap
@@ -166,7 +167,7 @@ def _auto_looks_at_the_number_of_rows(patch: pytest.MonkeyPatch) -> None:
     honest = moments_calibration._choose
 
     def choose(privacy: Any, *rest: Any) -> Any:
-        return honest(privacy.model_copy(update={"neighbours": "replace-one"}), *rest)
+        return honest(privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE}), *rest)
 
     patch.setattr(moments_calibration, "_choose", choose)
 

@@ -7,7 +7,8 @@ from typing import Any, TypeVar, get_args
 
 import click
 
-from dp_publish.policy import Mechanism, Neighbours, ReleaseKind
+from dp_bundle.privacy import Neighbours
+from dp_publish.policy import Mechanism, ReleaseKind
 
 __all__ = [
     "PublishByDefault",
@@ -76,7 +77,7 @@ def release_options(command: F) -> F:
         ),
         click.option(
             "--neighbours",
-            type=click.Choice(get_args(Neighbours)),
+            type=click.Choice([each.value for each in Neighbours]),
             help="In a covariance release, whether rows change, or come and go, so that their number is private.",
         ),
     ]

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
 from dp_publish.covariance.calibration import MechanismSetting
 from dp_publish.covariance.mechanisms import eigenvectors, wishart
@@ -20,7 +21,9 @@ from dp_publish.sampling.keystream import insecure_keystream
 
 def _setting(mechanism: str, epsilon: float, neighbours: str = "replace-one") -> MechanismSetting:
     delta = 1e-5 if mechanism == "wishart" else None
-    return MechanismSetting(mechanism, neighbours, scaling_for([(0.0, 4.0)] * 13), 1, epsilon=epsilon, delta=delta)
+    return MechanismSetting(
+        mechanism, Neighbours(neighbours), scaling_for([(0.0, 4.0)] * 13), 1, epsilon=epsilon, delta=delta
+    )
 
 
 def _attack(setting: MechanismSetting, n_runs: int, seed: int = 1) -> tuple[float, set[str]]:

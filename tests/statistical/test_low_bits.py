@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
 from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables, rank_one_coefficients
 from dp_publish.covariance.calibration import MechanismSetting, insecure_draw
@@ -37,7 +38,9 @@ FORMS = {
 
 def _released(release: Release, d: int, neighbours: str, n: int) -> tuple[list[np.ndarray], list[SecondMoments]]:
     public = neighbours == "replace-one"
-    tables = low_bit_tables(scaling_for([(-1.0, 1.0)] * (d if public else d - 1), with_mean=not public), neighbours)
+    tables = low_bit_tables(
+        scaling_for([(-1.0, 1.0)] * (d if public else d - 1), with_mean=not public), Neighbours(neighbours)
+    )
     rng = insecure_keystream(7)
     draw = partial(release, epsilon=EPSILON, neighbours=neighbours, rng=rng)
     return [np.array([draw(table).matrix for _ in range(n)]) for table in tables], tables
@@ -51,7 +54,9 @@ def _bound(scores: list[np.ndarray]) -> float:
 def _proved(name: str, release: Release, d: int, neighbours: str, n: int) -> float:
     released, tables = _released(release, d, neighbours, n)
     mechanism = name.split(",")[0]
-    scores = low_bit_scores(released, tables, EPSILON, neighbours, mechanism=mechanism, coefficients=FORMS[name][2])
+    scores = low_bit_scores(
+        released, tables, EPSILON, Neighbours(neighbours), mechanism=mechanism, coefficients=FORMS[name][2]
+    )
     return _bound(scores)
 
 
@@ -79,7 +84,9 @@ def test_releases_are_not(name: str, neighbours: str, d: int) -> None:
     """2000 releases of each table at epsilon = 0.1 prove no more, by bits of directions or parities of entries."""
     released, tables = _released(FORMS[name][0], d, neighbours, 2000)
     mechanism = name.split(",")[0]
-    scores = low_bit_scores(released, tables, EPSILON, neighbours, mechanism=mechanism, coefficients=FORMS[name][2])
+    scores = low_bit_scores(
+        released, tables, EPSILON, Neighbours(neighbours), mechanism=mechanism, coefficients=FORMS[name][2]
+    )
     assert _bound(scores) <= EPSILON
     assert _bound(_parities(released, d)) <= EPSILON
 
@@ -103,6 +110,6 @@ def _parities(released: list[np.ndarray], d: int) -> list[np.ndarray]:
 def test_audit_finds_floating_point(mechanism: str) -> None:
     """An audit of the same mechanisms drawn in floating point names their last bits."""
     keystream = insecure_keystream(1)
-    setting = MechanismSetting(mechanism, "replace-one", scaling_for([(0.0, 4.0)] * 13), 1, epsilon=EPSILON)
+    setting = MechanismSetting(mechanism, Neighbours.REPLACE_ONE, scaling_for([(0.0, 4.0)] * 13), 1, epsilon=EPSILON)
     *_, checks = attack_from_outside(setting, n_runs=4000, draw=insecure_draw, new_keystream=lambda: keystream)
     assert {check.name for check in checks if not check.passed} == {"low bits"}

@@ -165,7 +165,7 @@ def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], release: 
         raise BundleFormatError(f"{COVARIANCE_NAME} holds a value that is not a number")
     if moments.granularity is None:
         return
-    if moments.constant and guarantee.neighbours != "add-remove":  # whose own entry is exact, and on no grid
+    if moments.constant and guarantee.neighbours.n_rows_public:  # whose own entry is exact, and on no grid
         values = values[rows < len(release.labels) - 1]
     with np.errstate(over="ignore", invalid="ignore"):  # infinitely many steps are no multiple
         off = np.remainder(values / moments.granularity, 1.0).any()
@@ -178,7 +178,7 @@ def _check_corner(matrix: NDArray[np.float64], release: Release) -> None:
     moments, guarantee = release.second_moments, release.guarantee
     if moments is None or guarantee is None or not moments.constant:
         return
-    if guarantee.neighbours == "add-remove":
+    if not guarantee.neighbours.n_rows_public:
         fits = release.n_rows == stated_rows(matrix, moments.constant, moments.bias)
     else:
         fits = matrix[-1, -1] == release.n_rows * moments.constant**2

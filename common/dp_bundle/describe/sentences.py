@@ -103,7 +103,7 @@ def describe_size(release: Release) -> str:
     """Return one phrase that says how large the release is."""
     if release.second_moments is None:
         return f"{release.n_rows} rows, {len(release.columns)} columns"
-    protected = release.guarantee is not None and release.guarantee.neighbours == "add-remove"
+    protected = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
     about = "about (a noisy estimate) " if protected else ""
     return f"second moments of {len(release.columns)} columns, over {about}{release.n_rows} rows; no rows"
 
@@ -132,7 +132,7 @@ def describe_guarantee(release: Release) -> list[str]:
             for point in guarantee.epsilon_delta
         )
         lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
-    if guarantee.neighbours == "add-remove":
+    if not guarantee.neighbours.n_rows_public:
         lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
     if guarantee.public:
         named = [fact if fact in _KNOWN_PUBLIC else quote(fact) for fact in guarantee.public]
@@ -143,7 +143,7 @@ def describe_guarantee(release: Release) -> list[str]:
 def _change(guarantee: Guarantee) -> str:
     """Return what the guarantee says makes little difference."""
     one = f"all rows of one {quote(guarantee.entity or '')}, at most {guarantee.max_rows} of them,"
-    if guarantee.neighbours == "add-remove":
+    if not guarantee.neighbours.n_rows_public:
         return f"Adding or removing {one if guarantee.unit == 'entity' else 'one row'}"
     if guarantee.unit == "entity":
         return f"Replacing the content of {one}"
@@ -161,5 +161,5 @@ def describe_total(release: Release) -> str:
     mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "
     but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
     said = f"{total.releases} release(s) of this dataset{part} cost {mu}{'; '.join(spent)} in all{but}."
-    add_remove = release.guarantee is not None and release.guarantee.neighbours == "add-remove"
+    add_remove = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
     return f"{said} {REPLACEMENT}" if add_remove else said

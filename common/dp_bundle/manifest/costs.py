@@ -53,11 +53,11 @@ def _of_rows(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict
 def _of_moments(guarantee: Guarantee, unit: str) -> dict[str, float]:
     """Return the mu of rows being replaced, as the publisher's books have it; a cell is part of its row."""
     max_rows = guarantee.max_rows or 1
-    add_remove = guarantee.neighbours == "add-remove"
+    steps = guarantee.neighbours.per_replacement
     if guarantee.epsilon is None:
-        whole = (guarantee.mu or 0.0) * (math.sqrt(2.0) if add_remove else 1.0)
+        whole = (guarantee.mu or 0.0) * math.sqrt(steps)
         row = whole / max_rows
     else:
-        epsilon = guarantee.epsilon * (2.0 if add_remove else 1.0)
+        epsilon = guarantee.epsilon * steps
         whole, row = mu_implied_by_epsilon(epsilon), mu_implied_by_epsilon(epsilon / max_rows)
     return {"cell": row, "row": row, unit: whole}

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 
 from dp_bundle.manifest.base import Model, Name, Positive, Text
+from dp_bundle.privacy import Neighbours
 
 __all__ = ["MAX_RELEASES", "Cumulative", "EpsilonDelta", "Guarantee"]
 
@@ -19,6 +20,7 @@ MAX_RELEASES = 10**9  # of a dataset
 _MAX_UNITS = 64  # of privacy, of which a total speaks
 _MAX_POINTS = 16  # of a curve
 _MAX_FACTS = 100  # in a list
+_NEIGHBOURS = {"enum": [each.value for each in Neighbours], "title": "Neighbours", "type": "string"}
 
 
 class EpsilonDelta(Model):
@@ -45,7 +47,7 @@ class Guarantee(Model):
     unit: Literal["cell", "row", "entity"]
     entity: Name | None = None
     max_rows: Annotated[int, Field(ge=1, le=10**9)] | None = None
-    neighbours: Literal["replace-one", "add-remove"] = "replace-one"
+    neighbours: Annotated[Neighbours, Field(strict=False), WithJsonSchema(_NEIGHBOURS)] = Neighbours.REPLACE_ONE
     bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     centers_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     mu: Positive | None

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_bundle.privacy import gaussian_delta, least_deltas, likely_worst, mu_implied_by_epsilon
+from dp_bundle.privacy import Neighbours, gaussian_delta, least_deltas, likely_worst, mu_implied_by_epsilon
 
 __all__ = [
     "check_moments_guarantee",
@@ -56,7 +56,7 @@ def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float
 def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
     """Refuse, by ValueError, a guarantee that the rows' bounds and noise do not give."""
     _check_unit(guarantee)
-    if guarantee.neighbours != "replace-one" or guarantee.epsilon is not None or guarantee.excepted_delta:
+    if not guarantee.neighbours.n_rows_public or guarantee.epsilon is not None or guarantee.excepted_delta:
         raise ValueError("rows with Gaussian noise are private for replaced rows, and without exceptions")
     if (guarantee.bounds_mu > 0) != any(column.bounds_obtained == "private-histogram" for column in columns):
         raise ValueError("the cost of private bounds is stated exactly where there are any")
@@ -91,11 +91,11 @@ def check_rows_without_guarantee(columns: Sequence[Column], conditional_mu: floa
 def check_moments_guarantee(guarantee: Guarantee, n_features: int, moments: SecondMoments) -> None:
     """Refuse, by ValueError, a guarantee of a covariance release that its noise cannot give."""
     _check_unit(guarantee)
-    if guarantee.unit == "cell" and guarantee.neighbours == "add-remove":
+    if guarantee.unit == "cell" and not guarantee.neighbours.n_rows_public:
         raise ValueError("rows and entities may come and go, cells may not")
     if guarantee.bounds_mu or guarantee.centers_mu:
         raise ValueError("a covariance release has declared bounds and no centers, which cost nothing")
-    if guarantee.neighbours == "add-remove" and not moments.constant:
+    if not (guarantee.neighbours.n_rows_public or moments.constant):
         raise ValueError("the number of rows is private, and can only be read from a constant that is not there")
     max_rows = guarantee.max_rows or 1
     if moments.mechanism in ("gaussian", "sulq"):
@@ -119,7 +119,7 @@ def check_moments_guarantee(guarantee: Guarantee, n_features: int, moments: Seco
         if epsilon < least * (1 - _SLACK):
             raise ValueError("the stated epsilon is smaller than the radius and the noise allow")
     if moments.mechanism == "wishart":
-        moved = moments.radius**2 + (moments.constant**2 if guarantee.neighbours == "add-remove" else 0.0)
+        moved = moments.radius**2 + (0.0 if guarantee.neighbours.n_rows_public else moments.constant**2)
         shift = moved / moments.parameters["scale"]
         least = _chi_squared_delta(moments.parameters["degrees_of_freedom"], shift, epsilon)
         if guarantee.excepted_delta < least * (1 - _CURVE_SLACK):
@@ -187,16 +187,16 @@ def _check_epsilon(guarantee: Guarantee, *, excepted: bool) -> None:
             raise ValueError("a stated point is better than the stated epsilon implies")
 
 
-def _gaussian_mu(moments: SecondMoments, neighbours: str) -> float:
-    sensitivity = moments.square * (math.sqrt(2.0) if neighbours == "replace-one" else 1.0)
+def _gaussian_mu(moments: SecondMoments, neighbours: Neighbours) -> float:
+    sensitivity = moments.square * neighbours.frobenius
     sigma, beside = moments.parameters["diagonal_sigma"], moments.parameters["off_diagonal_sigma"]
     return sensitivity * max(1 / sigma, 1 / (math.sqrt(2.0) * beside))
 
 
-def _l1_movement(moments: SecondMoments, n_features: int, neighbours: str) -> float:
+def _l1_movement(moments: SecondMoments, n_features: int, neighbours: Neighbours) -> float:
     """Return the L1 norm of the upper triangle by which a row with all z_j = R / sqrt(p), for one at 0, moves it."""
     r, c = moments.radius, moments.constant
-    corner = c * c if neighbours == "add-remove" else 0.0
+    corner = 0.0 if neighbours.n_rows_public else c * c
     return r * r * (n_features + 1) / 2 + c * r * math.sqrt(n_features) + corner
 
 

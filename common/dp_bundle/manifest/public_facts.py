@@ -25,7 +25,7 @@ GAPS_PUBLIC = "which rows have no value in "  # and the columns' names, where su
 
 def check_public(guarantee: Guarantee, columns: Sequence[Column], partition: str | None) -> None:
     """Refuse, by ValueError, a guarantee that leaves out what it does not protect."""
-    replaced = guarantee.neighbours == "replace-one"
+    replaced = guarantee.neighbours.n_rows_public
     due = {
         ORDER_PUBLIC: columns[0].noise is not None,
         TOGETHER_PUBLIC: replaced and guarantee.entity is not None,

@@ -147,9 +147,9 @@ class Release(Model):
         if moments.radius > math.sqrt(len(self.columns)) * (1 + _SLACK):
             raise ValueError("the radius is larger than any row")
         check_moments_guarantee(self.guarantee, len(self.columns), moments)
-        if (self.guarantee.neighbours == "replace-one") != (NUMBER_PUBLIC in self.guarantee.public):
+        if self.guarantee.neighbours.n_rows_public != (NUMBER_PUBLIC in self.guarantee.public):
             raise ValueError("the number of rows is public exactly where rows are replaced and do not come or go")
-        if self.guarantee.neighbours == "add-remove" and ORDER_PUBLIC in self.guarantee.public:
+        if not self.guarantee.neighbours.n_rows_public and ORDER_PUBLIC in self.guarantee.public:
             raise ValueError("the number of rows is protected, and named as public")
 
     @property

@@ -5,6 +5,7 @@ from dp_bundle.startup.lazy import import_on_demand
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
+    from dp_bundle.privacy.neighbours import Neighbours
     from dp_bundle.privacy.noise import (
         MAX_SIGMA,
         MIN_SIGMA,

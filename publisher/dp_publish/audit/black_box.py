@@ -198,7 +198,7 @@ def _bounds(scores: list[_Floats], thresholds: _Floats, sign: float, delta: floa
 
 def _two_coordinates(setting: MechanismSetting) -> Scaling:
     own = setting.scaling
-    public_rows = setting.neighbours == "replace-one"
+    public_rows = setting.neighbours.n_rows_public
     chosen = [index % own.n_features for index in range(2 if public_rows else 1)]
     bounds = [(own.centers[j] - own.half_widths[j], own.centers[j] + own.half_widths[j]) for j in chosen]
     radius = own.radius if own.squared_radius < len(bounds) else None
@@ -210,7 +210,7 @@ def _neighbours(setting: MechanismSetting) -> tuple[_Floats, _Floats]:
     v, w = np.ones(scaling.n_features), np.ones(scaling.n_features)
     w[-1] = -1.0
     one, other = (scaling.centers + scaling.half_widths * z for z in (v, w))
-    if setting.neighbours == "add-remove":
+    if not setting.neighbours.n_rows_public:
         return one[None], np.vstack([one, other])
     return np.vstack([one, one]), np.vstack([one, other])
 

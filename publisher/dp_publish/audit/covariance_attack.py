@@ -120,7 +120,7 @@ def attack_moments(
     exact = [_in_steps(table, stated)[upper] for table in tables]
     noisy = np.array([run.matrix[upper] for run in runs]) / (stated.granularity or 1.0)
     free = np.ones(len(exact[0]), dtype=bool)
-    free[-1] = not scaling.constant or setting.neighbours == "add-remove"  # the corner's entry is exact otherwise
+    free[-1] = not scaling.constant or not setting.neighbours.n_rows_public  # the corner's entry is exact otherwise
     expected = np.where(coins[:, None], exact[1], exact[0])
     residuals = (np.rint(noisy) - np.rint(expected))[:, free]
     noise = EntryLaw(stated, upper, free)
@@ -144,7 +144,7 @@ def _canaries(setting: MechanismSetting) -> tuple[_Floats, _Floats]:
     data = scaling.centers + scaling.half_widths * np.vstack([np.zeros(p), ones, others])
     rows = [(moments_of_batch(row[None], scaling).matrix, row) for row in data]
     background = data[2:4]
-    if setting.neighbours == "add-remove":
+    if not setting.neighbours.n_rows_public:
         return background, np.vstack([background, data[1]])
     upper = np.triu_indices(scaling.n_coordinates)
     moved = [rows[1][0] - matrix for matrix, _ in rows]
@@ -201,7 +201,7 @@ def _check_movement(
             rows = scaling.centers + scaling.half_widths * signs * reach
         sums = [_in_steps(add_up(row[None], scaling), stated)[upper][free] for row in rows]
         center = _in_steps(add_up(scaling.centers[None], scaling), stated)[upper][free]
-        others = [empty] if setting.neighbours == "add-remove" else [sums[0], center]
+        others = [sums[0], center] if setting.neighbours.n_rows_public else [empty]
         loss = max(noise.loss(one, other) for one in sums for other in others)
         worst = max(worst, loss)
         if loss > allowed * _SLACK:

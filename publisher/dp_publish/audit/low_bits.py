@@ -27,6 +27,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.privacy import Neighbours
 from dp_publish.covariance import (
     Scaling,
     SecondMoments,
@@ -51,7 +52,7 @@ def low_bit_scores(
     released: list[_Floats],
     tables: list[SecondMoments],
     epsilon: float,
-    neighbours: str,
+    neighbours: Neighbours,
     *,
     mechanism: str = "eigenvectors",
     coefficients: Coefficients | None = None,
@@ -78,13 +79,13 @@ def low_bit_scores(
     return [second.astype(np.float64) - first for first, second in hits]
 
 
-def low_bit_tables(scaling: Scaling, neighbours: str) -> list[SecondMoments]:
+def low_bit_tables(scaling: Scaling, neighbours: Neighbours) -> list[SecondMoments]:
     """Return two tables that differ in their last row, of so many rows that the largest eigenvector stands out."""
     p = scaling.n_features
     rows = np.vstack([np.tile(np.linspace(0.9, 0.7, p), (_ROWS, 1)), np.ones(p), np.where(np.arange(p) % 2, 1.0, -1.0)])
     data = scaling.centers + scaling.half_widths * rows
     one, other = data[:-1], np.vstack([data[:-2], data[-1]])
-    return [moments_of_batch(table, scaling) for table in (data[:-2] if neighbours == "add-remove" else one, other)]
+    return [moments_of_batch(table, scaling) for table in (one if neighbours.n_rows_public else data[:-2], other)]
 
 
 def rank_one_coefficients(noisy: _Floats) -> _Floats:
@@ -96,13 +97,13 @@ class _Attacker:
     """What is known of one table."""
 
     def __init__(
-        self, table: SecondMoments, epsilon: float, neighbours: str, mechanism: str, coefficients: Coefficients
+        self, table: SecondMoments, epsilon: float, neighbours: Neighbours, mechanism: str, coefficients: Coefficients
     ) -> None:
         self.square = table.scaling.square
         self.axes = np.linalg.eigh(table.matrix / self.square)[1]
         self.outer_first = mechanism == "kapralov-talwar"
         self.coefficients = coefficients
-        self.most = float(table.n_rows) if neighbours == "replace-one" else np.inf
+        self.most = float(table.n_rows) if neighbours.n_rows_public else np.inf
         self.step = eigenvalue_grid(nuclear_sensitivity(table.scaling, neighbours), epsilon).step
 
     def reaches(self, released: _Floats) -> bool:

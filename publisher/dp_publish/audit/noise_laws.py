@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from dp_bundle.privacy import Neighbours
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.hypothesis_tests import cdf_excess
 from dp_publish.covariance import MechanismSetting, NoisyMoments, SecondMoments, delta_of_wishart
@@ -74,9 +75,9 @@ class EntryLaw:
         return (2 * scale**2, 24 * scale**4) if self.laplace else (scale**2, 3 * scale**4)
 
 
-def exponent_for(neighbours: str, epsilon: float) -> float:
+def exponent_for(neighbours: Neighbours, epsilon: float) -> float:
     """Return the exponent that epsilon allows for a score that moves by 1, up or down, or one way only."""
-    return epsilon * (0.5 if neighbours == "replace-one" else 1.0)
+    return epsilon / neighbours.nuclear
 
 
 def check_directions(

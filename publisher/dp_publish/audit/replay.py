@@ -166,7 +166,7 @@ def check_replay(
     rng = np.random.default_rng(_SEED)
     base: Table = [np.array(values.tolist(), dtype=object) for values in values_inside(columns, _ROWS, rng)]
     _replay_equals(replayer, columns, base)
-    add_remove = policy.privacy.neighbours == "add-remove"
+    add_remove = not policy.privacy.neighbours.n_rows_public
     crowd = crowd_rows(policy)
     if isinstance(policy.privacy.unit, EntityUnit):
         _replay_entities(replayer, columns, base, loss or _loss_of_rows, allowed, crowd or 1, add_remove=add_remove)

@@ -81,7 +81,7 @@ def check_whole(
     """Publish made-up tables by the mechanism that was set, and judge what a reader finds; see `check_replay`."""
     policy = made_up_policy(policy, kinds)
     chosen = policy.privacy.mechanism
-    if policy.privacy.neighbours == "replace-one":  # else `auto` must choose the same for made-up rows
+    if policy.privacy.neighbours.n_rows_public:  # else `auto` must choose the same for made-up rows
         chosen = setting.mechanism  # type: ignore[assignment]
     policy = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mechanism": chosen})})
     columns = moment_columns(policy, kinds)
@@ -98,7 +98,7 @@ def check_whole(
     except (DpGraphError, ValidationError) as error:
         return (make_check("books", [f"made-up rows cannot be published: {error}"], ""),)
     hidden = ["README.md", "estimated_diagonal_error", "estimated_off_diagonal_error"] if by_eigenvectors else []
-    if policy.privacy.neighbours == "add-remove":
+    if not policy.privacy.neighbours.n_rows_public:
         hidden += ["README.md", "n_rows"]
     allowed, loss = _allowed(policy, setting)
     replay = check_replay(press, policy, columns, allowed, loss, hidden=hidden, same_bits=not by_eigenvectors)
@@ -107,7 +107,7 @@ def check_whole(
     if stated is None or stated.distribution not in _ENTRYWISE:
         return replay, books
     exact = moments_of_batch(values, setting.scaling).matrix
-    public_rows = policy.privacy.neighbours == "replace-one"
+    public_rows = policy.privacy.neighbours.n_rows_public
     return _check_entries(released, exact, public_rows=public_rows, alpha=alpha), replay, books
 
 
@@ -133,7 +133,7 @@ def _allowed(
             nuclear = float(np.linalg.norm(moved, "nuc"))
             return max(nuclear - grid, 0.0) / stated.parameters["scale"]
 
-        return rows * (2.0 if setting.neighbours == "replace-one" else 1.0), in_rows
+        return rows * setting.neighbours.nuclear, in_rows
     return 0.0, lambda *_: 0.0
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dp_bundle.errors import ParameterError, PolicyError
-from dp_bundle.privacy import epsilon_for_implied_mu, mu_implied_by_epsilon
+from dp_bundle.privacy import Neighbours, epsilon_for_implied_mu, mu_implied_by_epsilon
 from dp_publish.accounting import mu_for_epsilon_delta, mu_for_rho
 from dp_publish.covariance.choice import choose_mechanism
 from dp_publish.covariance.mechanisms.base import NoisyMoments
@@ -58,7 +58,7 @@ class MechanismSetting:
     ----------
     mechanism : str
         Its name; never "auto".
-    neighbours : {"replace-one", "add-remove"}
+    neighbours : Neighbours
         What the guarantee speaks of.
     scaling : Scaling
         Where rows are put.
@@ -72,7 +72,7 @@ class MechanismSetting:
     """
 
     mechanism: str
-    neighbours: str
+    neighbours: Neighbours
     scaling: Scaling
     max_rows: int
     mu: float | None = None

@@ -40,7 +40,7 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     """
     privacy = policy.privacy
     ball = privacy.release == "rows" and privacy.l2_radius is not None
-    if not seen.values or privacy.snr_db is not None or privacy.neighbours == "add-remove" or ball:
+    if not seen.values or privacy.snr_db is not None or not privacy.neighbours.n_rows_public or ball:
         return []
     spreads = {
         name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := _bounds(policy, name))

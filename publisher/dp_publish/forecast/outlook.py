@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.manifest import Column
+from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import Loss, epsilon_for_delta, epsilon_for_delta_zcdp, epsilon_of_unit, rho_for_mu
 from dp_publish.covariance import MAX_FEATURES, MechanismSetting, entry_variance, mu_of_rows, scaling_for, set_mechanism
 from dp_publish.forecast.assumptions import (
@@ -202,7 +203,7 @@ def _moments_setting(
 
 def _gaussian_setting(n_features: int, max_rows: int, mu: float) -> MechanismSetting:
     scaling = scaling_for([(-1.0, 1.0)] * min(n_features, MAX_FEATURES))  # no more columns than a release can have
-    return MechanismSetting("gaussian", "replace-one", scaling, max_rows, mu=mu)
+    return MechanismSetting("gaussian", Neighbours.REPLACE_ONE, scaling, max_rows, mu=mu)
 
 
 def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, setting: MechanismSetting) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.errors import DataError, ParameterError, PrivacyError
+from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed
 from dp_publish.covariance import BY_EIGENVECTORS, set_mechanism
 from dp_publish.data import Table, count_rows, open_table
@@ -192,7 +193,7 @@ def _count_rows_of(data: Path, policy: Policy) -> int:
     try:
         return count_rows(data, policy.table)
     except DataError:
-        if policy.privacy.neighbours == "add-remove":
+        if not policy.privacy.neighbours.n_rows_public:
             return 1
         raise
 
@@ -248,13 +249,13 @@ def _bounds_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
     return [f"{found}: declare them to spend it on data, and for second moments. sigma in data units is not known yet."]
 
 
-def _covariance_notes(mechanism: str, neighbours: str) -> list[str]:
+def _covariance_notes(mechanism: str, neighbours: Neighbours) -> list[str]:
     notes = [f"from moments: by {'the best' if mechanism == 'auto' else mechanism} noise."]
     if mechanism in _NOT_BY_MU:
         notes = [f"from moments: by {mechanism} noise at the policy's own strength, by gaussian elsewhere."]
     elif mechanism in BY_EIGENVECTORS:
         notes = [f"from moments: by laplace noise of the same epsilon, not by {mechanism}, which is not forecast."]
-    if neighbours == "add-remove":
+    if not neighbours.n_rows_public:
         notes.append("The ledger books an add-remove release as what it costs a row that is replaced: more than mu.")
     return notes
 

@@ -60,7 +60,7 @@ def refuse_pointless(
         return
     if privacy.release == "rows":
         _refuse_verbatim(policy, kinds, types)
-    if privacy.neighbours == "replace-one":
+    if privacy.neighbours.n_rows_public:
         _refuse_hidden(policy, kinds, count_rows())
 
 

@@ -126,7 +126,7 @@ def cost_of_release(release: Release) -> Cost:
         return Cost(unit, {}, continuous=all(column.kind == "continuous" for column in release.columns))
     mu = {each: cost * ROUND_UP for each, cost in unit_costs(guarantee, release.columns, unit).items()}
     excepted = guarantee.excepted_delta
-    if guarantee.neighbours == "add-remove":
+    if not guarantee.neighbours.n_rows_public:
         excepted *= 1 + math.exp(guarantee.epsilon or 0.0)
     return Cost(unit, mu, continuous=guarantee.mu is not None, excepted_delta=excepted)
 

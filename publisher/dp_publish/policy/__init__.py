@@ -4,7 +4,7 @@ from dp_bundle.startup.lazy import import_on_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dp_publish.policy.choices import DEFAULT_SPREAD, Mechanism, Neighbours, ReleaseKind
+    from dp_publish.policy.choices import DEFAULT_SPREAD, Mechanism, ReleaseKind
     from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey
     from dp_publish.policy.columns import choose_columns, require_bounds, require_rows
     from dp_publish.policy.file import load_policy, policy_path, policy_template

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["DEFAULT_SPREAD", "STRENGTHS", "Mechanism", "Neighbours", "ReleaseKind"]
+__all__ = ["DEFAULT_SPREAD", "STRENGTHS", "Mechanism", "ReleaseKind"]
 
 STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
 DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of its bounds: see `forecast.assumptions`
 
 ReleaseKind: TypeAlias = Literal["rows", "covariance"]
-Neighbours: TypeAlias = Literal["replace-one", "add-remove"]
 Mechanism: TypeAlias = Literal[
     "auto",
     "gaussian",

@@ -95,7 +95,7 @@ def require_rows(table: Table, policy: Policy, kinds: dict[str, str]) -> None:
     DataError
         There is no row.
     """
-    if policy.privacy.neighbours == "add-remove":
+    if not policy.privacy.neighbours.n_rows_public:
         return
     first = dict(list(kinds.items())[:1])
     if not any(batch.num_rows for batch in table.read(first, 1)):

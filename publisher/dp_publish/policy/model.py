@@ -12,10 +12,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dp_bundle.manifest import Dataset, Text
+from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed
 from dp_publish.accounting import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.data import Dialect
-from dp_publish.policy.choices import STRENGTHS, Mechanism, Neighbours, ReleaseKind
+from dp_publish.policy.choices import STRENGTHS, Mechanism, ReleaseKind
 
 __all__ = [
     "STRENGTHS",
@@ -64,7 +65,7 @@ class Privacy(_Model):
 
     release: ReleaseKind = "rows"
     mechanism: Mechanism = "auto"
-    neighbours: Neighbours = "replace-one"
+    neighbours: Neighbours = Neighbours.REPLACE_ONE
     unit: Literal["cell", "row"] | EntityUnit = "row"
     mu: Positive | None = None
     epsilon: Positive | None = None
@@ -87,7 +88,7 @@ class Privacy(_Model):
         if self.release == "covariance":
             self._check_covariance()
             return self
-        if self.mechanism != "auto" or self.neighbours != "replace-one":
+        if self.mechanism != "auto" or not self.neighbours.n_rows_public:
             raise ValueError(
                 'mechanism and neighbours are those of a covariance release: give release = "covariance" as well'
             )
@@ -108,7 +109,7 @@ class Privacy(_Model):
             raise ValueError("the gaussian mechanism gives no pure epsilon: give delta as well, or mu, or rho")
         if self.mechanism in _BY_EPSILON_DELTA and isinstance(self.unit, EntityUnit):
             raise ValueError(f"the {self.mechanism} mechanism protects one row: for an entity, choose another")
-        if self.unit == "cell" and self.neighbours == "add-remove":
+        if self.unit == "cell" and not self.neighbours.n_rows_public:
             raise ValueError('with neighbours = "add-remove" rows come and go, not cells: give unit = "row"')
 
     @property

@@ -107,7 +107,7 @@ class CovarianceMaker:
             if progress is not None:
                 progress(total.n_rows)
         self._report.n_clipped_rows = total.n_clipped
-        if total.n_rows == 0 and self._setting.neighbours == "replace-one":  # else their absence is protected
+        if total.n_rows == 0 and self._setting.neighbours.n_rows_public:  # else their absence is protected
             raise DataError("the table has no rows to publish")
         return total
 

@@ -136,7 +136,7 @@ def _book(ledger: Ledger, policy: Policy, maker: Maker, partition: str | None, k
             policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu, columns=kinds
         )
     except BudgetExceededError as error:
-        if privacy.neighbours == "add-remove":
+        if not privacy.neighbours.n_rows_public:
             error.add_note(REPLACEMENT)
         raise
 

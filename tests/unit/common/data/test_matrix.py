@@ -22,6 +22,7 @@ from dp_bundle.data import matrix as triangle
 from dp_bundle.data.matrix import read_triangle, stated_rows, write_triangle
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest import NUMBER_PUBLIC, Release
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.privacy.noise import rounded_gaussian_variance
 from dp_bundle.trust import UnsafeTrustAnyone
 
@@ -63,7 +64,7 @@ def come_and_go(n_rows: int) -> Release:
     """Return the same where the number of rows is protected."""
     guarantee = release().guarantee
     assert guarantee is not None
-    change = guarantee.model_copy(update={"neighbours": "add-remove", "public": ()})
+    change = guarantee.model_copy(update={"neighbours": Neighbours.ADD_REMOVE, "public": ()})
     total = {
         "unit": "row",
         "releases": 1,

@@ -17,6 +17,7 @@ from scipy import stats
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column, Noise
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.audit import audit
 from dp_publish.audit.covariance_attack import attack_moments
 from dp_publish.audit.hypothesis_tests import (
@@ -254,7 +255,7 @@ def test_strength_without_a_guarantee_is_not_audited(people: Path, command: Run)
 
 
 def _setting(mechanism: str = "gaussian", neighbours: str = "replace-one", **strength: float) -> MechanismSetting:
-    return MechanismSetting(mechanism, neighbours, scaling_for([(0.0, 4.0)] * 3), 1, **strength)
+    return MechanismSetting(mechanism, Neighbours(neighbours), scaling_for([(0.0, 4.0)] * 3), 1, **strength)
 
 
 def _attack(setting: MechanismSetting, **faults: object) -> tuple[float, float, dict[str, bool]]:
@@ -361,7 +362,7 @@ def test_planted_faults_of_covariance_mechanisms_are_found(
 @pytest.mark.slow
 def test_the_audit_of_an_entitys_covariance_says_that_one_row_is_attacked() -> None:
     """The stated mu is one row's, and the report says what part of an entity that is."""
-    setting = MechanismSetting("gaussian", "replace-one", scaling_for([(0, 1)] * 2), 5, mu=10.0)
+    setting = MechanismSetting("gaussian", Neighbours.REPLACE_ONE, scaling_for([(0, 1)] * 2), 5, mu=10.0)
     report = audit_moments(setting, n_canaries=1000)
 
     assert report.stated_mu == pytest.approx(2.0)
