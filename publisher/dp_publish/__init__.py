@@ -4,6 +4,7 @@ from dp_bundle.startup.lazy import import_on_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from dp_bundle.trust import load_key
     from dp_publish.policy import Policy
     from dp_publish.release import Receipt, publish
 else:
@@ -12,5 +13,6 @@ else:
 __all__ = [
     "Policy",
     "Receipt",
+    "load_key",
     "publish",
 ]

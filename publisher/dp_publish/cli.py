@@ -20,9 +20,7 @@ from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.trust import (
     DEFAULT_KEY,
-    load_private_key,
-    passphrase_given,
-    private_key_path,
+    load_key,
     public_key_of,
     public_key_path,
     signing_key,
@@ -301,7 +299,7 @@ def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
     if key != DEFAULT_KEY:
-        return load_private_key(Path(key) if "/" in key else private_key_path(key), passphrase_given())
+        return load_key(key)
     private, is_new = signing_key()
     if is_new:
         fingerprint = public_key_of(private).fingerprint

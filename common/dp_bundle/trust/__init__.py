@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dp_bundle.trust.keys import (
         DEFAULT_KEY,
         key_names,
+        load_key,
         load_public_key,
         new_key_pair,
         passphrase_given,

@@ -1,4 +1,4 @@
-"""Where this user's keys, trusted signers and ledger live."""
+"""The folder of this user's keys, trusted signers and ledger."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ __all__ = ["home_folder"]
 
 
 def home_folder() -> Path:
-    """Return the state folder: `$DPGRAPH_HOME`, else `dpgraph` under `$XDG_CONFIG_HOME` or `~/.config`.
+    """Return the state folder: `$DPGRAPH_HOME`, else `dpgraph` where this system keeps a user's settings.
 
-    It holds `keys/` (with a copy of the ledger's log), `trusted/` and `ledger.sqlite`; it may not exist yet.
+    That is under `$XDG_CONFIG_HOME` or `~/.config`; on other systems than Linux only if there is one already. It holds
+    `keys/` (with a copy of the ledger's log), `trusted/` and `ledger.sqlite`; it may not exist yet.
 
     Raises
     ------
@@ -23,12 +24,14 @@ def home_folder() -> Path:
     chosen = os.environ.get("DPGRAPH_HOME")
     if chosen:
         return Path(chosen)
-    base = os.environ.get("XDG_CONFIG_HOME")
-    if base:
-        return Path(base) / "dpgraph"
     try:
-        return Path.home() / ".config" / "dpgraph"
+        known = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "dpgraph"
     except RuntimeError as error:
         raise KeyStoreError(
             "this user has no home folder for keys, trusted signers and the ledger: set DPGRAPH_HOME to a folder"
         ) from error
+    if known.exists():
+        return known
+    from platformdirs import user_config_path  # only commands that need the folder pay for its import
+
+    return user_config_path("dpgraph", appauthor=False)

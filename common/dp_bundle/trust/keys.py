@@ -23,6 +23,7 @@ from dp_bundle.trust.store import TrustStore
 __all__ = [
     "DEFAULT_KEY",
     "key_names",
+    "load_key",
     "load_public_key",
     "new_key_pair",
     "passphrase_given",
@@ -86,6 +87,28 @@ def new_key_pair(name: str = DEFAULT_KEY, passphrase: str | None = None) -> Publ
     """
     with _alone():
         return _make(name, passphrase)
+
+
+def load_key(key: str | Path = DEFAULT_KEY, passphrase: str | None = None) -> Ed25519PrivateKey:
+    """Return a private key, to publish with.
+
+    Parameters
+    ----------
+    key : str or Path
+        The name of one of this user's keys, or the path of a file, with a slash in it. By default the key that
+        `dp-publish` signs with, which is made if there is none.
+    passphrase : str, optional
+        The passphrase of a locked key; by default that in `DPGRAPH_PASSPHRASE`.
+
+    Raises
+    ------
+    KeyStoreError
+        The key cannot be read, opened or made.
+    """
+    if key == DEFAULT_KEY and passphrase is None:
+        return signing_key()[0]
+    path = Path(key) if "/" in str(key) else private_key_path(str(key))
+    return load_private_key(path, passphrase or passphrase_given())
 
 
 def signing_key(name: str = DEFAULT_KEY) -> tuple[Ed25519PrivateKey, bool]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
+from platformdirs.macos import MacOS
 
 from dp_bundle.errors import KeyStoreError, ParameterError, UntrustedKeyError
 from dp_bundle.trust.home import home_folder
 from dp_bundle.trust.keys import (
     key_names,
+    load_key,
     load_public_key,
     new_key_pair,
     private_key_path,
@@ -73,6 +77,29 @@ def test_home_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "c"))
     assert home_folder() == tmp_path / "c" / ".config" / "dpgraph"
+
+
+def test_state_lies_where_the_system_keeps_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On a Mac a new state folder is in the library; one that is in ~/.config already stays in use."""
+    monkeypatch.delenv("DPGRAPH_HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(platformdirs, "PlatformDirs", MacOS)
+    assert home_folder() == tmp_path / "Library" / "Application Support" / "dpgraph"
+
+    (tmp_path / ".config" / "dpgraph").mkdir(parents=True)
+    assert home_folder() == tmp_path / ".config" / "dpgraph"
+
+
+def test_key_to_publish_with(home: Path, tmp_path: Path) -> None:
+    """From Python the default key is made when it is first needed; others are loaded by name, or by file."""
+    assert public_key_of(load_key()) == public_key_of(load_key()) == load_public_key()
+
+    office = new_key_pair("office", "secret")
+    path = shutil.copy(private_key_path("office"), tmp_path / "mine.pem")
+    assert public_key_of(load_key("office", "secret")) == public_key_of(load_key(path, "secret")) == office
+    with pytest.raises(KeyStoreError, match="has a passphrase"):
+        load_key("office")
 
 
 def test_processes_without_a_key_make_one_together(home: Path) -> None:
