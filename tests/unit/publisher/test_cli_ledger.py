@@ -1,0 +1,131 @@
+"""dp-publish ledger and budgets, as options in, answers and exit codes out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from tests.unit.publisher.conftest import POLICY, Call
+
+from dp_bundle.bundle import open_bundle
+from dp_publish.ledger.ledger import Ledger
+
+
+def test_ledger_lists_what_was_spent(people: Path, call: Call) -> None:
+    """The ledger shows every release with its cost, for people and for machines, and asking costs nothing."""
+    assert "nothing has been published yet" in call("ledger").out
+    call("people.parquet", "--mu", "3", "--anyway")
+    call("people.parquet", "--snr-db", "20", "--out", "b.tar")
+    ended = call("ledger")
+    document = json.loads(call("ledger", "people", "--json").out)
+
+    assert [line.split()[:2] for line in ended.out.splitlines()[1:3]] == [["people", "1"], ["people", "2"]]
+    assert ended.out.splitlines()[3:] == ["people, per row: no guarantee holds in all over 2 releases"]
+    assert "no guarantee" in ended.out
+    assert [entry["state"] for entry in document["releases"]] == ["published", "published"]
+    assert [entry["cost"]["mu"].get("row") for entry in document["releases"]] == [pytest.approx(3), None]
+    assert document["totals"] == [
+        {
+            "dataset": "people",
+            "unit": "row",
+            "releases": 2,
+            "mu": None,
+            "rho": None,
+            "other_units_rho": {},
+            "excepted_delta": 0.0,
+        }
+    ]
+    for words in ([], ["--json"]):
+        misspelt = call("ledger", "beer", *words)
+        assert (misspelt.code, misspelt.out) == (2, "")
+        assert misspelt.err == (
+            "error: DATASET must be one of which something has been published (people), not 'beer'\n"
+        )
+
+
+def test_budget_ends_with_its_own_exit_code(people: Path, call: Call) -> None:
+    """A release past budget_mu is refused with exit code 5, leaves no file, and one that fits is published."""
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", "mu = 20\nbudget_mu = 25"))
+    assert call("people.parquet").code == 0
+    ended = call("people.parquet", "--out", "b.tar")
+    assert (ended.code, ended.out) == (5, "")
+    assert "raise budget_mu knowingly" in ended.err
+    assert not Path("b.tar").exists()
+    assert call("people.parquet", "--out", "b.tar", "--mu", "15").code == 0
+    assert len(Ledger().entries()) == 2
+
+
+def test_the_price_of_add_remove_neighbours_is_explained(people: Path, call: Call) -> None:
+    """At mu = 3 such a release is booked as mu = 4.24, and both the receipt and a refusal say why."""
+    privacy = 'mu = 3\nbudget_mu = 5\nrelease = "covariance"\nneighbours = "add-remove"'
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", privacy))
+    published, refused = (call("people.parquet", "--out", name) for name in ("a.tar", "b.tar"))
+    why = "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu"
+
+    assert published.code == 0, published.err
+    assert "cost mu = 4.24" in published.out
+    assert why in published.out
+    assert refused.code == 5
+    assert "4.24" in refused.err
+    assert why in refused.err
+
+
+def test_changing_the_unit_does_not_pass_the_budget(people: Path, call: Call) -> None:
+    """After two row-level releases under a budget a cell-level one is refused, which says whose budget it is."""
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", "mu = 1\nbudget_mu = 1.5"))
+    for name in ("a.tar", "b.tar"):
+        assert call("people.parquet", "--anyway", "--out", name).code == 0
+    ended = call("people.parquet", "--anyway", "--unit", "cell", "--out", "c.tar")
+    assert (ended.code, ended.out) == (5, "")
+    assert "has spent mu = 1.41421 of its budget of 1.5 per row" in ended.err
+    assert not Path("c.tar").exists()
+    assert "people, per row: mu = 1.41422 over 2 releases, of a budget of 1.5" in call("ledger").out
+
+    both = '{ row = 4, cell = 1.5, "entity:who" = 9 }'
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", f"mu = 1\nbudget_mu = {both}"))
+    assert "does not protect" in call("people.parquet", "--anyway", "--unit", "cell", "--out", "c.tar").err
+    both = "{ row = 4, cell = 1.5 }"
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", f"mu = 1\nbudget_mu = {both}"))
+    allowed = call("people.parquet", "--anyway", "--unit", "cell", "--out", "c.tar")
+    assert "The budget is mu = 4 per row, mu = 1.5 per cell." in allowed.out, allowed.err
+    document = json.loads(call("ledger", "--json").out)
+    assert {total["unit"]: total["budget_mu"] for total in document["totals"]} == {"row": 4.0, "cell": 1.5}
+
+
+def test_entity_with_a_budget_is_not_left_unprotected(people: Path, call: Call) -> None:
+    """After a release per person under a budget, one per row or cell is refused with exit code 5, and says why."""
+    frame = pd.read_parquet(people).assign(person=lambda table: table.index // 2)
+    frame.to_parquet(people)
+    unit = 'unit = { entity = "person", max_rows = 2 }'
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", f"mu = 20\nbudget_mu = 30\n{unit}"))
+    allowed = call("people.parquet", "--anyway")
+    assert allowed.code == 0, allowed.err
+    for other in ("row", "cell"):
+        for kind in (["--release", "covariance"], ["--anyway"]):
+            ended = call("people.parquet", "--unit", other, *kind, "--out", "b.tar")
+            assert (ended.code, ended.out) == (5, "")
+            assert (
+                "has a budget per entity:person, which a release that does not protect that unit would void"
+                in ended.err
+            )
+    assert not Path("b.tar").exists()
+
+
+def test_partitions_cost_in_parallel(people: Path, call: Call) -> None:
+    """Two partitions cost what one costs, and the bundle and the ledger name them."""
+    for month in ("2026-10", "2026-11"):
+        assert call("people.parquet", "--partition", month, "--out", f"{month}.tar").code == 0
+    document = json.loads(call("ledger", "--json").out)
+    assert [entry["partition"] for entry in document["releases"]] == ["2026-10", "2026-11"]
+    assert document["totals"][0]["rho"] == pytest.approx(200)
+    with open_bundle(Path("2026-11.tar")) as bundle:
+        assert bundle.release.lineage.partition == "2026-11"
+
+
+def test_ledger_tells_of_exceptions(people: Path, call: Call) -> None:
+    """A total that does not hold with some probability says with which."""
+    words = ("--release", "covariance", "--mechanism", "wishart", "--epsilon", "1", "--delta", "1e-6")
+    assert call("people.parquet", *words, "--anyway").code == 0
+    assert "over 1 release, except with a probability of 1e-06" in call("ledger").out
