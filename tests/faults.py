@@ -21,7 +21,7 @@ from dp_publish.covariance.mechanisms import eigenvectors, gaussian, wishart
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.release import covariance as covariance_release
 from dp_publish.release import rows as rows_release
-from dp_publish.rows import calibration, private_bounds
+from dp_publish.rows import calibration, guarantee, noise, private_bounds
 from dp_publish.rows import mechanism as rows
 from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
 
@@ -94,7 +94,17 @@ def _missing_filled_with_the_batch_mean(patch: pytest.MonkeyPatch) -> None:
 
 
 def _cap_ignored_in_calibration(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(calibration, "_max_rows", lambda _: 1)
+    honest = calibration.share_mu
+
+    def share(policy: Any, kinds: Any) -> Any:
+        privacy = policy.privacy
+        if privacy.unit_name == "entity":
+            unit = privacy.unit.model_copy(update={"max_rows": 1})
+            policy = policy.model_copy(update={"privacy": privacy.model_copy(update={"unit": unit})})
+        return honest(policy, kinds)
+
+    patch.setattr(calibration, "share_mu", share)
+    patch.setattr(rows_release, "share_mu", share)
 
 
 def _cap_restarted_each_batch(patch: pytest.MonkeyPatch) -> None:
@@ -128,8 +138,8 @@ def _only_the_first_batch_gets_noise(patch: pytest.MonkeyPatch) -> None:
     def add_noise(batch: pa.RecordBatch, columns: Any, keystream: Any, report: Any) -> pa.RecordBatch:
         with pytest.MonkeyPatch.context() as inner:
             if keystream in seen:
-                inner.setattr(rows, "sample_rounded_gaussian", _zeros)
-                inner.setattr(rows, "sample_discrete_gaussian", _zeros)
+                inner.setattr(noise, "sample_rounded_gaussian", _zeros)
+                inner.setattr(noise, "sample_discrete_gaussian", _zeros)
             seen.add(keystream)
             return honest(batch, columns, keystream, report)
 
@@ -141,7 +151,7 @@ def _search_without_noise(patch: pytest.MonkeyPatch) -> None:
 
 
 def _search_not_booked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(calibration, "_search_mu", lambda *_: 0.0)
+    patch.setattr(guarantee, "_search_mu", lambda *_: 0.0)
 
 
 def _wishart_degrees_of_the_wrong_neighbours(patch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,8 @@ from dp_publish.accounting.conversions import (
     unit_mu,
 )
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import account, set_noise, share_mu
+from dp_publish.rows.calibration import set_noise, share_mu
+from dp_publish.rows.guarantee import guarantee_of_rows
 from dp_publish.rows.private_bounds import histogram_mu, histogram_sigma
 
 MU = st.floats(1e-3, 100)
@@ -156,7 +157,7 @@ def test_point_asked_for_is_the_point_released(
     }
     policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
     shares = share_mu(policy, kinds)
-    guarantee, _ = account(policy, set_noise(policy, kinds, shares), shares)
+    guarantee = guarantee_of_rows(policy, set_noise(policy, kinds, shares), shares)
     assert guarantee is not None
     (found,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == delta]
     assert found <= epsilon * (1 + 2e-9)

@@ -13,7 +13,8 @@ import pytest
 from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.audit import AuditReport, audit
 from dp_publish.data.missing import RowReport
-from dp_publish.rows.mechanism import add_noise, noise_for
+from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
 
 N_RUNS = 20
@@ -34,7 +35,7 @@ def _columns(kinds: Sequence[str], mu: float, unit: str) -> list[Column]:
             kind=kind,
             bounds=bounds[kind],
             bounds_obtained="declared",
-            noise=noise_for(kind, (bounds[kind][1] - bounds[kind][0]) / share, bounds[kind]),
+            noise=ROW_NOISE[kind].describe((bounds[kind][1] - bounds[kind][0]) / share, bounds[kind]),
         )
         for index, kind in enumerate(kinds)
     ]

@@ -11,7 +11,8 @@ from dp_bundle.manifest.columns import Column
 from dp_learn import debias_covariance
 from dp_learn.covariance.moments import batch_moments
 from dp_publish.data.missing import RowReport
-from dp_publish.rows.mechanism import add_noise, noise_for
+from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS, N_REPETITIONS = 400, 200
@@ -45,7 +46,7 @@ def _deviations_from_clean(case: str, *, debias: bool) -> np.ndarray:
     columns = []
     for name, (kind, sigma) in CASES[case].items():
         bounds = (-20.0, 20.0) if kind == "continuous" else (0.0, 40.0)
-        noise = noise_for(kind, sigma, bounds)
+        noise = ROW_NOISE[kind].describe(sigma, bounds)
         columns.append(Column(name=name, kind=kind, bounds=bounds, bounds_obtained="declared", noise=noise))
     batch = pa.RecordBatch.from_pandas(clean, preserve_index=False)
     variance = [column.noise.variance for column in columns]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Column
 from dp_publish.policy import DEFAULT_SPREAD, Policy
-from dp_publish.rows import cost_of, set_noise, share_mu
+from dp_publish.rows import cost_of_rows, set_noise, share_mu
 
 __all__ = [
     "DEFAULT_SPREAD",
@@ -88,4 +88,4 @@ def calibrate_assumed(policy: Policy, kinds: Mapping[str, str]) -> tuple[tuple[C
     searched = dict.fromkeys(shares.searched, _UNIT_WIDTH)
     counted = {name: "continuous" if name in searched else kind for name, kind in kinds.items()}
     columns = set_noise(policy, counted, shares, found=searched)
-    return columns, cost_of(policy, counted, shares).mu[policy.privacy.account]
+    return columns, cost_of_rows(policy, counted, shares).mu[policy.privacy.account]

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dp_publish.policy.columns import choose_columns, require_bounds, require_rows
     from dp_publish.policy.file import load_policy, policy_path, policy_template
     from dp_publish.policy.model import EntityUnit, Policy, Privacy
+    from dp_publish.policy.public import public_facts
     from dp_publish.policy.sections import resolve
     from dp_publish.policy.template import describe_dropped
 else:

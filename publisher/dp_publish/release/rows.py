@@ -20,12 +20,13 @@ from dp_publish.release.contents import Contents, NewFile, Progress, Read, could
 from dp_publish.rows import (
     Bounds,
     Shares,
-    account,
     add_noise,
-    cost_of,
+    conditional_mu,
+    cost_of_rows,
     count_magnitudes,
     find_bounds,
     find_centers,
+    guarantee_of_rows,
     set_noise,
     share_mu,
     steps_for,
@@ -84,7 +85,7 @@ class RowsMaker:
     @property
     def cost(self) -> Cost:
         """What the release costs."""
-        return cost_of(self._policy, self._kinds, self._shares, self._columns)
+        return cost_of_rows(self._policy, self._kinds, self._shares, self._columns)
 
     def make(
         self, keystream: Keystream, new_file: NewFile, progress: Progress | None, drawn: contextlib.ExitStack
@@ -97,10 +98,11 @@ class RowsMaker:
         if math.isfinite(self._shares.centers_sigma):
             columns = _with_centers(columns, self._read(self._kinds), self._shares.centers_sigma, keystream)
             drawn.enter_context(could_reveal_noise())
-        guarantee, conditional_mu = account(self._policy, columns, self._shares, self._partition)
+        guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
         batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
         parts = _write_parts(batches, columns, new_file, progress)
-        return Contents(parts, self._report.n_rows, columns, guarantee, conditional_mu)
+        conditional = conditional_mu(columns) if guarantee is None else None
+        return Contents(parts, self._report.n_rows, columns, guarantee, conditional)
 
 
 def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream: Keystream) -> dict[str, Bounds]:

@@ -1,24 +1,13 @@
 """The row mechanism: clip, snap to the grid, add noise, batch by batch.
 
 Every cell becomes an integer number of grid steps within its column's bounds, and an integer number of steps of noise
-is added: continuous columns on a dyadic grid of `granularity` with rounded Gaussian noise, integer columns on the
-integers with discrete Gaussian noise. Rounding x + N(0, sigma^2) to a grid that x lies on is post-processing of the
-Gaussian mechanism, so no bit of the result depends on anything but that mechanism's output. The bounds in use are the
-outermost grid points inside the declared ones: clipping is never wider than declared.
-
-`add_noise` is a pure function of a batch and of random bits: nothing in it knows where it runs.
-
-References
-----------
-Mironov (2012), On significance of the least significant bits for differential privacy. Haney et al. (2022), arXiv
-2207.13793.
+is added (see `noise`). The bounds in use are the outermost grid points inside the declared ones: clipping is never
+wider than declared. `add_noise` is a pure function of a batch and of random bits: nothing in it knows where it runs.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -26,57 +15,12 @@ import pyarrow.compute as pc
 
 from dp_bundle.data import part_schema, to_arrow, to_numpy
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import Column, Noise
-from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
+from dp_bundle.manifest import Column
 from dp_publish.data import RowReport, drop_missing, fill_missing, find_gaps
-from dp_publish.sampling import Keystream, sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.rows.noise import ROW_NOISE
+from dp_publish.sampling import Keystream
 
-__all__ = ["add_noise", "granularity_for", "noise_for"]
-
-_STEPS_PER_SIGMA = 256
-_STEPS_PER_WIDTH = 64
-_MAX_STEPS_PER_SIGMA = 4096
-_EXACT = 2**52  # integers up to here, and their sums with noise, are exact as float64
-_SIGMAS = (2.0**-400, 2.0**400)  # of continuous noise: its variance is far from the ends of float64
-
-
-def noise_for(kind: str, sigma: float, bounds: tuple[float, float] | None) -> Noise:
-    """Return the noise of one column, with its grid and exact variance.
-
-    Parameters
-    ----------
-    kind : {"continuous", "integer"}
-        The column's kind.
-    sigma : float
-        The standard deviation, in data units.
-    bounds : tuple of float, or None
-        What the values are clipped to, in data units.
-
-    Raises
-    ------
-    PrivacyError
-        The noise is so large, or so small, that the bounds cannot be put on a grid.
-    """
-    least, most = (MIN_SIGMA, MAX_SIGMA) if kind == "integer" else _SIGMAS
-    granularity = 1.0 if kind == "integer" else granularity_for(sigma, bounds)
-    if not least <= sigma <= most or (bounds is not None and not _fits(bounds, granularity)):
-        limits = "" if bounds is None else f" within {list(bounds)}"
-        raise PrivacyError(
-            f"noise of sigma {sigma:.6g} does not go with {kind} values{limits}: choose another strength, or bounds "
-            "nearer to zero"
-        )
-    return Noise.discrete_gaussian(sigma) if kind == "integer" else Noise.rounded_gaussian(sigma, granularity)
-
-
-def granularity_for(sigma: float, bounds: tuple[float, float] | None) -> float:
-    """Return the grid step: the largest power of two that is at most sigma/256, and 1/64 of the width where possible.
-
-    The second condition keeps the signal finer than the grid under heavy noise, up to 4096 steps to a sigma.
-    """
-    step = sigma / _STEPS_PER_SIGMA
-    if bounds is not None:
-        step = min(step, max((bounds[1] - bounds[0]) / _STEPS_PER_WIDTH, sigma / _MAX_STEPS_PER_SIGMA))
-    return math.ldexp(0.5, math.frexp(step)[1])
+__all__ = ["add_noise"]
 
 
 def add_noise(
@@ -158,38 +102,6 @@ def _clip_to_ball(batch: pa.RecordBatch, columns: Sequence[Column], report: RowR
 
 
 def _noisy_column(values: pa.Array, column: Column, keystream: Keystream, report: RowReport) -> pa.Array:
-    values = fill_missing(values, column, report)
-    noise = column.cell_noise  # without bounds, values are in a ball already, or there is no guarantee
-    low, high = (-_EXACT, _EXACT) if column.bounds is None else _step_bounds(column.bounds, noise.granularity)
-    if column.kind == "integer":
-        steps = to_numpy(values)
-        outside = int(np.count_nonzero((steps < low) | (steps > high)))
-        noisy = np.clip(steps, low, high) + sample_discrete_gaussian(noise.sigma, len(steps), keystream)
-    else:
-        with np.errstate(over="ignore"):  # to infinity, which is clipped like any other value
-            scaled = np.rint(to_numpy(values) * (1 / noise.granularity))
-        outside = _count_outside(values, column.bounds, scaled, low, high)
-        steps = np.clip(scaled, low, high)
-        draws = sample_rounded_gaussian(noise.sigma / noise.granularity, len(steps), keystream)
-        noisy = (steps + draws) * noise.granularity
+    noisy, outside = ROW_NOISE[column.kind].add(fill_missing(values, column, report), column, keystream)
     report.count(report.clipped, column.name, outside)
     return to_arrow(noisy)
-
-
-def _count_outside(
-    values: pa.Array, bounds: tuple[float, float] | None, scaled: np.ndarray, low: int, high: int
-) -> int:
-    if bounds is None:
-        return int(np.count_nonzero((scaled < low) | (scaled > high)))
-    raw = to_numpy(values)
-    return int(np.count_nonzero((raw < bounds[0]) | (raw > bounds[1])))
-
-
-def _fits(bounds: tuple[float, float], granularity: float) -> bool:
-    low, high = _step_bounds(bounds, granularity)
-    return low < high and max(-low, high) <= _EXACT
-
-
-def _step_bounds(bounds: tuple[float, float], granularity: float) -> tuple[int, int]:
-    step = Fraction(granularity)  # exact: a quotient of floats could underflow past a bound
-    return math.ceil(Fraction(bounds[0]) / step), math.floor(Fraction(bounds[1]) / step)

@@ -30,17 +30,16 @@ from scipy import special
 from dp_bundle.data import to_numpy
 from dp_bundle.errors import PrivacyError
 from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
+from dp_publish.rows.noise import Bounds
 from dp_publish.sampling import Keystream, sample_rounded_gaussian
 
-__all__ = ["Bounds", "count_magnitudes", "find_bounds", "histogram_mu", "histogram_sigma"]
+__all__ = ["count_magnitudes", "find_bounds", "histogram_mu", "histogram_sigma"]
 
 _LOWEST, _HIGHEST = -40, 52  # exponents: smaller values count as zero, larger ones as 2^52
 _N_MAGNITUDES = _HIGHEST - _LOWEST
 _N_BINS = 2 * _N_MAGNITUDES + 1
 _STEPS = 1024.0  # of the grid, to one count
 _FALSE_ALARM = 0.01
-
-Bounds = tuple[float, float]
 
 
 def histogram_sigma(unit: str, n_columns: int, mu: float, max_rows: int = 1) -> float:

@@ -38,7 +38,8 @@ from dp_publish.covariance.second_moments import SecondMoments
 from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import rows as rows_release
-from dp_publish.rows.mechanism import add_noise, noise_for
+from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
 
@@ -64,7 +65,7 @@ def _column(kind: str, width: float, sigma: float, missing: str = "refuse") -> C
         bounds=(0.0, width),
         bounds_obtained="declared",
         missing=missing,
-        noise=noise_for(kind, sigma, (0.0, width)),
+        noise=ROW_NOISE[kind].describe(sigma, (0.0, width)),
     )
 
 

@@ -16,7 +16,8 @@ from dp_publish.covariance.calibration import draw_moments, mu_of_rows, set_mech
 from dp_publish.covariance.second_moments import moments_of_batch
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
-from dp_publish.rows.calibration import account, calibrate, share_mu
+from dp_publish.rows.calibration import calibrate, share_mu
+from dp_publish.rows.guarantee import guarantee_of_rows
 from dp_publish.sampling.keystream import insecure_keystream
 
 EVEN_SPREAD = math.sqrt(1 / 12)  # of values spread evenly within their bounds
@@ -53,7 +54,7 @@ def test_noise_and_epsilon_are_those_of_a_release(policy: Policy, table: pd.Data
     columns = calibrate(policy, kinds)
 
     row = forecast(400, policy, kinds, [policy.privacy])[0]
-    guarantee, _ = account(policy, columns, share_mu(policy, kinds))
+    guarantee = guarantee_of_rows(policy, columns, share_mu(policy, kinds))
 
     assert row.sigma == {column.name: column.noise.sigma for column in columns}
     assert row.mu == pytest.approx(20.0, rel=1e-9)

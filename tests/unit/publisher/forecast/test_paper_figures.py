@@ -12,7 +12,8 @@ from dp_bundle.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.missing import RowReport
 from dp_publish.forecast.paper_figures import paper_figures
-from dp_publish.rows.mechanism import add_noise, noise_for
+from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS, SIGMA, N_ATTACKS = 1000, 1.0, 2000
@@ -52,7 +53,7 @@ def test_an_attack_on_one_cell_does_better_than_theorem_4_1_allows() -> None:
     minus the share of false alarms, is at most 2 Phi(mu / 2) - 1: 0.12 at the printed mu, and 0.68 at the true one.
     """
     bounds = (-1.0, 1.0)
-    noise = noise_for("continuous", SIGMA, bounds)
+    noise = ROW_NOISE["continuous"].describe(SIGMA, bounds)
     column = Column(name="x", kind="continuous", bounds=bounds, bounds_obtained="declared", noise=noise)
     x = np.random.default_rng(1).uniform(-1, 1, N_ROWS)
     keystream = insecure_keystream(2)

@@ -550,7 +550,9 @@ def test_refusal_that_tells_of_the_search_stays_paid_for(tmp_path: Path, key: Ed
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
-@pytest.mark.parametrize("place", [(rows_release, "account"), (rows_release, "set_noise"), (release, "write_bundle")])
+@pytest.mark.parametrize(
+    "place", [(rows_release, "guarantee_of_rows"), (rows_release, "set_noise"), (release, "write_bundle")]
+)
 def test_fault_after_the_search_stays_paid_for(
     place: tuple[ModuleType, str], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

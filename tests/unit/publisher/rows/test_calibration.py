@@ -23,7 +23,8 @@ from dp_publish.data.missing import RowReport
 from dp_publish.data.table import ColumnType, Table, open_table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import account, cost_of, set_noise, share_mu
+from dp_publish.rows.calibration import set_noise, share_mu
+from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
 from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import insecure_keystream
@@ -57,7 +58,9 @@ def calibrate(table: Table, policy: Policy) -> tuple[tuple[Column, ...], Cost, G
         else standard_deviations(table, kinds, {name: policy.column(name).bounds for name in kinds})
     )
     columns = set_noise(policy, kinds, shares, deviations=deviations)
-    return columns, cost_of(policy, kinds, shares), *account(policy, columns, shares)
+    guarantee = guarantee_of_rows(policy, columns, shares)
+    conditional = conditional_mu(columns) if guarantee is None else None
+    return columns, cost_of_rows(policy, kinds, shares), guarantee, conditional
 
 
 def widths(columns: tuple[Column, ...]) -> list[Any]:
@@ -257,8 +260,8 @@ def test_search_and_rows_together_keep_to_the_strength(
     kinds = dict.fromkeys(entries, "continuous")
     shares = share_mu(policy, kinds)
     columns = set_noise(policy, kinds, shares, found=FOUND)
-    guarantee, _ = account(policy, columns, shares)
-    cost = cost_of(policy, kinds, shares)
+    guarantee = guarantee_of_rows(policy, columns, shares)
+    cost = cost_of_rows(policy, kinds, shares)
 
     assert shares.searched == ("free", "open")
     assert guarantee is not None
@@ -294,8 +297,8 @@ def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
     kinds = dict.fromkeys(entries, "continuous")
     shares = share_mu(policy, kinds)
     columns = set_noise(policy, kinds, shares)
-    guarantee, _ = account(policy, columns, shares)
-    cost = cost_of(policy, kinds, shares)
+    guarantee = guarantee_of_rows(policy, columns, shares)
+    cost = cost_of_rows(policy, kinds, shares)
 
     assert guarantee is not None
     assert guarantee.mu is not None
@@ -317,11 +320,11 @@ def test_point_asked_for_is_kept_by_integers_with_searched_bounds(unit: Any) -> 
     shares = share_mu(policy, kinds)
     for bounds in ((0.0, 1.0), (-1.0, 2.0), (0.0, 16.0), (-(2.0**20), 2.0**25)):
         columns = set_noise(policy, kinds, shares, found={"b": bounds})
-        guarantee, _ = account(policy, columns, shares)
+        guarantee = guarantee_of_rows(policy, columns, shares)
         assert guarantee is not None
         (epsilon,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6]
         assert epsilon <= 2.0 * (1 + 2e-9)
-        assert 2 * guarantee.rho <= (cost_of(policy, kinds, shares).mu[policy.privacy.account]) ** 2
+        assert 2 * guarantee.rho <= (cost_of_rows(policy, kinds, shares).mu[policy.privacy.account]) ** 2
         assert guarantee.mu is None
 
 
@@ -346,7 +349,7 @@ def test_columns_of_a_wide_table_share_a_ladder_of_sigmas(unit: str, kind: str) 
     columns, _, guarantee, _ = calibrate(table, make(bounds, unit=unit, mu=1.0))
     kinds = dict.fromkeys(bounds, kind)
     policy = make(bounds, unit=unit, mu=1.0)
-    cost = cost_of(policy, kinds, share_mu(policy, kinds), columns)
+    cost = cost_of_rows(policy, kinds, share_mu(policy, kinds), columns)
     share = 1.0 if unit == "cell" else 1 / math.sqrt(300)
     with mpmath.workdps(40):
         assert all(share / 1.0055 < reached <= share for reached in widths(columns))

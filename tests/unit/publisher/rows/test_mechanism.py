@@ -16,8 +16,9 @@ from dp_bundle.data.rows import part_schema
 from dp_bundle.errors import MissingValuesError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.missing import RowReport
-from dp_publish.rows import mechanism as rows
-from dp_publish.rows.mechanism import add_noise, granularity_for, noise_for
+from dp_publish.rows import noise as row_noise
+from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.noise import ROW_NOISE, granularity_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 Bounds = tuple[float, float]
@@ -34,7 +35,7 @@ def column(
             "bounds": bounds,
             "bounds_obtained": "none" if bounds is None else "declared",
             "missing": missing,
-            "noise": noise_for(kind, sigma, bounds),
+            "noise": ROW_NOISE[kind].describe(sigma, bounds),
         }
     )
 
@@ -53,7 +54,7 @@ def noisy(values: Any, described: Column, seed: int = 1, report: RowReport | Non
 def _silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw zeros instead of noise, so that what the noise is added to can be seen."""
     for name in ("sample_rounded_gaussian", "sample_discrete_gaussian"):
-        monkeypatch.setattr(rows, name, lambda _sigma, size, _rng: np.zeros(size, dtype=np.int64))
+        monkeypatch.setattr(row_noise, name, lambda _sigma, size, _rng: np.zeros(size, dtype=np.int64))
 
 
 WILD = [math.inf, -math.inf, 1e308, -1e308, 5e-324, -5e-324, -0.0, 0.0, 0.1, 1e16, 2.0**53 + 2, 1 / 3]
@@ -137,7 +138,7 @@ def test_far_bounds_lose_nothing() -> None:
     assert np.abs(result - 1e9).max() < 0.02
     assert described.noise.granularity <= 1e-3 / 256
     with pytest.raises(PrivacyError, match="nearer to zero"):
-        noise_for("continuous", 1e-3, (1e14, 1e14 + 1))
+        ROW_NOISE["continuous"].describe(1e-3, (1e14, 1e14 + 1))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_far_bounds_lose_nothing() -> None:
 def test_noise_that_fits_no_grid_is_a_privacy_error(kind: str, sigma: float, bounds: Bounds | None) -> None:
     """Noise too weak, too strong, or bounds out of the range of exact numbers are refused in one line."""
     with pytest.raises(PrivacyError, match="does not go with") as caught:
-        noise_for(kind, sigma, bounds)
+        ROW_NOISE[kind].describe(sigma, bounds)
     assert "\n" not in str(caught.value)
 
 
@@ -259,8 +260,8 @@ def ball_columns(centers: list[float], scales: list[float], radius: float, mu: f
                 "bounds_obtained": "ball",
                 "ball": {"center": center, "scale": scale, "radius": radius},
                 "missing": "midpoint",
-                "noise": noise_for(
-                    "continuous", 2 * radius * scale / mu, (center - radius * scale, center + radius * scale)
+                "noise": ROW_NOISE["continuous"].describe(
+                    2 * radius * scale / mu, (center - radius * scale, center + radius * scale)
                 ),
             }
         )

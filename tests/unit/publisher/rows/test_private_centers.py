@@ -21,7 +21,8 @@ from dp_publish import Policy, publish
 from dp_publish.audit import audit
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns
-from dp_publish.rows.calibration import calibrate, cost_of, share_mu
+from dp_publish.rows.calibration import calibrate, share_mu
+from dp_publish.rows.guarantee import cost_of_rows
 from dp_publish.rows.private_centers import centers_mu, centers_sigma, find_centers, steps_for, sum_complete_rows
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -146,7 +147,7 @@ def test_a_cell_costs_what_its_row_costs() -> None:
     """Whether one cell has a value decides over its row, and the ledger is told so."""
     for missing, together in (("center", True), ("refuse", False)):
         policy = make_policy({"a": missing})
-        cost = cost_of(policy, KINDS, share_mu(policy, KINDS)).mu
+        cost = cost_of_rows(policy, KINDS, share_mu(policy, KINDS)).mu
         assert (cost["cell"] == pytest.approx(cost["row"])) == together
 
 

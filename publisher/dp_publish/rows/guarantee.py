@@ -1,0 +1,117 @@
+"""The cost of a release of rows, and its guarantee: one derivation, from bounds and noise alone, never from the data.
+
+Noise on rows is the Gaussian mechanism on the rows themselves. For each unit of privacy, the mu of a release has three
+parts, which compose: the noise on the unit's rows, the search for bounds, and the search for means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dp_bundle.manifest import Column, Guarantee, release_mu
+from dp_publish.accounting import ROUND_UP, Cost, Loss, privacy_curve, rho_for_mu
+from dp_publish.policy import EntityUnit, Policy, public_facts
+from dp_publish.rows.calibration import Shares
+from dp_publish.rows.noise import ROW_NOISE, losses_of
+from dp_publish.rows.private_bounds import histogram_mu
+from dp_publish.rows.private_centers import centers_mu
+
+__all__ = ["conditional_mu", "cost_of_rows", "guarantee_of_rows"]
+
+
+@dataclass(frozen=True)
+class _UnitMu:
+    """The mu of a release for one unit of privacy, in its parts."""
+
+    noise: float
+    bounds: float
+    centers: float
+
+    @property
+    def whole(self) -> float:
+        return math.hypot(self.noise, self.bounds, self.centers) * ROUND_UP
+
+
+def cost_of_rows(
+    policy: Policy, kinds: Mapping[str, str], shares: Shares, columns: Sequence[Column] | None = None
+) -> Cost:
+    """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn.
+
+    That is what the shares allow, or the little less that the `columns` take, where these are known already.
+    """
+    privacy, continuous = policy.privacy, _is_gaussian(kinds.values())
+    if not shares.columns:
+        return Cost(privacy.account, {}, continuous)
+
+    mus = list(shares.columns.values())
+    if columns is not None:
+        mus = [min(mu, column.cell_mu) for mu, column in zip(mus, columns, strict=True)]
+    cell = max(mus)
+    row = cell if privacy.l2_radius is not None else math.hypot(*mus)
+    if math.isfinite(shares.centers_sigma):
+        cell = row  # whether it has a value decides over its row
+
+    noise = {"cell": (cell, 1), "row": (row, 1)}
+    if isinstance(privacy.unit, EntityUnit):
+        noise[privacy.account] = (math.sqrt(privacy.max_rows) * row, privacy.max_rows)
+    mu = {unit: _unit_mu(shares, unit, of_noise, rows).whole for unit, (of_noise, rows) in noise.items()}
+    return Cost(privacy.account, mu, continuous)
+
+
+def guarantee_of_rows(
+    policy: Policy, columns: tuple[Column, ...], shares: Shares, partition: str | None = None
+) -> Guarantee | None:
+    """Return what a release guarantees; None for strength by SNR, whose noise is taken from the data."""
+    privacy = policy.privacy
+    if privacy.snr_db is not None:
+        return None
+
+    of_noise = release_mu(privacy.unit_name, columns, privacy.max_rows)  # by the reader's formula: he checks it
+    parts = _unit_mu(shares, privacy.account, of_noise, privacy.max_rows)
+    stated = _UnitMu(parts.noise, parts.bounds * ROUND_UP, parts.centers * ROUND_UP)
+    mu = min(shares.target, stated.whole)  # the target, to which the sigmas, rounded up, keep
+
+    continuous = _is_gaussian(column.kind for column in columns)
+    if continuous:
+        curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
+    else:
+        curve = privacy_curve(privacy.unit_name, losses_of(columns), privacy.max_rows, stated.bounds)
+    entity = privacy.unit if isinstance(privacy.unit, EntityUnit) else None
+    return Guarantee(
+        unit=privacy.unit_name,
+        entity=entity.entity if entity else None,
+        max_rows=entity.max_rows if entity else None,
+        mu=mu if continuous else None,
+        rho=rho_for_mu(mu),
+        bounds_mu=stated.bounds,
+        centers_mu=stated.centers,
+        epsilon_delta=curve,
+        accountant="gaussian-dp" if continuous else "privacy-loss-distribution",
+        public=public_facts(policy, columns, partition),
+    )
+
+
+def conditional_mu(columns: tuple[Column, ...]) -> float | None:
+    """Return the mu that a cell would have if the noise had not been taken from the data; None without bounds."""
+    mu = release_mu("cell", columns)
+    return mu if math.isfinite(mu) else None
+
+
+def _unit_mu(shares: Shares, unit: str, of_noise: float, max_rows: int) -> _UnitMu:
+    """Return a unit's mu in its parts, given that of the noise on its rows, of which it has at most so many."""
+    centered = math.isfinite(shares.centers_sigma)
+    of_centers = centers_mu(len(shares.columns), shares.centers_sigma, max_rows) if centered else 0.0
+    return _UnitMu(of_noise, _search_mu(shares, unit, max_rows), of_centers)
+
+
+def _search_mu(shares: Shares, unit: str, max_rows: int) -> float:
+    if not shares.searched:
+        return 0.0
+    return histogram_mu(unit.split(":")[0], len(shares.searched), shares.histogram_sigma, max_rows)
+
+
+def _is_gaussian(kinds: Iterable[str]) -> bool:
+    """Tell whether mu-GDP holds of all columns, and not only rho."""
+    return all(ROW_NOISE[kind].is_gaussian for kind in kinds)

@@ -1,0 +1,187 @@
+"""The two kinds of noise on rows: rounded Gaussian on continuous columns, discrete Gaussian on integer ones.
+
+One class each, and `ROW_NOISE` by the kind of the column: calibration, the release and its guarantee ask these, and
+compare no kind themselves. Either adds whole steps of a dyadic grid to a value within its bounds. Rounding
+x + N(0, sigma^2) to a grid that x lies on is post-processing of the Gaussian mechanism, so that no bit of the result
+depends on anything but that mechanism's output.
+
+References
+----------
+Mironov (2012), On significance of the least significant bits for differential privacy. Haney et al. (2022), arXiv
+2207.13793. Canonne, Kamath & Steinke (2020), arXiv 2004.00010.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_bundle.data import to_numpy
+from dp_bundle.errors import PolicyError, PrivacyError
+from dp_bundle.manifest import Column, Noise
+from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
+from dp_publish.accounting import Loss
+from dp_publish.sampling import Keystream, sample_discrete_gaussian, sample_rounded_gaussian
+
+__all__ = ["ENOUGH_SIGMA", "ROW_NOISE", "Bounds", "RowNoise", "granularity_for", "losses_of"]
+
+ENOUGH_SIGMA = 0.31  # from which on discrete noise moves more than one whole number in a hundred
+_STEPS_PER_SIGMA = 256
+_STEPS_PER_WIDTH = 64
+_MAX_STEPS_PER_SIGMA = 4096
+_EXACT = 2**52  # integers up to here, and their sums with noise, are exact as float64
+_SIGMAS = (2.0**-400, 2.0**400)  # of continuous noise: its variance is far from the ends of float64
+
+Bounds = tuple[float, float]
+
+
+class RowNoise(ABC):
+    """Noise on the cells of one kind of column.
+
+    Attributes
+    ----------
+    is_gaussian : bool
+        Whether mu-GDP holds of it, and not only rho = mu^2 / 2.
+    least_sigma : float
+        The smallest sigma that strength by SNR gives.
+    """
+
+    is_gaussian: ClassVar[bool]
+    least_sigma: ClassVar[float]
+
+    @abstractmethod
+    def describe(self, sigma: float, bounds: Bounds | None) -> Noise:
+        """Return the noise with its grid and exact variance, for values clipped to the bounds, in data units.
+
+        Raises
+        ------
+        PrivacyError
+            The noise is so large, or so small, that the bounds cannot be put on a grid.
+        """
+
+    @abstractmethod
+    def add(self, values: pa.Array, column: Column, keystream: Keystream) -> tuple[NDArray[Any], int]:
+        """Return the values, clipped and with noise, and the number of those outside the column's bounds."""
+
+    def require(self, name: str, sigma: float | None, bounds: Bounds | None) -> None:  # noqa: B027  most are fine
+        """Refuse, by PolicyError, a column's bounds, or a sigma if it is known, that this noise does not go with."""
+
+    def sigma_for_found(self, sigma: float) -> float:
+        """Return the sigma for bounds found privately, of which only the width is known."""
+        return sigma
+
+    def loss(self, column: Column) -> Loss:
+        """Return the privacy loss of one cell."""
+        return Loss(column.width, column.cell_noise.sigma, discrete=not self.is_gaussian)
+
+
+class ContinuousNoise(RowNoise):
+    """Gaussian noise, rounded to the grid of `granularity_for`."""
+
+    is_gaussian = True
+    least_sigma = 0.0
+
+    def describe(self, sigma: float, bounds: Bounds | None) -> Noise:
+        granularity = granularity_for(sigma, bounds)
+        _require_grid("continuous", sigma, _SIGMAS, bounds, granularity)
+        return Noise.rounded_gaussian(sigma, granularity)
+
+    def add(self, values: pa.Array, column: Column, keystream: Keystream) -> tuple[NDArray[Any], int]:
+        noise, raw = column.cell_noise, to_numpy(values)
+        low, high = _steps_within(column)
+        with np.errstate(over="ignore"):  # to infinity, which is clipped like any other value
+            scaled = np.rint(raw * (1 / noise.granularity))
+        outside = _count_outside(scaled, low, high) if column.bounds is None else _count_outside(raw, *column.bounds)
+
+        draws = sample_rounded_gaussian(noise.sigma / noise.granularity, len(scaled), keystream)
+        return (np.clip(scaled, low, high) + draws) * noise.granularity, outside
+
+
+class DiscreteNoise(RowNoise):
+    """Discrete Gaussian noise on the integers."""
+
+    is_gaussian = False
+    least_sigma = MIN_SIGMA
+
+    def describe(self, sigma: float, bounds: Bounds | None) -> Noise:
+        _require_grid("integer", sigma, (MIN_SIGMA, MAX_SIGMA), bounds, 1.0)
+        return Noise.discrete_gaussian(sigma)
+
+    def add(self, values: pa.Array, column: Column, keystream: Keystream) -> tuple[NDArray[Any], int]:
+        steps, (low, high) = to_numpy(values), _steps_within(column)
+        draws = sample_discrete_gaussian(column.cell_noise.sigma, len(steps), keystream)
+        return np.clip(steps, low, high) + draws, _count_outside(steps, low, high)
+
+    def require(self, name: str, sigma: float | None, bounds: Bounds | None) -> None:
+        """Refuse bounds that are no integers, and a sigma that hardly ever moves a value."""
+        if bounds is not None and not (bounds[0].is_integer() and bounds[1].is_integer()):
+            raise PolicyError(f'column {name!r} is an integer column: give it integer bounds, or kind = "continuous"')
+        if sigma is not None and sigma < MIN_SIGMA:
+            raise PolicyError(
+                f"integer column {name!r} would get noise of sigma {sigma:.3g}, which hardly ever moves a value: "
+                f'choose a strength that gives at least {MIN_SIGMA:g}, or kind = "continuous"'
+            )
+
+    def sigma_for_found(self, sigma: float) -> float:
+        """Return a sigma that moves values even where the bounds hold few integers."""
+        return max(sigma, ENOUGH_SIGMA)
+
+
+ROW_NOISE: dict[str, RowNoise] = {"continuous": ContinuousNoise(), "integer": DiscreteNoise()}
+
+
+def granularity_for(sigma: float, bounds: Bounds | None) -> float:
+    """Return the grid step: the largest power of two that is at most sigma/256, and 1/64 of the width where possible.
+
+    The second condition keeps the signal finer than the grid under heavy noise, up to 4096 steps to a sigma.
+    """
+    step = sigma / _STEPS_PER_SIGMA
+    if bounds is not None:
+        step = min(step, max((bounds[1] - bounds[0]) / _STEPS_PER_WIDTH, sigma / _MAX_STEPS_PER_SIGMA))
+    return math.ldexp(0.5, math.frexp(step)[1])
+
+
+def losses_of(columns: Sequence[Column]) -> list[Loss]:
+    """Return the privacy losses that compose to a row's: one for each column, or one for all of a ball."""
+    if columns[0].ball is not None:
+        return [Loss(max(column.cell_mu for column in columns), 1.0, discrete=False)]
+    return [ROW_NOISE[column.kind].loss(column) for column in columns]
+
+
+def _require_grid(
+    kind: str, sigma: float, sigmas: tuple[float, float], bounds: Bounds | None, granularity: float
+) -> None:
+    """Refuse a sigma out of its range, and bounds without two grid points, or with more than float64 can tell apart."""
+    least, most = sigmas
+    if least <= sigma <= most:
+        if bounds is None:
+            return
+        low, high = _steps(bounds, granularity)
+        if low < high and max(-low, high) <= _EXACT:
+            return
+    limits = "" if bounds is None else f" within {list(bounds)}"
+    raise PrivacyError(
+        f"noise of sigma {sigma:.6g} does not go with {kind} values{limits}: choose another strength, or bounds "
+        "nearer to zero"
+    )
+
+
+def _steps_within(column: Column) -> tuple[int, int]:
+    """Return the outermost grid points inside the bounds; without bounds, values are in a ball, or not protected."""
+    return (-_EXACT, _EXACT) if column.bounds is None else _steps(column.bounds, column.cell_noise.granularity)
+
+
+def _steps(bounds: Bounds, granularity: float) -> tuple[int, int]:
+    step = Fraction(granularity)  # exact: a quotient of floats could underflow past a bound
+    return math.ceil(Fraction(bounds[0]) / step), math.floor(Fraction(bounds[1]) / step)
+
+
+def _count_outside(values: NDArray[Any], low: float, high: float) -> int:
+    return int(np.count_nonzero((values < low) | (values > high)))
