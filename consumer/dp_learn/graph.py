@@ -13,11 +13,10 @@ import numpy as np
 from dp_learn.inference import EdgeInference, Pairs
 from dp_learn.matrices import FloatArray
 
-if TYPE_CHECKING:  # half a second to import, and the command has no use for them
-    import networkx as nx
+if TYPE_CHECKING:  # slow to import, and the command has no use for it
     import pandas as pd
 
-__all__ = ["GraphEstimate", "labelled_edges", "labels", "partial_correlations", "to_networkx"]
+__all__ = ["GraphEstimate", "labelled_edges", "labels", "partial_correlations"]
 
 MOST_RANKED = 10_000  # of all pairs; those of 141 columns
 _LABEL = re.compile(r"[\x00-\x1f\x7f]")  # what XML and pictures cannot show
@@ -127,21 +126,6 @@ def partial_correlations(precision: FloatArray) -> FloatArray:
     partial: FloatArray = 0.0 - precision / np.outer(root, root)  # 0 - x, as -x would write negative zeros into files
     np.fill_diagonal(partial, 1.0)
     return partial
-
-
-def to_networkx(estimate: GraphEstimate) -> nx.Graph:
-    """Return an undirected graph: every column a node, every edge with the numbers of the table of edges.
-
-    `weight` is the size of the partial correlation, and `sign` its sign.
-    """
-    import networkx as nx
-
-    graph = nx.Graph()
-    sources, targets, numbers = labelled_edges(estimate)
-    graph.add_nodes_from(labels(estimate.columns))
-    for source, target, *values in zip(sources, targets, *(each.tolist() for each in numbers.values()), strict=True):
-        graph.add_edge(source, target, **dict(zip(numbers, values, strict=True)))
-    return graph
 
 
 def labelled_edges(estimate: GraphEstimate) -> tuple[list[str], list[str], dict[str, FloatArray]]:

@@ -13,6 +13,7 @@ from dp_bundle.privacy.noise import (
     discrete_gaussian_variance,
     rounded_gaussian_variance,
 )
+from dp_learn.covariance.bilinear_forms import isserlis
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.penalties import universal_penalty
@@ -20,7 +21,7 @@ from dp_learn.covariance.pooling import pool_sources
 from dp_learn.covariance.row_errors import row_errors
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.covariance.standard_errors import combine_row_errors, form_variances, sampling_errors
+from dp_learn.covariance.standard_errors import clean_forms, combine_row_errors, form_variances
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
 from dp_learn.inference.refit import fit_for_inference
@@ -142,7 +143,8 @@ def from_rows(pooled: PooledCovariance, noisy: Rows, theta: np.ndarray) -> EdgeI
 
 def ignoring_noise(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> EdgeInference:
     """Infer as if the debiased covariance were that of as many rows without noise."""
-    return infer_edges(pooled, theta, sampling_errors(pooled, error_forms(pooled, theta)))
+    c = clean_forms(pooled, error_forms(pooled, theta))
+    return infer_edges(pooled, theta, isserlis(c, c).times(pooled.sampling_factor))
 
 
 def as_gaussian_noise(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> EdgeInference:

@@ -51,7 +51,6 @@ __all__ = [
     "form_errors",
     "form_variances",
     "mechanism_errors",
-    "sampling_errors",
 ]
 
 
@@ -120,12 +119,6 @@ def _model_errors(pooled: PooledCovariance, b: FloatArray) -> Part:
     c = clean_forms(pooled, b)
     mechanism = _mechanism(pooled, c, sparse_if_worth_it(b))
     return lambda rows: isserlis(c, c, rows).times(pooled.sampling_factor) + mechanism(rows)
-
-
-def sampling_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
-    """Return what the forms would vary by without noise, for Gaussian rows; releases of the same rows share it."""
-    c = clean_forms(pooled, b)
-    return by_rows(len(c), lambda rows: isserlis(c, c, rows).times(pooled.sampling_factor))
 
 
 def mechanism_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:

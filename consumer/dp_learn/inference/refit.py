@@ -58,7 +58,7 @@ class InferenceFit:
         return self.misfit <= MISFIT and self.share <= LARGEST_SHARE
 
 
-def fit_for_inference(pooled: PooledCovariance, *, solver: str = "auto") -> InferenceFit:
+def fit_for_inference(pooled: PooledCovariance) -> InferenceFit:
     """Choose a graph at the universal penalty and fit the precision matrix on it without a penalty.
 
     Where S^ is so indefinite that the unpenalised fit does not exist, the smallest share of the penalty with which it
@@ -69,48 +69,46 @@ def fit_for_inference(pooled: PooledCovariance, *, solver: str = "auto") -> Infe
     ----------
     pooled : PooledCovariance
         At least two columns, all with a positive debiased variance.
-    solver : {"cd", "admm", "newton", "auto"}
-        As in `graphical_lasso`.
 
     Raises
     ------
     NotConvergedError
         The solver stopped before its tolerance at the universal penalty.
     """
-    fitted, share = _fit(pooled, solver)
+    fitted, share = _fit(pooled)
     misfit = _misfit(pooled, fitted)
     if misfit > MISFIT and (inverse := _well_determined_inverse(pooled)) is not None:
         return InferenceFit(inverse, 0.0)
     return InferenceFit(fitted, share, misfit)
 
 
-def _fit(pooled: PooledCovariance, solver: str) -> tuple[FloatArray, float]:
+def _fit(pooled: PooledCovariance) -> tuple[FloatArray, float]:
     """Return the fit in inverse data units, and the share of the penalty that it keeps."""
     alpha, penalty = universal_penalty(pooled)
     penalty *= alpha
     np.fill_diagonal(penalty, 0.0)
     correlation, d = pooled.correlation, pooled.deviations
-    chosen = _solve(correlation, penalty, solver)
+    chosen = _solve(correlation, penalty)
     if chosen is None:  # the noise is larger than the universal penalty allows for
         smallest = smallest_solvable_alpha(correlation, weights=penalty, penalize_diagonal=False)
         penalty = _MARGIN * smallest * penalty
-        chosen = _solve(correlation, penalty, solver)
+        chosen = _solve(correlation, penalty)
     if chosen is None or not chosen.converged:
         raise NotConvergedError(
-            f"the {solver} solver did not converge before edges could be tested: try the other solver", chosen
+            "the solver did not converge before edges could be tested: leave out columns that others determine", chosen
         )
-    precision, share = _refit(correlation, chosen.precision, penalty, solver)
+    precision, share = _refit(correlation, chosen.precision, penalty)
     return precision / np.outer(d, d), share
 
 
-def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray, solver: str) -> tuple[FloatArray, float]:
+def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray) -> tuple[FloatArray, float]:
     """Return the fit on the graph of a precision matrix, and the share of the penalty that it keeps."""
     edges = chosen != 0.0
     if is_positive_definite(correlation):
-        found = fit_unpenalised(correlation, edges, solver=solver, tol=_TOL)
+        found = fit_unpenalised(correlation, edges, tol=_TOL)
         if found is not None:
             return np.asarray(found.precision.toarray(), dtype=np.float64), 0.0
-    refitted = fit_on_graph(correlation, edges, penalty, solver=solver, tol=_TOL)
+    refitted = fit_on_graph(correlation, edges, penalty, tol=_TOL)
     return (refitted.precision, refitted.share) if refitted else (chosen, 1.0)
 
 
@@ -145,9 +143,9 @@ def _well_determined_inverse(pooled: PooledCovariance) -> FloatArray | None:
     return inverse if (error <= LARGEST_ERROR * np.diagonal(inverse)).all() else None
 
 
-def _solve(correlation: FloatArray, penalty: FloatArray, solver: str) -> Solution | None:
+def _solve(correlation: FloatArray, penalty: FloatArray) -> Solution | None:
     """Return the penalised fit; None if there is none."""
     definite = is_positive_definite(correlation)
-    start = None if definite else find_start(correlation, penalty, solver=solver)
+    start = None if definite else find_start(correlation, penalty)
     problem = Problem(check_covariance(correlation, copy=False), penalty, 1.0)
-    return solve(problem, solver=solver, tol=_TOL, start=start, definite=definite)
+    return solve(problem, solver="auto", tol=_TOL, start=start, definite=definite)

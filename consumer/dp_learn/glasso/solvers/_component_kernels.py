@@ -16,7 +16,7 @@ from dp_bundle.startup import njit
 from dp_learn.glasso.solvers._block_kernels import connected_components, gather_block, list_edges
 from dp_learn.glasso.solvers._certificate_kernels import linear_terms, small_residual_square
 from dp_learn.glasso.solvers._column_kernels import sweep_columns
-from dp_learn.glasso.solvers._elimination_kernels import log_determinant_in
+from dp_learn.glasso.solvers._elimination_kernels import log_determinant
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows
 from dp_learn.matrices import Array
 
@@ -98,7 +98,7 @@ def _solve_component(  # type: ignore[no-untyped-def]
     if warm:
         gather_block(W0, index, scale, earlier)
         earlier[:] = np.minimum(np.maximum(earlier, s - penalty), s + penalty)
-        if log_determinant_in(off_diagonal_rows(earlier), variance, scratch, neighbour) > -np.inf:
+        if log_determinant(off_diagonal_rows(earlier), variance, scratch, neighbour) > -np.inf:
             w[:] = earlier
             gather_block(T0, index, 1.0 / scale, earlier)
             edges = _coefficients(earlier, penalty, variance)
@@ -107,10 +107,7 @@ def _solve_component(  # type: ignore[no-untyped-def]
         if k > SMALL:  # where it is small, a proof takes longer than a sweep that finds out
             if edges.length.sum() > DEGREE * k:
                 return 0.0, 0.0, 0
-            if (
-                not is_dominant(edges, FEW_SCALINGS)
-                and log_determinant_in(edges, variance, scratch, neighbour) == -np.inf
-            ):
+            if not is_dominant(edges, FEW_SCALINGS) and log_determinant(edges, variance, scratch, neighbour) == -np.inf:
                 return 0.0, 0.0, 0
         for a in range(k):
             for e in range(edges.length[a]):
@@ -215,7 +212,7 @@ def _descend(  # type: ignore[no-untyped-def]
         if increase > target and n_iter < next_check:
             continue
         edges, diagonal = fill_precision(coefficients, variance, scratch), 1.0 / variance
-        logdet = log_determinant_in(edges, diagonal, scratch, neighbour)
+        logdet = log_determinant(edges, diagonal, scratch, neighbour)
         if logdet == -np.inf:
             return 0.0, 0.0, 0, coefficients
         linear, size, complementarity = linear_terms(s, penalty, w, edges, diagonal)

@@ -13,25 +13,18 @@ from dp_bundle.startup import njit
 from dp_learn.glasso.solvers._sparse_kernels import TINY, SparseRows
 from dp_learn.matrices import Array
 
-__all__ = ["log_determinant", "log_determinant_in"]
+__all__ = ["log_determinant"]
 
 SMALLEST, LARGEST = 1e-50, 1e50  # products of pivots, before their logarithm is taken
 DENSE = 2  # once the fewest neighbours are one column in so many, the rest is factored as it is
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_determinant(edges: SparseRows, diagonal: Array) -> float:
+def log_determinant(edges: SparseRows, diagonal: Array, M: Array, neighbour: Array) -> float:
     """Return the logarithm of a symmetric matrix's determinant, -inf unless it is positive definite.
 
-    The matrix has these entries off its diagonal.
+    The matrix has these off-diagonal entries. Overwrites M and `neighbour`, of its size, the second of integers.
     """
-    p = diagonal.size
-    return log_determinant_in(edges, diagonal, np.empty((p, p)), np.empty((p, p), dtype=np.int32))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log_determinant_in(edges: SparseRows, diagonal: Array, M: Array, neighbour: Array) -> float:
-    """Return the same and overwrite two square arrays of that size, the second of integers."""
     p = diagonal.size
     M[:] = 0.0
     pivot, degree = diagonal.copy(), edges.length.copy()

@@ -12,7 +12,7 @@ from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import combine_sources
 from dp_learn.covariance.penalties import null_standard_errors
 from dp_learn.covariance.pooling import effective_rows, pool_sources
-from dp_learn.covariance.standard_errors import form_errors, mechanism_errors, sampling_errors
+from dp_learn.covariance.standard_errors import form_errors, mechanism_errors
 
 N_ROWS, CONSTANT = 3000, 0.75
 HALF = np.array([2.0, 1.0, 5.0])
@@ -100,10 +100,10 @@ def test_sampling_part_is_that_of_rows() -> None:
     c = FORMS @ (S * np.outer(HALF, HALF)) @ FORMS.T
     d = np.diagonal(c)
 
-    np.testing.assert_allclose(
-        sampling_errors(pooled, FORMS).products, (np.outer(d, d) + c * c) / (N_ROWS - 1), rtol=1e-5
-    )
-    assert (form_errors(pooled, FORMS).products > sampling_errors(pooled, FORMS).products).all()
+    noise = mechanism_errors(pooled, FORMS)
+    sampling = form_errors(pooled, FORMS) + noise.times(-1.0)
+    np.testing.assert_allclose(sampling.products, (np.outer(d, d) + c * c) / (N_ROWS - 1), rtol=1e-5)
+    assert (noise.products > 0.0).all()
 
 
 def test_weights_rows_and_clear_columns_know_the_release() -> None:

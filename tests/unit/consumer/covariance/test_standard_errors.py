@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.covariance.bilinear_forms import FormErrors
+from dp_learn.covariance.bilinear_forms import FormErrors, isserlis
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.pooling import pool_sources
 from dp_learn.covariance.row_errors import row_errors
 from dp_learn.covariance.standard_errors import (
+    clean_forms,
     combine_row_errors,
     form_errors,
     form_variances,
     mechanism_errors,
-    sampling_errors,
 )
 
 Law = list[tuple[float, np.ndarray]]  # probabilities and what they are of
@@ -37,6 +37,12 @@ NOISE_LAW: Law = [  # columns with three and with two values, the first of high 
 ]
 NOISE_VARIANCE = np.array([0.8, 0.36])
 NOISE_FOURTH_CUMULANT = np.array([3.2 - 3 * 0.8**2, -2 * 0.36**2])
+
+
+def sampling_errors(pooled: PooledCovariance, b: np.ndarray) -> FormErrors:
+    """Return what the forms would vary by without noise, for Gaussian rows."""
+    c = clean_forms(pooled, b)
+    return isserlis(c, c).times(pooled.sampling_factor)
 
 
 def source(n_rows: int, covariance: np.ndarray, variance: float | np.ndarray = 0.0) -> NoisyCovariance:

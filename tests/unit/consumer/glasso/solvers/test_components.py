@@ -190,7 +190,7 @@ def test_the_determinant_by_elimination_is_the_dense_one(seed: int) -> None:
     edges = off_diagonal_rows(matrix)
     for excess, definite in ((0.1, True), (-0.1, False)):
         diagonal = np.full(60, excess - smallest)
-        found = log_determinant(edges, diagonal)
+        found = log_determinant(edges, diagonal, np.empty((60, 60)), np.empty((60, 60), dtype=np.int32))
         assert found == (pytest.approx(logdet(matrix + np.diag(diagonal)), rel=1e-10) if definite else -math.inf)
 
 
