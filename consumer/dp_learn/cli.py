@@ -26,10 +26,10 @@ from dp_learn.selection import Rule
 
 if TYPE_CHECKING:
     from dp_bundle import Bundle
+    from dp_learn.output import Summary
 
 _SPARSE = ("neighborhood", "scio", "clime")  # beside the graphical lasso
 _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 took an eighth of a small run
-_ECHOED = ("weights", "scale", "refit", "penalize_diagonal")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -130,31 +130,35 @@ def cli(
     if fdr is not None and not settings["refit"]:
         raise click.UsageError("--no-refit goes without --fdr: the edges that it lists have no penalised estimate")
     penalty = _parse_alpha(alpha)
+
     names = [file.name.removesuffix(".tar").removesuffix(".bundle") for file in files]
     folder = out or Path(f"{'+'.join(names)}.graph")
     if os.path.lexists(folder) and (why := foreign_content(folder)) is not None:
         raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
+
     with contextlib.ExitStack() as stack:
         bundles = [stack.enter_context(bundle) for bundle in open_bundles(files, allow_older=allow_older)]
         for note in (note for bundle in bundles for note in bundle.notes):
             tell(f"note: {note}", quiet=quiet)
         show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
         before_compiling(partial(_announce_compiling, show, quiet))
+
+        summary: Summary
         if estimator != "graphical-lasso":
             _refuse_unused(estimator)
             text, summary = _estimate_otherwise(bundles, estimator, penalty, target, folder, refit=settings["refit"])
-            warnings = summary["contradictions"]
         else:
-            stack.callback(show, "")  # whatever ends the work
+            stack.callback(show, "")  # however the work ends
             learned = learn_graph(bundles, alpha=penalty, fdr=fdr, progress=show, **settings)
             show("writing the results")
-            summary = {**summarize(learned, bundles), **{name: settings[name] for name in _ECHOED}}
-            write_results(learned.estimate, {}, summary, title_of(learned, summary, bundles), folder)
+            summary = described = summarize(learned, bundles)
+            write_results(learned.estimate, {}, summary, title_of(learned, described, bundles), folder)
             with already(f"the results are in {quote_path(folder)}"):
-                text, warnings = describe_learned(learned, summary, bundles, folder), learned.contradictions
+                text = describe_learned(learned, described, bundles, folder)
                 show("")
         answer(text, summary, as_json=as_json, quiet=quiet)
-    for sentence in warnings:
+
+    for sentence in summary["contradictions"]:
         tell(f"warning: {sentence}", quiet=quiet)
 
 
@@ -187,8 +191,8 @@ def _refuse_unused(estimator: str) -> None:
 
 def _estimate_otherwise(
     bundles: Sequence[Bundle], estimator: str, alpha: float | None, target: str | None, folder: Path, *, refit: bool
-) -> tuple[str, dict[str, Any]]:
-    """Estimate by another estimator, write its tables, and return what a person and a machine are told."""
+) -> tuple[str, Summary]:
+    """Estimate by another estimator, write its tables, and return its message and its summary."""
     from dp_learn.output import describe_alternative, learn_alternative, write_results
 
     found = learn_alternative(bundles, estimator, alpha=alpha, target=target, refit=refit)

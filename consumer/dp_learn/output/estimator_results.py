@@ -1,4 +1,4 @@
-"""What `dp-learn --estimator` offers beside the graphical lasso: each estimator's answer as tables and sentences."""
+"""Results of the estimators other than the graphical lasso, as tables, a summary and sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from dp_bundle import Bundle
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name
 from dp_learn.covariance import PooledCovariance, Sample, bundle_source, clear_columns, keep_columns, share_rows
 from dp_learn.estimators import ESTIMATORS
@@ -20,8 +20,16 @@ from dp_learn.graph import GraphEstimate
 from dp_learn.inference import score_pairs
 from dp_learn.matrices import FloatArray, few_threads
 from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges, describe_number
-from dp_learn.output.summary import describe_origin
-from dp_learn.pipeline import REFIT_MAX_ITER, find_bundle_contradictions, infer_pairs
+from dp_learn.output.summary import (
+    DiscriminantSummary,
+    EdgesSummary,
+    PrecisionSummary,
+    RegressionSummary,
+    Summary,
+    describe_origin,
+    share_by_column,
+)
+from dp_learn.pipeline import REFIT_MAX_ITER, find_bundle_contradictions, infer_if_possible
 
 __all__ = ["REFITTED", "Alternative", "learn_alternative", "refit_estimate"]
 
@@ -39,26 +47,20 @@ class Alternative:
         Where the answer is a precision matrix.
     tables : dict of str to DataFrame
         Further tables, by the name of their file.
-    summary : dict
+    summary : Summary
         Numbers and names.
     lines : list of str
-        What a person is told.
+        The sentences for a person.
     """
 
     graph: GraphEstimate | None
     tables: dict[str, pd.DataFrame]
-    summary: dict[str, Any]
+    summary: Summary
     lines: list[str]
 
 
 def learn_alternative(
-    bundles: Sequence[Bundle],
-    name: str,
-    *,
-    alpha: float | None = None,
-    target: str | None = None,
-    refit: bool = True,
-    **options: Any,
+    bundles: Sequence[Bundle], name: str, *, alpha: float | None = None, target: str | None = None, refit: bool = True
 ) -> Alternative:
     """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
 
@@ -74,8 +76,6 @@ def learn_alternative(
         The column to predict, for regression; for lda the column that holds the classes 0 and 1.
     refit : bool
         Whether a sparse precision matrix is fitted again on its graph, without the penalty; see `REFITTED`.
-    **options
-        Further parameters of the estimator.
 
     Raises
     ------
@@ -89,46 +89,49 @@ def learn_alternative(
         raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
     sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
     pooled, location = sample.pooled, sample.location
+
     kept = np.arange(len(pooled.columns))
     drowned: tuple[str, ...] = ()
+    options: dict[str, Any] = {"alpha": alpha}
     if target is None:
         kept, drowned = clear_columns(pooled)
         pooled, location = keep_columns(pooled, kept), location[kept]
-    elif target not in pooled.columns:
+    elif target in pooled.columns:
+        options["target"] = target
+    else:
         known = ", ".join(map(quote_name, pooled.columns[:8]))
         raise ParameterError("--target", f"a column of the bundle ({known}, ...)", target)
-    chosen = {"target": target} if target is not None else {}
-    fitted = ESTIMATORS[name](alpha=alpha, **chosen, **options).fit_covariance(pooled, location)
-    share = sample.pooled.noise_share
-    summary = {
+
+    fitted = ESTIMATORS[name](**options).fit_covariance(pooled, location)
+    summary: Summary = {
         **describe_origin(bundles, sample.pooled),
         "estimator": name,
         "columns": list(pooled.columns),
         "drowned_columns": list(drowned or getattr(fitted, "drowned_", ())),
-        "noise_share_of_variance": None
-        if share is None
-        else dict(zip(sample.pooled.columns, share.tolist(), strict=True)),
+        "noise_share_of_variance": share_by_column(sample.pooled),
         "alpha": getattr(fitted, "alpha_", None),
         "repair": getattr(fitted, "repair_", "none"),
         "smallest_eigenvalue": getattr(fitted, "smallest_eigenvalue_", None),
         "contradictions": find_bundle_contradictions(bundles, sample),
         "notes": [],
     }
+
     if name == "regression":
         return _regression(fitted, summary)
     if name == "lda":
         return _discriminant(fitted, summary)
     if name == "thresholded-covariance":
         return _thresholded(fitted, pooled, summary)
-    precision, kept_share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
+    precision, share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
     graph, notes = _judge(precision, sample, pooled, kept)
-    n_edges = len(graph.edge_columns["source"])
-    return Alternative(
-        graph,
-        {},
-        {**summary, "penalty_share": kept_share, "n_edges": n_edges, "notes": notes},
-        describe_edges(graph, shrunk=kept_share > 0.0, why_none=NOISE if alpha is None else PENALTY),
-    )
+    numbers: PrecisionSummary = {
+        **summary,
+        "penalty_share": share,
+        "n_edges": len(graph.edge_columns["source"]),
+        "notes": notes,
+    }
+    lines = describe_edges(graph, shrunk=share > 0.0, why_none=NOISE if alpha is None else PENALTY)
+    return Alternative(graph, {}, numbers, lines)
 
 
 def _judge(
@@ -136,12 +139,9 @@ def _judge(
 ) -> tuple[GraphEstimate, list[str]]:
     """Return the graph with the tests and the evidence that any estimate is judged by, and notes on them."""
     with few_threads(len(kept)):
-        try:
-            inference, notes = infer_pairs(sample, pooled, kept)
-        except EstimationError as error:
-            inference, notes = None, [f"there are no error bars: {error}"]
-        scores = score_pairs(pooled) if pooled.has_errors else None
-    return GraphEstimate(pooled.columns, precision, pooled.covariance, inference, evidence=scores), notes
+        inference, notes = infer_if_possible(sample, pooled, kept)
+        evidence = score_pairs(pooled) if pooled.has_errors else None
+    return GraphEstimate(pooled.columns, precision, pooled.covariance, inference, evidence=evidence), notes
 
 
 def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, float]:
@@ -152,7 +152,7 @@ def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, f
     return (fitted.precision_, 1.0) if refitted is None else (refitted.precision / units, refitted.share)
 
 
-def _thresholded(fitted: Any, pooled: PooledCovariance, summary: dict[str, Any]) -> Alternative:
+def _thresholded(fitted: Any, pooled: PooledCovariance, summary: Summary) -> Alternative:
     tables = {
         "edges.csv": fitted.edges_,
         "covariance.csv": _square(pooled.covariance, pooled.columns),
@@ -162,47 +162,53 @@ def _thresholded(fitted: Any, pooled: PooledCovariance, summary: dict[str, Any])
         f"  correlations above {fitted.alpha_:.3g} of their own standard errors; a size above 1 is the noise's doing",
         *_surest(fitted.edges_),
     ]
-    return Alternative(None, tables, {**summary, "n_edges": len(fitted.edges_)}, lines)
+    numbers: EdgesSummary = {**summary, "n_edges": len(fitted.edges_)}
+    return Alternative(None, tables, numbers, lines)
 
 
-def _regression(fitted: Any, summary: dict[str, Any]) -> Alternative:
+def _regression(fitted: Any, summary: Summary) -> Alternative:
     table = pd.DataFrame({"column": list(fitted.feature_names_in_), "coefficient": np.ravel(fitted.coef_)})
     table = table[~table["column"].isin(fitted.drowned_)].reset_index(drop=True)
-    numbers = {
-        "target": fitted.target,
-        "intercept": float(fitted.intercept_),
-        "r_squared": float(fitted.r_squared_),
-        "excess_bound": float(fitted.excess_bound_) if np.isfinite(fitted.excess_bound_) else None,
-    }
-    known = 0.0 <= numbers["r_squared"] <= 1.0
+    intercept, r_squared, bound = float(fitted.intercept_), float(fitted.r_squared_), float(fitted.excess_bound_)
+
+    known = 0.0 <= r_squared <= 1.0
     lines = [
-        f"  {quote_name(fitted.target)} = {numbers['intercept']:.5g} + sum of coefficients times columns; "
-        + (f"estimated R^2 {numbers['r_squared']:.3f}" if known else "the noise hides how well it predicts"),
-        "  no bound on what the noise costs is known"
-        if numbers["excess_bound"] is None
-        else f"  on average over the noise, mean squared error plus penalty is at most {numbers['excess_bound']:.3g} "
-        "above its minimum",
+        f"  {quote_name(fitted.target)} = {intercept:.5g} + sum of coefficients times columns; "
+        + (f"estimated R^2 {r_squared:.3f}" if known else "the noise hides how well it predicts"),
+        f"  on average over the noise, mean squared error plus penalty is at most {bound:.3g} above its minimum"
+        if np.isfinite(bound)
+        else "  no bound on what the noise costs is known",
         *_strongest_coefficients(table),
     ]
-    return Alternative(None, {"coefficients.csv": table}, {**summary, **numbers}, lines)
+    numbers: RegressionSummary = {
+        **summary,
+        "target": fitted.target,
+        "intercept": intercept,
+        "r_squared": r_squared,
+        "excess_bound": bound if np.isfinite(bound) else None,
+    }
+    return Alternative(None, {"coefficients.csv": table}, numbers, lines)
 
 
-def _discriminant(fitted: Any, summary: dict[str, Any]) -> Alternative:
+def _discriminant(fitted: Any, summary: Summary) -> Alternative:
     names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
-    coefficients, intercept = np.asarray(fitted.coef_), np.asarray(fitted.intercept_)
+    coefficients = np.asarray(fitted.coef_)
     table = pd.DataFrame({"column": names, "coefficient": coefficients[1] - coefficients[0]})
     means = pd.DataFrame(np.asarray(fitted.means_), classes, names)
-    numbers = {
+
+    intercept = float(fitted.intercept_[1] - fitted.intercept_[0])
+    numbers: DiscriminantSummary = {
+        **summary,
         "target": fitted.target,
         "classes": [float(each) for each in fitted.classes_],
         "priors": np.asarray(fitted.priors_).tolist(),
-        "intercept": float(intercept[1] - intercept[0]),
+        "intercept": intercept,
     }
     lines = [
-        f"  class {classes[1]} where {numbers['intercept']:+.5g} + sum of coefficients times columns is > 0",
+        f"  class {classes[1]} where {intercept:+.5g} + sum of coefficients times columns is > 0",
         *_strongest_coefficients(table),
     ]
-    return Alternative(None, {"coefficients.csv": table, "means.csv": means}, {**summary, **numbers}, lines)
+    return Alternative(None, {"coefficients.csv": table, "means.csv": means}, numbers, lines)
 
 
 def _strongest_coefficients(table: pd.DataFrame) -> list[str]:

@@ -22,6 +22,7 @@ from dp_bundle.quoting import guard_cell, quote_path
 from dp_bundle.startup import interrupts_held
 from dp_learn.graph import GraphEstimate
 from dp_learn.output.graph_files import write_estimate
+from dp_learn.output.summary import Summary
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
@@ -49,7 +50,7 @@ def foreign_content(folder: Path) -> str | None:
 
 
 def write_results(
-    graph: GraphEstimate | None, tables: dict[str, pd.DataFrame], summary: dict[str, Any], title: str, target: Path
+    graph: GraphEstimate | None, tables: dict[str, pd.DataFrame], summary: Summary, title: str, target: Path
 ) -> None:
     """Write everything into a hidden folder beside the target, then put it in place of an earlier result.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from dp_bundle.quoting import quote, quote_name, quote_path
 from dp_learn.covariance import counts_rows
 from dp_learn.matrices import RepairMethod
 from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges
+from dp_learn.output.summary import GraphSummary, Summary
 from dp_learn.pipeline import Learned
 
 if TYPE_CHECKING:
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["describe_alternative", "describe_learned", "title_of"]
 
 _NAMED = 10
-_OF_GRAPH = " (the tests have a fit of their own)"
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 
 
-def title_of(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle]) -> str:
+def title_of(learned: Learned, summary: GraphSummary, bundles: Sequence[Bundle]) -> str:
     """Return the title of the picture."""
     names = " + ".join(f"{_called(bundle)}, release {bundle.release.lineage.number}" for bundle in bundles)
     shown = (
@@ -42,24 +42,26 @@ def _called(bundle: Bundle) -> str:
     return quote(dataset.title) if dataset.title else quote_name(dataset.name)
 
 
-def describe_learned(learned: Learned, summary: dict[str, Any], bundles: Sequence[Bundle], target: Path) -> str:
+def describe_learned(learned: Learned, summary: GraphSummary, bundles: Sequence[Bundle], target: Path) -> str:
     """Return what dp-learn prints of a graph."""
     lines = _describe_origin(summary, bundles)
-    if summary["drowned_columns"]:
-        lines.append(f"  left out, as the noise drowns them: {_listed(summary['drowned_columns'])}")
-    lines += [f"  {sentence}" for sentence in (*_describe_definiteness(summary), *summary["notes"])]
+    indefinite = _describe_definiteness(summary)
+    lines += [f"  {indefinite}{_describe_cost(summary)}"] if indefinite else []
+    lines += [f"  {sentence}" for sentence in summary["notes"]]
+
+    tests = " (the tests have a fit of their own)" if summary["fdr"] else ""
     lines.append(
         f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
-        f"duality gap {summary['duality_gap']:.1e}{_OF_GRAPH if summary['fdr'] else ''}"
+        f"duality gap {summary['duality_gap']:.1e}{tests}"
     )
-    why_none = _why_none(summary)
-    lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0, why_none=why_none)
+    lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0, why_none=_why_none(summary))
+
     ranking = "ranking.csv, " if learned.estimate.evidence is not None else ""
     written = f"edges.csv, {ranking}precision.csv, covariance.csv, graph.graphml, graph.png, summary.json"
     return "\n".join([*lines, f"wrote {target}/: {written}"])
 
 
-def _why_none(summary: dict[str, Any]) -> str:
+def _why_none(summary: GraphSummary) -> str:
     """Return why there would be no edge."""
     if summary["fdr"] and summary["collinear_columns"]:
         return f"those of the collinear columns cannot be told, and of the others {NOISE}"
@@ -71,36 +73,38 @@ def _why_none(summary: dict[str, Any]) -> str:
 def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[Bundle], target: Path) -> str:
     """Return what dp-learn prints of another estimator's result."""
     lines = _describe_origin(found.summary, bundles)
-    if found.summary["drowned_columns"]:
-        lines.append(f"  left out, as the noise drowns them: {_listed(found.summary['drowned_columns'])}")
-    lines += [f"  {sentence}" for sentence in (*_describe_repair(found.summary), *found.summary["notes"])]
+    indefinite = _describe_definiteness(found.summary)
+    lines += [f"  {sentence}" for sentence in (indefinite, *found.summary["notes"]) if sentence]
     if found.summary["alpha"] is not None:
         lines.append(f"  {estimator}, alpha = {found.summary['alpha']:.4g}")
     written = ", ".join(sorted(path.name for path in target.iterdir() if not path.name.startswith(".")))
     return "\n".join([*lines, *found.lines, f"wrote {target}/: {written}"])
 
 
-def _describe_origin(summary: dict[str, Any], bundles: Sequence[Bundle]) -> list[str]:
-    """Return what is said of the bundles, and one line of their rows, of the noise, and of the error that it leaves."""
+def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
+    """Return the lines on the bundles, their rows and noise, the error that these leave, and the columns left out."""
     lines = [_describe_bundle(bundle) for bundle in bundles]
     guarantees = dict.fromkeys(describe_guarantee(bundle.release)[0] for bundle in bundles)
-    lines += [f"  {guarantee}" for guarantee in guarantees]
-    lines += [
-        f"  {sentence}" for sentence in dict.fromkeys(each for bundle in summary["bundles"] for each in bundle["gaps"])
-    ]
+    gaps = dict.fromkeys(gap for bundle in summary["bundles"] for gap in bundle["gaps"])
+    lines += [f"  {sentence}" for sentence in (*guarantees, *gaps)]
+
     if len(bundles) > 1:
         weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
         rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
         lines.append(f"pooled for least variance as {rows}, with weights {weights}")
-    counted = (
-        f"  {'' if all(map(counts_rows, bundles)) else 'about '}{summary['n_rows']} rows{_describe_noise(summary)}"
-    )
+
+    about = "" if all(map(counts_rows, bundles)) else "about "
+    counted = f"  {about}{summary['n_rows']} rows{_describe_noise(summary)}"
     errors = summary["correlation_standard_error"]
     if errors is not None:
-        said = "an error, as the publisher estimates it, of about"
-        said = said if summary["errors_are_estimates"] else "a standard error of"
-        counted += f"; a correlation has {said} {errors['with_noise']:.2g}, {errors['without']:.2g} without the noise"
-    return [*lines, counted]
+        estimated = summary["errors_are_estimates"]
+        error = "an error, as the publisher estimates it, of about" if estimated else "a standard error of"
+        counted += f"; a correlation has {error} {errors['with_noise']:.2g}, {errors['without']:.2g} without the noise"
+    lines.append(counted)
+
+    if summary["drowned_columns"]:
+        lines.append(f"  left out, as the noise drowns them: {_listed(summary['drowned_columns'])}")
+    return lines
 
 
 def _describe_bundle(bundle: Bundle) -> str:
@@ -111,7 +115,7 @@ def _describe_bundle(bundle: Bundle) -> str:
     )
 
 
-def _describe_noise(summary: dict[str, Any]) -> str:
+def _describe_noise(summary: Summary) -> str:
     if summary["noise_share_of_variance"] is None:
         return ""
     share = 100 * np.array(list(summary["noise_share_of_variance"].values()))
@@ -121,22 +125,20 @@ def _describe_noise(summary: dict[str, Any]) -> str:
     )
 
 
-def _describe_repair(summary: dict[str, Any]) -> list[str]:
-    if summary["smallest_eigenvalue"] is None or summary["smallest_eigenvalue"] > -_ROUNDING:
-        return []
-    said = f"the debiased matrix is indefinite (smallest eigenvalue {summary['smallest_eigenvalue']:.3g})"
-    return [f"{said}, {'solved as it is' if summary['repair'] == 'none' else 'repaired by ' + summary['repair']}"]
+def _describe_definiteness(summary: Summary) -> str:
+    """Return what became of an indefinite matrix, or nothing to say where it is definite."""
+    eigenvalue, repair = summary["smallest_eigenvalue"], summary["repair"]
+    if eigenvalue is None or eigenvalue > -_ROUNDING:
+        return ""
+    done = "solved as it is" if repair == RepairMethod.NONE else f"repaired by {repair}"
+    return f"the debiased matrix is indefinite (smallest eigenvalue {eigenvalue:.3g}), {done}"
 
 
-def _describe_definiteness(summary: dict[str, Any]) -> list[str]:
-    if summary["smallest_eigenvalue"] > -_ROUNDING:
-        return []
-    said = f"the debiased matrix is indefinite (smallest eigenvalue {summary['smallest_eigenvalue']:.3g})"
+def _describe_cost(summary: GraphSummary) -> str:
+    """Return what an indefinite matrix costs: the distance that a repair moved it, or the alphas without a solution."""
     if summary["repair"] != RepairMethod.NONE:
-        return [
-            f"{said}, repaired by {summary['repair']}: no entry moved by more than {summary['repair_distance']:.3g}"
-        ]
-    return [f"{said}, solved as it is; the smallest alpha with a solution is {summary['smallest_solvable_alpha']:.3g}"]
+        return f": no entry moved by more than {summary['repair_distance']:.3g}"
+    return f"; the smallest alpha with a solution is {summary['smallest_solvable_alpha']:.3g}"
 
 
 def _listed(names: Sequence[str]) -> str:

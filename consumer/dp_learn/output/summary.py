@@ -1,10 +1,10 @@
-"""What `summary.json` says of a graph."""
+"""The contents of `summary.json`: numbers and names, and where they come from."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -14,22 +14,136 @@ from dp_learn.covariance import PooledCovariance, typical_errors
 from dp_learn.pipeline import Learned
 from dp_learn.selection import Selection
 
-__all__ = ["describe_origin", "summarize"]
+__all__ = [
+    "DiscriminantSummary",
+    "EdgesSummary",
+    "GraphSummary",
+    "Origin",
+    "PrecisionSummary",
+    "RegressionSummary",
+    "Summary",
+    "describe_origin",
+    "share_by_column",
+    "summarize",
+]
 
 
-def summarize(learned: Learned, bundles: Bundle | Sequence[Bundle]) -> dict[str, Any]:
-    """Return what `summary.json` says: numbers, names and their origin."""
-    opened = [bundles] if isinstance(bundles, Bundle) else list(bundles)
-    fit, pooled = learned.fit, learned.sample.pooled
+class BundleSummary(TypedDict):
+    """One bundle, and its weight in the pooled covariance."""
+
+    dataset: str
+    kind: str
+    release_number: int
+    manifest_sha256: str
+    signer: str
+    n_rows: int
+    gaps: list[str]
+    weight: float
+
+
+class StandardError(TypedDict):
+    """The median standard error of a correlation that is zero."""
+
+    with_noise: float
+    without: float
+
+
+class Origin(TypedDict):
+    """The bundles that an estimate comes from, and what their rows and noise allow."""
+
+    bundles: list[BundleSummary]
+    same_rows: bool
+    n_rows: int
+    correlation_standard_error: StandardError | None
+    errors_are_estimates: bool
+
+
+class Summary(Origin):
+    """The entries that every estimator's summary has."""
+
+    columns: list[str]
+    drowned_columns: list[str]
+    noise_share_of_variance: dict[str, float] | None
+    contradictions: list[str]
+    smallest_eigenvalue: float | None
+    repair: str
+    estimator: str
+    alpha: float | None
+    notes: list[str]
+
+
+class Score(TypedDict):
+    """One alpha of the path, and the selection rule's score of it."""
+
+    alpha: float
+    score: float | None
+
+
+class GraphSummary(Summary):
+    """The summary of a graphical lasso."""
+
+    n_features: int
+    collinear_columns: list[str]
+    smallest_solvable_alpha: float | None
+    repair_distance: float
+    solver: str
+    alpha_chosen_by: str
+    path: list[Score]
+    status: str
+    n_iter: int
+    objective: float
+    duality_gap: float
+    penalty_share: float
+    n_edges: int
+    fdr: float | None
+    error_bars: bool
+    weights: str
+    scale: str
+    refit: bool
+    penalize_diagonal: bool
+
+
+class EdgesSummary(Summary):
+    """The summary of a thresholded covariance."""
+
+    n_edges: int
+
+
+class PrecisionSummary(EdgesSummary):
+    """The summary of a precision matrix by another estimator."""
+
+    penalty_share: float
+
+
+class RegressionSummary(Summary):
+    """The summary of a regression."""
+
+    target: str
+    intercept: float
+    r_squared: float
+    excess_bound: float | None
+
+
+class DiscriminantSummary(Summary):
+    """The summary of a discriminant analysis."""
+
+    target: str
+    classes: list[float]
+    priors: list[float]
+    intercept: float
+
+
+def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
+    """Return the summary of a graph."""
+    fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
-    names, share = learned.sample.sources[0].columns, learned.noise_share
     return {
-        **describe_origin(opened, pooled),
+        **describe_origin(bundles, learned.sample.pooled),
         "n_features": len(learned.estimate.columns),
         "columns": list(learned.estimate.columns),
         "drowned_columns": list(fit.drowned),
         "collinear_columns": list(learned.collinear),
-        "noise_share_of_variance": None if share is None else dict(zip(names, share.tolist(), strict=True)),
+        "noise_share_of_variance": share_by_column(learned.sample.pooled),
         "contradictions": learned.contradictions,
         "smallest_eigenvalue": learned.smallest_eigenvalue,
         "smallest_solvable_alpha": None if math.isinf(learned.smallest_alpha) else learned.smallest_alpha,
@@ -49,26 +163,32 @@ def summarize(learned: Learned, bundles: Bundle | Sequence[Bundle]) -> dict[str,
         "fdr": learned.estimate.fdr,
         "error_bars": learned.estimate.inference is not None,
         "notes": learned.notes,
+        "weights": settings.weights if isinstance(settings.weights, str) else "a matrix",
+        "scale": settings.scale,
+        "refit": settings.refit,
+        "penalize_diagonal": settings.penalize_diagonal,
     }
 
 
-def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> dict[str, Any]:
-    """Return which bundles an estimate comes from, with which weights, how many rows they hold, and what that gives."""
+def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Origin:
+    """Return the bundles with their weights, the number of rows, and the error that these leave."""
+    described: list[BundleSummary] = [
+        {
+            "dataset": bundle.release.dataset.name,
+            "kind": bundle.release.kind,
+            "release_number": bundle.release.lineage.number,
+            "manifest_sha256": bundle.manifest_sha256,
+            "signer": bundle.signer.key.fingerprint,
+            "n_rows": bundle.release.n_rows,
+            "gaps": describe_gaps(bundle.release),
+            "weight": weight,
+        }
+        for bundle, weight in zip(bundles, pooled.weights, strict=True)
+    ]
+
     errors = typical_errors(pooled)
     return {
-        "bundles": [
-            {
-                "dataset": bundle.release.dataset.name,
-                "kind": bundle.release.kind,
-                "release_number": bundle.release.lineage.number,
-                "manifest_sha256": bundle.manifest_sha256,
-                "signer": bundle.signer.key.fingerprint,
-                "n_rows": bundle.release.n_rows,
-                "gaps": describe_gaps(bundle.release),
-                "weight": weight,
-            }
-            for bundle, weight in zip(bundles, pooled.weights, strict=True)
-        ],
+        "bundles": described,
         "same_rows": pooled.same_rows,
         "n_rows": pooled.n_rows,
         "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
@@ -76,6 +196,12 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> dict
     }
 
 
-def _path(selection: Selection) -> list[dict[str, float | None]]:
+def share_by_column(pooled: PooledCovariance) -> dict[str, float] | None:
+    """Return the noise's share of each published variance by the column's name, None where it is unknown."""
+    share = pooled.noise_share
+    return None if share is None else dict(zip(pooled.columns, share.tolist(), strict=True))
+
+
+def _path(selection: Selection) -> list[Score]:
     scores = [None if np.isnan(score) else float(score) for score in selection.scores]
     return [{"alpha": float(alpha), "score": score} for alpha, score in zip(selection.alphas, scores, strict=True)]

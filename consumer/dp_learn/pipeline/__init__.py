@@ -5,6 +5,6 @@ from dp_bundle.startup.lazy import import_on_demand
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.pipeline.fit import REFIT_MAX_ITER, Settings, fit_graph
-    from dp_learn.pipeline.learn import Learned, find_bundle_contradictions, infer_pairs, learn_graph
+    from dp_learn.pipeline.learn import Learned, find_bundle_contradictions, infer_if_possible, learn_graph
 else:
     __getattr__ = import_on_demand(__name__)

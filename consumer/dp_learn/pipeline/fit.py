@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -37,13 +37,29 @@ from dp_learn.selection import (
     stars_subsample_share,
 )
 
-__all__ = ["N_SUBSAMPLES", "REFIT_MAX_ITER", "Fit", "Settings", "fit_edges", "fit_graph"]
+__all__ = ["N_SUBSAMPLES", "REFIT_MAX_ITER", "Fit", "Options", "Settings", "fit_edges", "fit_graph"]
 
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
 PATIENCE = 8  # graphs; the path is short
 _AT_CHANCE = "the path of alphas ends here: at a smaller one, chance alone would make edges"
 REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
+
+
+class Options(TypedDict, total=False):
+    """The fields of `Settings`, as keyword arguments."""
+
+    alpha: float | None
+    select: str
+    alphas: int | Sequence[float]
+    weights: str | FloatArray
+    scale: str
+    repair: str
+    refit: bool
+    penalize_diagonal: bool
+    solver: str
+    tol: float
+    max_iter: int
 
 
 @dataclass(frozen=True)
@@ -97,16 +113,6 @@ class Settings:
     def needs_folds(self) -> bool:
         """Whether the rule looks at folds of the rows."""
         return self.alpha is None and self.select in {Rule.CV, Rule.MSE}
-
-    @property
-    def solving(self) -> dict[str, Any]:
-        """What `graphical_lasso` is told."""
-        return {
-            "solver": self.solver,
-            "penalize_diagonal": self.penalize_diagonal,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,35 +172,37 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     kept, drowned = clear_columns(sample.pooled)
     pooled = keep_columns(sample.pooled, kept)
     units = _units(pooled, settings)
+
     debiased = pooled.covariance / units
     repair = repair_covariance(debiased, settings.repair)
-    debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # the same numbers
+    debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # one copy of the same numbers
     weights = _weights(pooled, settings, units)
+
     alpha, selection = settings.alpha, None
     if alpha is None:
         resamples = _Resamples(sample, kept, units, settings.repair)
         selection = _select(pooled, repair.covariance, resamples, weights, settings)
         alpha = selection.alpha
-    solution = graphical_lasso(repair.covariance, alpha, weights=weights, **settings.solving)
+
+    solution = graphical_lasso(
+        repair.covariance,
+        alpha,
+        solver=settings.solver,
+        weights=weights,
+        penalize_diagonal=settings.penalize_diagonal,
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+    )
     if not solution.converged:
         raise NotConvergedError(
             f"the {solution.solver} solver stopped at a duality gap of {solution.duality_gap:.3g}: "
             f"{solution.status.message}",
             solution,
         )
+
     reported = _refit(repair.covariance, solution, weights, settings)
-    return Fit(
-        pooled,
-        kept,
-        drowned,
-        reported.precision / units,
-        reported.share,
-        solution,
-        selection,
-        repair,
-        debiased,
-        weights,
-    )
+    precision = reported.precision / units
+    return Fit(pooled, kept, drowned, precision, reported.share, solution, selection, repair, debiased, weights)
 
 
 def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
@@ -203,6 +211,14 @@ def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> Flo
         fit.repair.covariance, edges, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER
     )
     return fitted.precision / _units(fit.pooled, settings) if fitted is not None and fitted.converged else None
+
+
+class _ProblemOptions(TypedDict):
+    """The settings that every rule solves its problems with."""
+
+    solver: str
+    weights: FloatArray | None
+    penalize_diagonal: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,31 +250,30 @@ def _select(
     pooled: PooledCovariance, matrix: FloatArray, resamples: _Resamples, weights: FloatArray | None, settings: Settings
 ) -> Selection:
     """Choose alpha by the rule of the settings."""
-    path, bounded = settings.alphas, isinstance(settings.alphas, int) and settings.select == Rule.EBIC
+    path, units = settings.alphas, resamples.units
     alphas = alpha_grid(matrix, path, weights=weights) if isinstance(path, int) else np.asarray(path, dtype=float)
-    if bounded:
-        alphas = _above_chance(alphas, pooled, weights, resamples.units, settings)
-    options: dict[str, Any] = {
-        "solver": settings.solver,
-        "weights": weights,
-        "penalize_diagonal": settings.penalize_diagonal,
-    }
+    ends_at_chance = isinstance(path, int) and settings.select == Rule.EBIC
+    if ends_at_chance:
+        alphas = _above_chance(alphas, pooled, weights, units, settings)
+
+    problem = _ProblemOptions(solver=settings.solver, weights=weights, penalize_diagonal=settings.penalize_diagonal)
     if settings.select == Rule.EBIC:
-        units = resamples.units
         return select_ebic(
             matrix,
             lambda theta: effective_rows(pooled, theta / units),
             alphas,
             gamma=GAMMA,
             patience=PATIENCE,
-            why_last=_AT_CHANCE if bounded else SMALLEST,
-            **options,
+            why_last=_AT_CHANCE if ends_at_chance else SMALLEST,
+            **problem,
         )
+
     if settings.select == Rule.STARS:
         share = stars_subsample_share(effective_rows(pooled))
-        return select_stars(resamples.subsamples(share), alphas, **options)
+        return select_stars(resamples.subsamples(share), alphas, **problem)
+
     score = "mse" if settings.select == Rule.MSE else "likelihood"
-    return cross_validate(resamples.splits(), alphas, score=score, **options)
+    return cross_validate(resamples.splits(), alphas, score=score, **problem)
 
 
 def _above_chance(
@@ -276,12 +291,14 @@ def _refit(matrix: FloatArray, solution: Solution, weights: FloatArray | None, s
     penalised = GraphFit(solution.precision, 1.0)
     if not settings.refit:
         return penalised
+
     if weights is None and settings.penalize_diagonal:
         penalty = np.broadcast_to(np.float64(solution.alpha), matrix.shape)
     else:
         penalty = make_problem(
             matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal
         ).penalty
+
     edges = solution.precision != 0.0
     fitted = fit_on_graph(
         matrix, edges, penalty, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER, start=solution

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,9 @@ from dp_learn.glasso import RTOL, smallest_solvable_alpha
 from dp_learn.graph import GraphEstimate
 from dp_learn.inference import EdgeInference, error_forms, fit_for_inference, infer_edges, score_pairs
 from dp_learn.matrices import FloatArray, few_threads, smallest_eigenvalue
-from dp_learn.pipeline.fit import Fit, Settings, fit_edges, fit_graph
+from dp_learn.pipeline.fit import Fit, Options, Settings, fit_edges, fit_graph
 
-__all__ = ["Learned", "find_bundle_contradictions", "infer_pairs", "learn_graph"]
+__all__ = ["Learned", "find_bundle_contradictions", "infer_if_possible", "infer_pairs", "learn_graph"]
 
 N_FOLDS = 5
 MANY = 100  # columns, from where on the smallest alpha is told less closely, as it takes a while
@@ -49,6 +49,8 @@ class Learned:
         The graph, with error bars if they could be had.
     fit : Fit
         How it was found.
+    settings : Settings
+        How it was to be found.
     penalty_share : float
         Which share of the penalty the reported precision matrix keeps: 0 for an unpenalised refit, 1 for the penalised
         estimate.
@@ -73,6 +75,7 @@ class Learned:
 
     estimate: GraphEstimate
     fit: Fit
+    settings: Settings
     penalty_share: float
     sample: Sample
     noise_share: FloatArray | None
@@ -90,7 +93,7 @@ def learn_graph(
     fdr: float | None = None,
     error_bars: bool = True,
     progress: Callable[[str], None] | None = None,
-    **settings: Any,
+    **settings: Unpack[Options],
 ) -> Learned:
     """Estimate the sparse graph of the rows before the noise, from one bundle or from several pooled.
 
@@ -127,56 +130,74 @@ def learn_graph(
 
 
 def _learn(
-    opened: Sequence[Bundle], chosen: Settings, fdr: float | None, begin: Callable[[str], None], *, error_bars: bool
+    opened: Sequence[Bundle], settings: Settings, fdr: float | None, begin: Callable[[str], None], *, error_bars: bool
 ) -> Learned:
     """Learn from open bundles."""
     begin("reading the rows")
     same_rows = share_rows(opened)
     sources = [bundle_source(bundle, like=opened[0]) for bundle in opened]
-    sample = Sample(sources, n_folds=N_FOLDS if chosen.needs_folds else 1, same_rows=same_rows)
+    sample = Sample(sources, n_folds=N_FOLDS if settings.needs_folds else 1, same_rows=same_rows)
     contradictions = find_bundle_contradictions(opened, sample)
     sample.forget_products()
+
     begin("choosing the graph")
-    try:
-        fit = fit_graph(sample, chosen)
-    except EstimationError as error:
-        for sentence in contradictions:
-            error.add_note(f"warning: {sentence}")
-        raise
+    fit = _fit(sample, settings, contradictions)
     notes = [fit.selection.note] if fit.selection and fit.selection.note else []
-    begin("weighing the evidence")
-    evidence = _evidence(fit, chosen)  # before the tests, whose matrices it has no room beside
+
+    begin("weighing the evidence")  # before the tests, whose matrices leave no room for it
+    evidence = score_pairs(fit.pooled, solver=settings.solver) if fit.pooled.has_errors else None
+
     inference = None
     if error_bars or fdr is not None:
         begin("testing the edges")
-        try:
-            inference, doubts = infer_pairs(sample, fit.pooled, fit.kept)
-            notes += doubts
-        except EstimationError as error:
-            if fdr is not None:
-                raise
-            notes.append(f"there are no error bars: {error}")
+        inference, doubts = infer_if_possible(sample, fit.pooled, fit.kept, required=fdr is not None)
+        notes += doubts
+
     precision, share = fit.precision, fit.share
     if fdr is not None and inference is not None:
-        precision, said = _refit_found(fit, inference, fdr, chosen)
-        share, notes = 0.0, notes + said
-    notes += _describe_share(share, chosen)
+        precision, doubts = _refit_found(fit, inference, fdr, settings)
+        share, notes = 0.0, notes + doubts
+    notes += _describe_share(share, settings)
+
     collinear = find_collinear(fit.pooled)
     notes += [describe_collinear(collinear)] if collinear else []
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
-        GraphEstimate(fit.pooled.columns, precision, fit.pooled.covariance, inference, fdr, evidence),
-        fit,
-        share,
-        sample,
-        sample.pooled.noise_share,
-        typical_errors(fit.pooled),
-        eigenvalue,
-        _smallest_alpha(fit, chosen, eigenvalue),
-        contradictions,
-        notes,
-        collinear,
+        estimate=GraphEstimate(fit.pooled.columns, precision, fit.pooled.covariance, inference, fdr, evidence),
+        fit=fit,
+        settings=settings,
+        penalty_share=share,
+        sample=sample,
+        noise_share=sample.pooled.noise_share,
+        typical_errors=typical_errors(fit.pooled),
+        smallest_eigenvalue=eigenvalue,
+        smallest_alpha=_smallest_alpha(fit, settings, eigenvalue),
+        contradictions=contradictions,
+        notes=notes,
+        collinear=collinear,
     )
+
+
+def _fit(sample: Sample, settings: Settings, contradictions: Sequence[str]) -> Fit:
+    """Return the fit; an error also says in what the bundles contradict their manifests, which may be its cause."""
+    try:
+        return fit_graph(sample, settings)
+    except EstimationError as error:
+        for sentence in contradictions:
+            error.add_note(f"warning: {sentence}")
+        raise
+
+
+def infer_if_possible(
+    sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64], *, required: bool = False
+) -> tuple[EdgeInference | None, list[str]]:
+    """Return the tests of `infer_pairs`, or None and why there are none, unless they are required."""
+    try:
+        return infer_pairs(sample, pooled, kept)
+    except EstimationError as error:
+        if required:
+            raise
+        return None, [f"there are no error bars: {error}"]
 
 
 def infer_pairs(
@@ -217,11 +238,6 @@ def infer_pairs(
             "usual penalty, and those of strong edges may be somewhat short"
         )
     return infer_edges(pooled, started.precision, errors), doubts
-
-
-def _evidence(fit: Fit, settings: Settings) -> FloatArray | None:
-    """Return the evidence for every pair, None where nothing is known of the noise."""
-    return score_pairs(fit.pooled, solver=settings.solver) if fit.pooled.has_errors else None
 
 
 def _describe_share(share: float, settings: Settings) -> list[str]:

@@ -140,9 +140,9 @@ def test_every_estimator_is_told_with_the_share_of_the_noise(estimator: str, bun
     with open_bundle(bundle.path) as opened:
         learned = learn_graph(opened, alpha=0.1)
         found = learn_alternative([opened], estimator)
-        usual = describe_learned(learned, summarize(learned, opened), [opened], bundle.path)
+        usual = describe_learned(learned, summarize(learned, [opened]), [opened], bundle.path)
         other = describe_alternative(found, estimator, [opened], bundle.path.parent)
 
     (told,) = [line for line in usual.splitlines() if "of the published variances" in line]
     assert told in other.splitlines()
-    assert found.summary["noise_share_of_variance"] == summarize(learned, opened)["noise_share_of_variance"]
+    assert found.summary["noise_share_of_variance"] == summarize(learned, [opened])["noise_share_of_variance"]
