@@ -1,4 +1,4 @@
-"""What the three commands share: one error translation, one way to answer a person or a machine."""
+"""Error messages, answers and options that the three commands share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def answer(text: str, document: Any, *, as_json: bool, quiet: bool = False) -> N
 
 @contextlib.contextmanager
 def already(done: str) -> Iterator[None]:
-    """Say what is done already if the block is interrupted."""
+    """Report what is already done if the block is interrupted."""
     try:
         yield
     except KeyboardInterrupt as interruption:
@@ -64,7 +64,7 @@ def _print(text: str) -> None:
 
 
 def tell(message: str, *, quiet: bool = False) -> None:
-    """Say something that is not the result, on stderr; where nobody can hear it, the work goes on."""
+    """Print something that is not the result on stderr; the work goes on if stderr is closed."""
     if not quiet:
         with contextlib.suppress(OSError):
             click.echo(_printable(message), err=True)
@@ -85,7 +85,7 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
 
 
 def _leave_interrupted(error: BaseException) -> NoReturn:
-    """Say what is known of what was done before the interrupt, or before the end of the input that was asked for."""
+    """Exit with what is known to be done, after an interrupt or the end of input at a prompt."""
     cause = error.__cause__ or error
     if isinstance(cause, EOFError) or (isinstance(cause, click.Abort) and not launch.was_interrupted()):
         _leave("nothing was typed in: nothing was completed", 1)
@@ -114,7 +114,7 @@ def _leave_after(error: Exception) -> NoReturn:
 
 
 def _describe_misuse(error: click.ClickException) -> str:
-    """Return what is wrong with a command's words, and where it says which there are."""
+    """Return what is wrong with the arguments of a command, and the --help to read."""
     said = error.format_message().removesuffix(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     return said if context is None else f"{said}; see {context.command_path} --help"

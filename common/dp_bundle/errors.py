@@ -148,38 +148,37 @@ class BudgetExceededError(PrivacyError):
         self.spent_mu = spent_mu
         self.requested_mu = requested_mu
         self.budget_mu = budget_mu
-        per = "" if unit is None else f" per {unit}"
-        if requested_mu is None and unit is not None:
-            message = (
-                f"dataset {dataset!r} has a budget{per}, which a release that does not protect that unit would void: "
-                "publish in that unit"
+        super().__init__(f"dataset {dataset!r} {self._reason(excepted)}")
+
+    def _reason(self, excepted: float) -> str:
+        """Return the rest of the sentence: what stands against the release, and what to do."""
+        per = "" if self.unit is None else f" per {self.unit}"
+        if self.requested_mu is None:
+            if self.unit is None:
+                return "has a budget, which a release without a guarantee would void: give a strength"
+            return (
+                f"has a budget{per}, which a release that does not protect that unit would void: publish in that unit"
             )
-        elif requested_mu is None:
-            message = (
-                f"dataset {dataset!r} has a budget, which a release without a guarantee would void: give a strength"
+
+        if self.spent_mu is None and excepted:
+            return (
+                "has releases whose guarantees may fail to hold together with a probability above what a budget "
+                "allows, so nothing is left of it"
             )
-        elif excepted and spent_mu is None:
-            message = (
-                f"dataset {dataset!r} has releases whose guarantees may fail to hold together with a probability above "
-                "what a budget allows, so nothing is left of it"
+        if self.spent_mu is None:
+            return (
+                f"has a release that does not protect {self.unit or 'this unit'}, so nothing is left of its budget{per}"
             )
-        elif spent_mu is None:
-            message = (
-                f"dataset {dataset!r} has a release that does not protect {unit or 'this unit'}, so nothing is left of "
-                f"its budget{per}"
+
+        if excepted:
+            return (
+                f"has a budget, which would fail to hold with a probability of {excepted:.3g}: publish with a smaller "
+                "delta, or by a mechanism without one"
             )
-        elif excepted:
-            message = (
-                f"dataset {dataset!r} has a budget, which would fail to hold with a probability of {excepted:.3g}: "
-                "publish with a smaller delta, or by a mechanism without one"
-            )
-        else:
-            message = (
-                f"dataset {dataset!r} has spent mu = {spent_mu:.6g} of its budget of {budget_mu:.6g}{per}, which "
-                f"leaves no room for a release at mu = {requested_mu:.6g}: publish with less, or raise budget_mu "
-                "knowingly"
-            )
-        super().__init__(message)
+        return (
+            f"has spent mu = {self.spent_mu:.6g} of its budget of {self.budget_mu:.6g}{per}, which leaves no room for "
+            f"a release at mu = {self.requested_mu:.6g}: publish with less, or raise budget_mu knowingly"
+        )
 
 
 class MissingBudgetError(BudgetExceededError):

@@ -1,4 +1,4 @@
-"""Foreign text on its way to a person: on one line, visibly a quotation, with nothing that a terminal would obey.
+"""Foreign text shown to a person: on one line, visibly a quotation, without control sequences.
 
 Titles, names and units are whatever their signer wrote, and a signer need not be trusted to be shown. A line break
 could begin a line of its own that looks like one of ours, an escape sequence could colour or move it, and an override

@@ -21,8 +21,8 @@ __all__ = ["export_csv"]
 def export_csv(bundle: Bundle, path: Path) -> None:
     """Write the noisy rows of a bundle, or the upper triangle of its noisy second moments, to a new CSV file.
 
-    Every number is written with as many digits as bring it back exactly, and names as `guard_cell` has them. Memory is
-    that of one batch.
+    Numbers have as many digits as it takes to read them back exactly; names pass through `guard_cell`. It needs memory
+    for one batch.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a reader is told of a bundle before anything is done with its numbers."""
+"""Facts about a bundle, for a person or a machine, before anything is done with its numbers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dp_bundle.quoting import quote, quote_name, quote_path
 
 __all__ = ["bundle_facts", "describe_bundle"]
 
-_OLD_FORMAT = ["version 1, whose README and descriptions nobody compares with the manifest: believe these lines"]
+_OLD_FORMAT = ["version 1, whose README and descriptions are not compared with the manifest: rely on these lines"]
 
 
 def bundle_facts(bundle: Bundle) -> dict[str, Any]:
-    """Return what a machine is told of every bundle."""
+    """Return the facts that a machine is given of every bundle."""
     release = bundle.release
     return {
         "dataset": release.dataset.name,
@@ -36,7 +36,7 @@ def bundle_facts(bundle: Bundle) -> dict[str, Any]:
 
 
 def describe_bundle(bundle: Bundle, name: str | None) -> str:
-    """Return what the bundle is, line by line: whose it is and what it promises before anything its signer wrote."""
+    """Return a description, line by line: signer and guarantee come before anything that the signer wrote."""
     release = bundle.release
     known = f"trusted here as {quote_name(name)}" if name is not None else "NOT trusted here"
     guarantee = describe_guarantee(release)

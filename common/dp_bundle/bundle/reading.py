@@ -65,7 +65,7 @@ def open_bundle(path: str | Path, trust: TrustPolicy | None = None, *, allow_old
 def open_bundles(
     paths: Sequence[str | Path], trust: TrustPolicy | None = None, *, allow_older: bool = False
 ) -> list[Bundle]:
-    """Verify several bundles, each as `open_bundle` does; given beside a newer release, an older one is no surprise.
+    """Verify several bundles, each as `open_bundle` does; an older release may come together with a newer one.
 
     Returns
     -------
@@ -85,8 +85,9 @@ def open_bundles(
         newest: set[tuple[PublicKey, str]] = set()
         for bundle in sorted(bundles, key=lambda each: -each.release.lineage.number):
             origin = (bundle.signer.key, bundle.release.series)
-            sighting, beside = _sighting(bundle), origin in newest
-            bundle.notes = policy.admit(bundle.signer.key, sighting, allow_older=allow_older, beside_newer=beside)
+            bundle.notes = policy.admit(
+                bundle.signer.key, _sighting(bundle), allow_older=allow_older, beside_newer=origin in newest
+            )
             newest.add(origin)
         opened.pop_all()
     return bundles

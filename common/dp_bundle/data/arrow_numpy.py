@@ -1,4 +1,4 @@
-"""Between Arrow and numpy without a copy, and without pandas, which pyarrow's own conversions import."""
+"""Conversions between Arrow and numpy, without copying, and without pandas, which pyarrow's own ones import."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ __all__ = ["read_triangle", "stated_rows", "triangle_table", "write_triangle"]
 
 _GROUP_ROWS = 2**20
 _AT_ONCE = 2**18
-_LEAST_BYTES = 2**16  # besides one for each entry, which noise takes at least
+_LEAST_BYTES = 2**16  # in addition to one for each entry, the least that noise takes
 _TYPES = {"row": pa.string(), "column": pa.string(), "value": pa.float64()}
 _SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 
@@ -88,8 +88,11 @@ def read_triangle(file: BinaryIO, release: Release) -> NDArray[np.float64]:
     """
     labels = release.labels
     n_entries = len(labels) * (len(labels) + 1) // 2
+
+    # So much memory is taken only for a file that noise has made large enough.
     if n_entries > file.seek(0, os.SEEK_END) + _LEAST_BYTES:
         raise BundleFormatError(f"{COVARIANCE_NAME} has fewer bytes than a matrix of {len(labels)} columns with noise")
+
     statistics = release.format_version == "1"
     shape = Shape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(labels), statistics=statistics)
     try:
@@ -104,6 +107,7 @@ def read_triangle(file: BinaryIO, release: Release) -> NDArray[np.float64]:
         raise BundleFormatError(
             f"{COVARIANCE_NAME} is not readable as Parquet: ask the publisher for a sound bundle"
         ) from error
+
     if start != n_entries:
         raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
     _check_corner(matrix, release)
@@ -120,7 +124,7 @@ def _named(labels: list[str], indices: NDArray[np.intp]) -> pa.Array:
 
 
 def _label_bytes(labels: list[str]) -> int:
-    """Return how many bytes a dictionary of the labels takes."""
+    """Return the size in bytes of a dictionary of the labels."""
     return sum(4 + len(label.encode()) for label in labels)
 
 
@@ -144,14 +148,14 @@ def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, releas
 
 
 def _is_labelled(found: pa.DictionaryArray, known: pa.StringArray, expected: NDArray[np.intp]) -> bool:
-    """Tell whether entries have the expected labels; each label is compared once, however often it comes."""
+    """Return True if entries have the expected labels; each label is compared once, however often it occurs."""
     if found.null_count or found.indices.null_count or len(found.dictionary) > len(known):
         return False
     places = pc.index_in(found.dictionary, value_set=known)
     if places.null_count:
         return False
     indices = to_numpy(found.indices.cast(pa.int64()))
-    if indices.min() < 0 or indices.max() >= len(places):  # pyarrow does not look
+    if indices.min() < 0 or indices.max() >= len(places):  # pyarrow does not check
         return False
     return bool(np.array_equal(to_numpy(places.cast(pa.int64()))[indices], expected))
 
@@ -165,16 +169,16 @@ def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], release: 
         raise BundleFormatError(f"{COVARIANCE_NAME} holds a value that is not a number")
     if moments.granularity is None:
         return
-    if moments.constant and guarantee.neighbours.n_rows_public:  # whose own entry is exact, and on no grid
+    if moments.constant and guarantee.neighbours.n_rows_public:  # its own entry is exact, and not on the grid
         values = values[rows < len(release.labels) - 1]
-    with np.errstate(over="ignore", invalid="ignore"):  # infinitely many steps are no multiple
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite number of steps is no multiple
         off = np.remainder(values / moments.granularity, 1.0).any()
     if off:
         raise BundleFormatError(f"{COVARIANCE_NAME} holds a value that is no multiple of {moments.granularity:g}")
 
 
 def _check_corner(matrix: NDArray[np.float64], release: Release) -> None:
-    """Check that the constant's own entry is as the number of rows says."""
+    """Check that the constant's own entry agrees with the number of rows."""
     moments, guarantee = release.second_moments, release.guarantee
     if moments is None or guarantee is None or not moments.constant:
         return

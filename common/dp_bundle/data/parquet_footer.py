@@ -1,8 +1,8 @@
-"""The footer of a Parquet file, read by ourselves before a library sees it: what our writer writes, and nothing else.
+"""The footer of a Parquet file, parsed here before a library sees it: what our writer writes, and nothing else.
 
-A library believes a footer: it makes what lists announce, and some of its checks end the process. So the footer is
-taken apart here. It has the columns that the manifest gives and full row groups but for the last, each with a chunk for
-every column; chunks lie end to end from the file's beginning to the footer. There is no index, filter, key or text.
+A library trusts a footer: it allocates what lists announce, and some of its checks abort the process. An accepted
+footer has the columns of the manifest, and row groups that are full except the last, each with a chunk for every
+column. Chunks lie end to end from the start of the file to the footer. There is no index, filter, key or other text.
 
 References
 ----------
@@ -31,25 +31,25 @@ _INT64, _DOUBLE, _BYTE_ARRAY = 2, 5, 6
 _TYPES = {pa.int64(): _INT64, pa.float64(): _DOUBLE, pa.string(): _BYTE_ARRAY}
 _CODECS = (0, 1, 6)  # none, Snappy, Zstandard
 _NUMBER = 8  # bytes of a value
-_PER_FILE, _PER_COLUMN, _PER_GROUP, _PER_CHUNK = 256, 64, 64, 256  # bytes of a footer, besides names and labels
+_PER_FILE, _PER_COLUMN, _PER_GROUP, _PER_CHUNK = 256, 64, 64, 256  # bytes of a footer, in addition to names and labels
 _OTHER_COLUMNS = "does not have the columns that its manifest describes"
 _EMPTY = Struct({})
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a file of ours holds.
+    """The expected content of one of our files.
 
     Attributes
     ----------
     n_rows : int
-        So many at most.
+        The most rows there may be.
     group_rows : int
-        Of every row group but the last, which has at most as many.
+        The rows of every row group; the last may have fewer.
     schema : pyarrow.Schema
         Names and types of its columns: numbers of 8 bytes, and text.
     labels : tuple of str
-        All that text may be.
+        The texts that may occur.
     statistics : bool
         Whether there may be statistics, as there are in format version 1.
     """
@@ -72,7 +72,7 @@ class Shape:
 
 
 class Chunk(NamedTuple):
-    """One column in one row group: where its pages lie, and what they add up to."""
+    """One column in one row group: the place of its pages, and their sums."""
 
     column: int
     start: int
@@ -93,7 +93,7 @@ class Group(NamedTuple):
 
 
 def read_footer(file: BinaryIO, shape: Shape) -> list[Group]:
-    """Return the row groups of a Parquet file, if its footer is one that our writer gives a file of that shape.
+    """Return the row groups of a Parquet file, if our writer could have written its footer for that shape.
 
     Raises
     ------

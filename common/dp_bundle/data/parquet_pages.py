@@ -1,8 +1,8 @@
-"""The page headers of a Parquet file, read before anything is decoded: what a file could make a decoder do is bounded.
+"""The page headers of a Parquet file, read before anything is decoded, which bounds the work of the decoder.
 
-A page states how many values it holds and how large it is uncompressed, and a decoder believes it; neither stands in
-the footer. So every header is looked at: the pages of a chunk lie end to end in it and have the values of its row
-group, and none is larger than so many values are. No reader in a library shows these headers.
+A page states how many values it holds and how large it is uncompressed, and a decoder trusts it; the footer states
+neither. So every header is checked: the pages of a chunk lie end to end, hold the values of its row group, and none is
+larger than its values need. No library gives access to these headers.
 
 References
 ----------
@@ -25,10 +25,10 @@ __all__ = ["check_headers", "check_written", "open_parquet"]
 
 _DATA, _DICTIONARY = 0, 2  # types of pages
 _PLAIN, _LEVELS, _INDICES, _SPLIT = 0, 3, 8, 9  # encodings
-_LONGEST_HEADER = 128  # bytes, besides labels
+_LONGEST_HEADER = 128  # bytes, in addition to labels
 _NUMBER = 8  # bytes of a value
 _SLACK = 64  # bytes of a page that hold no value
-_LEAST_VALUES = 8192  # of a page, but for a few
+_LEAST_VALUES = 8192  # of a page, with few exceptions
 
 
 class _Page(NamedTuple):
@@ -40,7 +40,7 @@ class _Page(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """What the pages of a column may be: the form of their headers, and the limits of a dictionary of text."""
+    """Limits on the pages of a column: the form of their headers, and the size of a dictionary of text."""
 
     form: Struct
     longest_header: int
@@ -119,7 +119,7 @@ def _column(shape: Shape, is_text: bool) -> _Column:
 
 
 def _page(found: dict[int, Any]) -> _Page:
-    """Return what a header says, if it says it of a page of data or of a dictionary, and of one only."""
+    """Return the content of a header, which must be of one page: of data, or of a dictionary."""
     place = {_DATA: 5, _DICTIONARY: 7}.get(found[1])
     if place is None or len(found) != 4 or place not in found:
         raise BundleFormatError("has a page of a kind that no release has")
@@ -159,14 +159,14 @@ def _check_chunk(file: BinaryIO, chunk: Chunk, column: _Column) -> None:
 
 
 def _is_dictionary(page: _Page, chunk: Chunk, column: _Column) -> bool:
-    """Tell whether a dictionary is as large as its entries, no more of them than there can be."""
+    """Return True if a dictionary has no more entries than it can, and exactly their size."""
     if column.is_text:
         return page.encoding == _PLAIN and page.n_values <= column.most_labels and page.size <= column.label_bytes
     return page.encoding == _PLAIN and page.n_values <= chunk.n_values and page.size == page.n_values * _NUMBER
 
 
 def _is_data(page: _Page, chunk: Chunk, column: _Column) -> bool:
-    """Tell whether values, or indices of a dictionary, take the room that they need."""
+    """Return True if values, or indices into a dictionary, take the space that they need."""
     if page.encoding == _INDICES:
         return chunk.start != chunk.data_start and 0 < page.size <= page.n_values * _NUMBER + _SLACK
     known = page.encoding in (_PLAIN, _SPLIT) and not column.is_text

@@ -1,4 +1,4 @@
-"""The way back: from a noisy sum of (z, c)(z, c)^T to the mean and covariance in data units.
+"""Mean and covariance in data units from a noisy sum of (z, c)(z, c)^T.
 
 With S the noisy second moments of z and m its noisy mean, the covariance is S - m m^T. The noise on m, independent of
 that on S and uncorrelated between columns, adds its variance v to the expected diagonal of m m^T, so that

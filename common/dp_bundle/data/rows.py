@@ -1,11 +1,11 @@
 """The data members: noisy values as Parquet that any tool reads.
 
 Values are written as values: float64 multiples of each column's granularity, or int64. A column whose noise spreads
-over few grid steps for a row group's rows is dictionary-encoded, which comes near its entropy; one that spreads over
-many is split into byte streams and compressed, which is faster, and smaller than a dictionary of nearly every value.
-Where there is hardly any noise, and few values, numbers are written out: a reader refuses more than 64 cells to a byte.
-Row groups have the same number of rows whatever the source's batches were: those follow the raw file's layout, in a CSV
-even the lengths of raw values. Writing needs memory for one row group, reading for one batch.
+over few grid steps is dictionary-encoded, which comes close to its entropy. One that spreads over many is split into
+byte streams and compressed, which is faster, and smaller than a dictionary of nearly every value. Where there is hardly
+any noise, and few values, numbers are stored plainly: a reader refuses more than 64 cells per byte. The number of rows
+of a row group does not depend on the source's batches, which follow the layout of the raw file and, in a CSV, even the
+lengths of raw values. Writing needs memory for one row group, reading for one batch.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ def part_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def batch_rows(n_columns: int) -> int:
-    """Return how many rows make a batch: about a million cells, but enough rows to pay for what each batch takes."""
+    """Return the number of rows of a batch: about a million cells, and enough rows to outweigh its overhead."""
     return min(_MOST_ROWS, max(_LEAST_ROWS, _CELLS_PER_BATCH // n_columns))
 
 
 def group_rows(n_columns: int) -> int:
-    """Return how many rows make a row group: a batch, or as many of its rows as a reader has memory for."""
+    """Return the number of rows of a row group: a batch, or fewer where a reader would need too much memory."""
     return min(batch_rows(n_columns), max(_FEWEST_ROWS, _MOST_CELLS // n_columns))
 
 
 class PartWriter:
-    """Writes record batches into Parquet parts, each in a file of its own; a context manager.
+    """Writer of record batches into Parquet parts, each in a file of its own; a context manager.
 
-    Leaving the block finishes the last part, or, on an error, lets go of it without another word.
+    Leaving the block finishes the last part; after an error it is abandoned.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class PartWriter:
                 self.close()
         finally:
             if self._writer is not None:
-                self._writer.is_open = False  # or it would try again, and complain, when it is collected
+                self._writer.is_open = False  # or its destructor would close it again, and warn
                 self._writer = None
 
     def _write_group(self, rows: int) -> None:
@@ -127,7 +127,7 @@ class PartWriter:
             self._rows_in_part = 0
 
     def _require_entropy(self) -> None:
-        """Refuse what a reader would take for a bomb: values that hardly any noise is on, and nearly all the same."""
+        """Refuse a part that a reader would take for a decompression bomb: nearly equal values with little noise."""
         n_cells = self._rows_in_part * len(self._schema)
         if n_cells > MOST_CELLS_PER_BYTE * self.parts[-1].seek(0, os.SEEK_END):
             raise DataError(
@@ -177,7 +177,7 @@ def read_parts(
 
 
 def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) -> None:
-    """Check that no cell is empty, and that every value is a number; readers check those against the grid."""
+    """Check that no cell is empty and every value is finite; readers compare them with the grid."""
     if any(column.null_count for column in batch.columns):
         raise BundleFormatError(f"{name} has empty cells, which no release has")
     for column, found in zip(columns, batch.columns, strict=True):
@@ -205,7 +205,7 @@ def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
 
 
 def _is_nearly_exact(column: Column) -> bool:
-    """Tell whether noise is so weak, and bounds so narrow, that nothing but plain numbers takes a bit for each."""
+    """Return True if noise is so weak, and bounds so narrow, that only plain numbers take enough bits."""
     return column.cell_noise.sigma < _WEAK * column.cell_noise.granularity and _spread_in_steps(column) < _FEW
 
 

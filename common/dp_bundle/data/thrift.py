@@ -1,7 +1,7 @@
-"""A reader of the Thrift compact protocol that believes nothing: only fields that a form names, each of its type, once.
+"""A strict reader of the Thrift compact protocol: only fields that a form names, each of its type, once.
 
 A form says which fields a struct may have. Fields come in ascending order, numbers in their shortest spelling, and are
-never negative; texts and lists have a largest length, which is compared before anything is made of them.
+never negative; texts and lists have a maximal length, which is checked before anything is allocated.
 
 References
 ----------
@@ -23,13 +23,13 @@ _MOST_BITS = 70  # of a number, in bytes of 7 bits
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """A number that is not negative: its type on the wire and the largest there is."""
+    """A non-negative number: its type on the wire, and its largest value."""
 
     wire: int
     most: int
 
     def read(self, content: bytes, position: int) -> tuple[int, int]:
-        """Return the number, and where it ends."""
+        """Return the number, and the position after it."""
         value = content[position]
         if value < 128:
             position += 1
@@ -42,7 +42,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Bool:
-    """A truth value, which a field has in its type: 1 is true, 2 is false."""
+    """A Boolean, which a field encodes in its type: 1 is true, 2 is false."""
 
     wire: ClassVar[int] = 2
 
@@ -59,7 +59,7 @@ class Text:
     wire: ClassVar[int] = 8
 
     def read(self, content: bytes, position: int) -> tuple[bytes, int]:
-        """Return the bytes, and where they end."""
+        """Return the bytes, and the position after them."""
         size, start = _varint(content, position)
         if size > self.most or start + size > len(content):
             raise BundleFormatError("has a header with a text that is too long")
@@ -68,7 +68,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list of one kind of values, of bounded length, and what is made of it."""
+    """A list of one kind of values, of bounded length; `make` turns it into an object."""
 
     kind: Integer | Text | Struct
     least: int
@@ -77,7 +77,7 @@ class Listing:
     wire: ClassVar[int] = 9
 
     def read(self, content: bytes, position: int) -> tuple[Any, int]:
-        """Return the values, or what is made of them, and where they end."""
+        """Return the values, or the object made of them, and the position after them."""
         size, wire = content[position] >> 4, content[position] & 15
         position += 1
         if size == 15:
@@ -93,7 +93,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A form: the fields that there may be, those of them that must be, and what is made of them."""
+    """A form: the allowed fields, the required ones, and `make`, which turns them into an object."""
 
     fields: Mapping[int, Kind]
     required: frozenset[int] = field(default=frozenset())
@@ -101,7 +101,7 @@ class Struct:
     wire: ClassVar[int] = 12
 
     def read(self, content: bytes, position: int) -> tuple[Any, int]:
-        """Return the fields by their numbers, or what is made of them, and where they end."""
+        """Return the fields by their numbers, or the object made of them, and the position after them."""
         fields, found, number = self.fields, dict[int, Any](), 0
         while head := content[position]:
             position += 1

@@ -107,6 +107,7 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
         }
         for index, field in enumerate(_fields(release))
     ]
+
     document: dict[str, Any] = {
         "@context": _CROISSANT_CONTEXT,
         "@type": "sc:Dataset",

@@ -1,4 +1,4 @@
-"""What a release says of itself to a person: its size, its noise, what it guarantees, and what all releases cost.
+"""Sentences about a release for a person: its size, its noise, its guarantee, and the cost of all releases.
 
 The sentences are ours, and whatever in them is the signer's text is shown as a quotation.
 """
@@ -117,12 +117,14 @@ def describe_guarantee(release: Release) -> list[str]:
             mu = round_up(release.conditional_mu)
             lines.append(f"Had the same noise been fixed beforehand, one cell would be protected at mu = {mu}.")
         return lines
+
     strengths = [f"rho = {round_up(guarantee.rho)} (zero-concentrated differential privacy)"]
     if guarantee.mu is not None:
         strengths.insert(0, f"mu = {round_up(guarantee.mu)} (Gaussian differential privacy)")
     if guarantee.epsilon is not None:
         pure = "" if guarantee.excepted_delta else "pure "
         strengths.insert(0, f"epsilon = {round_up(guarantee.epsilon)} ({pure}differential privacy)")
+
     lines = [f"{_change(guarantee)} within the bounds changes the release by at most {', '.join(strengths)}."]
     if guarantee.excepted_delta:
         lines.append(f"All of that holds except with a probability of {round_up(guarantee.excepted_delta)}.")
@@ -132,6 +134,7 @@ def describe_guarantee(release: Release) -> list[str]:
             for point in guarantee.epsilon_delta
         )
         lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
+
     if not guarantee.neighbours.n_rows_public:
         lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
     if guarantee.public:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, are on the disk when they do, and never replace one another by accident."""
+"""Files that appear whole or not at all, are on the disk by then, and never replace another by accident."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["locked", "make_private_folder", "require_names", "settle", "whole_fi
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder and whatever it lacks above it, all for the user alone; what exists stays as it is."""
+    """Make a folder and its missing parents, for the user alone; existing folders stay as they are."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=0o700, exist_ok=True)
@@ -33,18 +33,18 @@ def write_whole(path: Path, content: bytes, *, replace: bool, mode: int = 0o644)
     Parameters
     ----------
     path : Path
-        Where it goes.
+        The file to write.
     content : bytes
         All of it.
     replace : bool
-        Whether a file that is there may go: only where it is known to be ours.
+        Whether to replace an existing file, which must be known to be ours.
     mode : int
         The permissions of a new file, before the umask.
 
     Raises
     ------
     FileExistsError
-        There is something at `path` and `replace` is false, or something that is no regular file.
+        `path` exists and `replace` is false, or it is not a regular file.
     """
     make_private_folder(path.parent)
     if not replace:
@@ -93,10 +93,10 @@ def locked(path: Path, patience: float = math.inf) -> Iterator[None]:
 def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
     """Open a new file for writing and reading that gets its name only when the block ends without an error.
 
-    Until then it has no name at all where the system can do that (Linux), so that it vanishes with the process however
-    that ends; elsewhere it has a hidden one beside `path`, which nobody else may read, and which is removed on every
-    error but a killed process. That a name can be given in one step, and to no other file's loss, is found out before
-    the block begins. After it, content and name are on the disk.
+    Until then it has no name where the system allows that (Linux), so that it vanishes with the process in any case.
+    Elsewhere it has a hidden name in the folder of `path`, which nobody else may read; only a killed process leaves it
+    behind. Before the block begins, the file system has shown that it can name a file in one step without replacing
+    another. After the block, content and name are on the disk.
 
     Raises
     ------
@@ -117,13 +117,13 @@ def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
             try:
                 give(path)
             except OSError:
-                if not _is_named(descriptor, path):  # on a network, a name may be given and the answer lost
+                if not _is_named(descriptor, path):  # a network may lose the answer after the name was given
                     raise
             sync_folder(path.parent)
 
 
 def require_names(folder: Path) -> None:
-    """Find out whether `whole_file` can be used in a folder; nothing is left there.
+    """Check that `whole_file` works in a folder; nothing is left there.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def require_names(folder: Path) -> None:
 
 
 def settle(file: BinaryIO) -> None:
-    """Bring all that was written to a file to the disk, and learn now whether there is room for it."""
+    """Flush everything written to a file to the disk; a full disk fails here rather than later."""
     file.flush()
     os.fsync(file.fileno())
 
@@ -145,12 +145,12 @@ _Give = Callable[[Path], None]
 
 
 def _open_new(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int, _Give]:
-    """Open a new file, and return it with what gives it a name that must be free."""
+    """Open a new file; return it with the function that gives it a name, which must be free."""
     return _open_unnamed(path, mode, cleanup) or _open_hidden(path, mode, cleanup)
 
 
 def _open_unnamed(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int, _Give] | None:
-    """Open a file without a name, which it gets by way of this process's open files (open(2), O_TMPFILE)."""
+    """Open a file without a name, which can be linked through this process's open files (open(2), O_TMPFILE)."""
     try:
         folder = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         cleanup.callback(os.close, folder)
@@ -161,7 +161,7 @@ def _open_unnamed(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple
 
 
 def _open_hidden(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int, _Give]:
-    """Open a file under a hidden name beside `path`, and try whether it can be given another: by a link, or else so."""
+    """Open a file under a hidden name in the folder of `path`, after trying a link, or else a renaming, there."""
     partial, trial = _partial(path), _partial(path)
     for name in (partial, trial):
         cleanup.callback(name.unlink, missing_ok=True)
@@ -175,7 +175,7 @@ def _open_hidden(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[
 
 
 def _link_or_rename(partial: Path, trial: Path) -> _Give:
-    """Return how the file system gives a file a name that must be free, after trying it: FAT has no links."""
+    """Return the function that names a file without replacing another: by a link, or renaming where there are none."""
     try:
         os.link(partial, trial)
         trial.unlink()
@@ -203,7 +203,7 @@ def _is_unnamed(descriptor: int) -> bool:
 
 
 def _is_named(descriptor: int, path: Path) -> bool:
-    """Tell whether an open file has this name."""
+    """Return True if an open file has this name."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except OSError:

@@ -1,4 +1,4 @@
-"""Whether a file that one relies on could have been written by somebody else."""
+"""Checks that nobody else could have written a file that is relied on."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def require_own(path: Path) -> None:
-    """Refuse a file that others may write, or put another in the place of; one that is not there is nobody's.
+    """Refuse a file that others may write or replace; a missing file passes.
 
-    Where it is a link both places count: that of the link, and that of what it leads to.
+    For a link, both its own place and its target's are checked.
 
     Raises
     ------
     KeyStoreError
-        With the line that takes the permission away.
+        Others may; the message has the command that removes the permission.
     """
-    target = Path(os.path.realpath(path))  # also of links that lead in a circle
+    target = Path(os.path.realpath(path))  # also where links form a circle
     for place in dict.fromkeys((path.parent.parent, path.parent, target.parent.parent, target.parent, target)):
         try:
             status = place.stat()
         except OSError:
             continue
-        shared_folder = place != target and status.st_mode & stat.S_ISVTX  # where none can rename what is another's
+        shared_folder = place != target and status.st_mode & stat.S_ISVTX  # where nobody can rename the files of others
         if status.st_mode & _OTHERS and not shared_folder:
             raise KeyStoreError(
                 f"others may write {quote_path(place)}, on which it depends whom to trust: make sure that its content "
@@ -46,7 +46,7 @@ def require_own(path: Path) -> None:
 
 
 def read_own(path: Path, most: int) -> bytes:
-    """Return the content of such a file.
+    """Return the content of a file that `require_own` accepts.
 
     Raises
     ------

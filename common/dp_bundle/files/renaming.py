@@ -1,7 +1,7 @@
-"""Names in a folder, changed in one step: a new one that replaces nothing, and two that change places.
+"""Atomic renaming: to a new name that replaces nothing, and the exchange of two names.
 
-Linux does both by renameat2(2), on most file systems. Where it, or the file system, cannot, the functions raise an
-OSError or say so, and nothing has changed.
+Linux does both by renameat2(2), on most file systems. Elsewhere `rename_new` raises an OSError and `exchange` returns
+False, with nothing changed.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _NO_REPLACE, _EXCHANGE = 1, 2
 
 
 def rename_new(source: Path, target: Path) -> None:
-    """Rename a file or folder, never onto another.
+    """Rename a file or folder without replacing another.
 
     Raises
     ------
     FileExistsError
         There is something at the target.
     OSError
-        The system cannot do this; its number is among UNSUPPORTED.
+        The system cannot do this (its number is in UNSUPPORTED), or failed to.
     """
     _rename(source, target, _NO_REPLACE)
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Let two files or folders change their names, in one step; return False where the system cannot."""
+    """Exchange the names of two files or folders in one step; return False where the system cannot."""
     try:
         _rename(one, other, _EXCHANGE)
     except OSError as error:
@@ -46,7 +46,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where its file system can do that."""
+    """Flush the names in a folder to the disk, where its file system can do that."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with _suppressed(errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):

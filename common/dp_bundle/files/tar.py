@@ -1,4 +1,4 @@
-"""The tar around a bundle: one way to write it, and no other that is read.
+"""The tar around a bundle, of which exactly one form is written, and read.
 
 Every header is the one that `write_archive` makes for a member's name and size (`_header` says which bytes), padding is
 zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The reader checks all of that byte by
@@ -31,7 +31,7 @@ def write_archive(file: BinaryIO, members: Iterable[tuple[str, BinaryIO]]) -> No
     Parameters
     ----------
     file : binary file
-        Where the archive goes.
+        The file to write to.
     members : iterable of (name, source)
         Names, and seekable binary files.
     """

@@ -1,7 +1,7 @@
-"""Members of an archive as windows on the open file: nothing is extracted, and what was verified is what is read.
+"""Members of an archive as windows on the open file: nothing is extracted, and only verified bytes are read.
 
-A file may change after it was verified. So its digest is taken together with those of its blocks, and a reader of data
-is given no byte of a block that is not as it was then.
+A file may change after it was verified. So verification also takes the digests of a member's blocks, and reading a
+block that has changed since fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["CHUNK", "CheckedReader", "Digests", "Member", "MemberReader", "diges
 
 CHUNK = 2**20
 _BLOCK = 2**17
-_KEPT = 64  # blocks in memory: a reader goes through several columns side by side
+_KEPT = 64  # blocks in memory: a reader reads several columns in parallel
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class MemberReader(io.RawIOBase):
     Parameters
     ----------
     descriptor : int or callable
-        An open file descriptor, which stays the caller's to close, or what returns it, asked before each use.
+        An open file descriptor, which the caller closes, or a function that returns it, called before each use.
     member : Member
         The window.
     """
@@ -82,7 +82,7 @@ class MemberReader(io.RawIOBase):
         return len(content)
 
     def chunks(self, size: int = CHUNK) -> Iterator[bytes]:
-        """Yield the member's bytes from the current position, so many at a time.
+        """Yield the member's bytes from the current position, `size` at a time.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class MemberReader(io.RawIOBase):
             yield chunk
 
     def _content(self, position: int, size: int) -> bytes:
-        """Return so many bytes, or fewer at the end of the file."""
+        """Return `size` bytes, or fewer at the end of the file."""
         descriptor = self._descriptor if isinstance(self._descriptor, int) else self._descriptor()
         content = os.pread(descriptor, size, self._member.offset + position)
         while len(content) < size and (
@@ -107,7 +107,7 @@ class MemberReader(io.RawIOBase):
 
 
 class CheckedReader(MemberReader):
-    """A window that gives bytes of a member only as they were when it was verified.
+    """A window on a member that was verified; reading bytes that have changed since fails.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class CheckedReader(MemberReader):
         self._kept: OrderedDict[int, bytes] = OrderedDict()
 
     def _content(self, position: int, size: int) -> bytes:
-        """Return bytes of one block, at most so many.
+        """Return at most `size` bytes of one block.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What every entry of a manifest is made of: strict, frozen models without unknown fields, and bounded values.
+"""Building blocks of a manifest: strict, frozen models without unknown fields, and bounded values.
 
 Text is one line without control characters, so that no title or name can pass for a line of its reader's own.
 """

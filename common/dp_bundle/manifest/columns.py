@@ -1,4 +1,4 @@
-"""What the manifest says of one column: its bounds, and the noise on every cell."""
+"""One column in the manifest: its bounds, and the noise on every cell."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Column(Model):
 
     @property
     def discrete_loss(self) -> DiscreteLoss:
-        """What a cell of an integer column may lose: how far apart two integers within the bounds are, and sigma."""
+        """The privacy loss of a cell of an integer column: the distance of its integer bounds, and sigma."""
         if self.bounds is None:
             return DiscreteLoss(math.floor(self.width), self.cell_noise.sigma)
         return DiscreteLoss(math.floor(self.bounds[1]) - math.ceil(self.bounds[0]), self.cell_noise.sigma)
@@ -123,7 +123,7 @@ class Column(Model):
 
     @property
     def width(self) -> float:
-        """How far apart two values can be after clipping, in the column's unit; infinite without bounds."""
+        """The largest distance of two values after clipping, in the column's unit; infinite without bounds."""
         if self.ball is not None:
             return 2 * self.ball.radius * self.ball.scale
         return math.inf if self.bounds is None else self.bounds[1] - self.bounds[0]

@@ -1,4 +1,4 @@
-"""What one release costs in every unit of privacy that it protects, by the bounds and the noise that it states.
+"""The cost of one release in every unit of privacy that it protects, from the bounds and noise that it states.
 
 In rows, one changed cell is a part of its row, and that a part of its entity's rows; noise on an entity's rows protects
 each row as well, and better. A reader compares totals with it, and a publisher rebuilds her ledger from it.

@@ -31,11 +31,11 @@ class EpsilonDelta(Model):
 
 
 class Guarantee(Model):
-    """What holds against whoever has the bundle, knows the method, and all data but the protected unit.
+    """The guarantee against a reader who knows the bundle, the method, and all data but the protected unit.
 
     `mu` (Gaussian differential privacy) is given where all noise is continuous; `rho` (zero-concentrated) always.
     Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
-    not published; an entity has at most `max_rows` rows, others were left out); what `public` names is not protected.
+    not published; rows of an entity beyond `max_rows` were left out). Facts named in `public` are not protected.
     `bounds_mu` is the part of the guarantee that went into finding bounds by private histograms, and `centers_mu` the
     part that went into the columns' means, at which rows with gaps stand.
 

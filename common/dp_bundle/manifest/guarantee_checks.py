@@ -1,4 +1,4 @@
-"""Whether a stated guarantee follows from what a reader can see: bounds, radius and noise.
+"""Checks that a stated guarantee follows from what a reader can see: bounds, radius and noise.
 
 A release of rows is the Gaussian mechanism: mu is width over sigma, over a row the root of the sum of squares.
 
@@ -64,10 +64,12 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
         raise ValueError("the cost of private centers is stated exactly where there are any")
     if any((column.fill is not None) != (guarantee.centers_mu > 0) for column in columns):
         raise ValueError("every column has a fill exactly where rows with gaps stand at the center")
+
     own = release_mu(guarantee.unit, columns, guarantee.max_rows or 1)
     mu = math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu)
     if not 0 < mu < math.inf:
         raise ValueError("the bounds and the noise give no guarantee")
+
     continuous = all(column.kind == "continuous" for column in columns)
     if (guarantee.mu is not None) != continuous:
         raise ValueError("mu is stated exactly where all columns are continuous")

@@ -1,4 +1,4 @@
-"""What a manifest says of the noise on a covariance release, and whether that is so."""
+"""The noise on a covariance release in the manifest, with checks that its numbers belong together."""
 
 from __future__ import annotations
 

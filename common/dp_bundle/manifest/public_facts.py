@@ -1,4 +1,4 @@
-"""What a release says it does not protect: sentences with fixed beginnings, so that a reader can ask for them."""
+"""Facts that a release does not protect: sentences with fixed beginnings, so that a reader can check for them."""
 
 from __future__ import annotations
 

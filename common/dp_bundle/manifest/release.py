@@ -46,14 +46,14 @@ _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
 
 
 def _require_time(text: str) -> str:
-    """Return a time that there was or will be, or raise ValueError."""
+    """Return the time if it exists, as 30 February does not, or raise ValueError."""
     if datetime.datetime.fromisoformat(text).isoformat() != text.replace("Z", "+00:00"):
         raise ValueError("there is no such time")
     return text
 
 
 class Dataset(Model):
-    """What the publisher says of her data."""
+    """The publisher's description of her data."""
 
     name: Name
     title: Text = ""
@@ -66,7 +66,7 @@ class Dataset(Model):
 
 
 class Lineage(Model):
-    """Where this release stands among those of its dataset; `previous` is the SHA-256 of the last one's manifest.
+    """The place of this release among those of its dataset; `previous` is the SHA-256 of the last one's manifest.
 
     `partition` names the part of the rows that it is about, if the publisher splits them into disjoint parts.
     `ledger_head` is the hash of the last line of the publisher's ledger, by which a ledger can be told to hold what it
@@ -111,14 +111,17 @@ class Release(Model):
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise ValueError("two columns have the same name")
+
         if self.sigma_derived_from_data and self.guarantee is not None:
             raise ValueError("noise was set from the data itself, which no guarantee covers")
         if not self.sigma_derived_from_data and (self.guarantee is None or self.conditional_mu is not None):
             raise ValueError("the guarantee is missing or conditional without a reason")
+
         if (self.second_moments is not None) != (self.kind == "covariance"):
             raise ValueError("second moments are described exactly in a covariance release")
         if any((column.noise is None) != (self.kind == "covariance") for column in self.columns):
             raise ValueError("columns have noise of their own exactly in a release of rows")
+
         if self.second_moments is not None:
             self._check_moments(self.second_moments)
         elif len({None if column.ball is None else column.ball.radius for column in self.columns}) > 1:
@@ -127,10 +130,11 @@ class Release(Model):
             check_rows_guarantee(self.guarantee, self.columns)
         else:
             check_rows_without_guarantee(self.columns, self.conditional_mu)
+
         check_total(self.cumulative, self.guarantee)
         if self.lineage.number == 1 and self.cumulative.releases != 1:
             raise ValueError("the first release of a dataset is one of several")
-        if self.guarantee is not None and self.format_version != "1":  # which did not count, and name, all of it
+        if self.guarantee is not None and self.format_version != "1":  # which neither counted nor named all of it
             check_total_in_every_unit(self.cumulative, self.guarantee, self.columns)
             check_public(self.guarantee, self.columns, self.lineage.partition)
         return self
@@ -154,7 +158,7 @@ class Release(Model):
 
     @property
     def series(self) -> str:
-        """What releases of it are numbered in order of: the dataset, or its partition."""
+        """The series in which this release has its number: the dataset, or its partition."""
         partition = self.lineage.partition
         return self.dataset.name if partition is None else f"{self.dataset.name} / {partition}"
 

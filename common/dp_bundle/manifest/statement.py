@@ -105,7 +105,7 @@ class Statement(Model):
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Make many objects, none of them garbage, without the collector looking through them, which takes a third more."""
+    """Turn the garbage collector off while many objects are made, none of them garbage; it would take a third more."""
     enabled = gc.isenabled()
     gc.disable()
     try:

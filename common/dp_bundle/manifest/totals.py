@@ -1,4 +1,4 @@
-"""Whether a stated total can be that of all releases so far, of which this one is the last."""
+"""Checks that a stated total can be that of all releases so far, of which this one is the last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How small delta can be at an epsilon, at least, where columns carry discrete Gaussian noise.
+"""Lower bounds on delta at an epsilon, where columns carry discrete Gaussian noise.
 
 A reader sees width and sigma of every column, and computes a bound from below, so that no honest guarantee is refused.
 For tables that differ as far as the bounds allow, a column's privacy loss is L = (D k + D^2 / 2) / sigma^2 at a draw k
@@ -51,7 +51,7 @@ _Floats = NDArray[np.float64]
 
 
 class DiscreteLoss(NamedTuple):
-    """What a cell of an integer column, or the sum of several, may lose: its width in steps, and sigma in steps."""
+    """The privacy loss of a cell of an integer column, or of several together: width and sigma in steps."""
 
     width: int
     sigma: float

@@ -25,7 +25,7 @@ class Neighbours(StrEnum):
 
     @property
     def n_rows_public(self) -> bool:
-        """Whether neighbours have equally many rows, so that their number is not protected."""
+        """True where neighbours have equally many rows, so that their number is not protected."""
         return self is Neighbours.REPLACE_ONE
 
     @property

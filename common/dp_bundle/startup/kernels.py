@@ -1,9 +1,9 @@
-"""Kernels that numba compiles, and where they are kept, as compiling all of them takes 50 seconds of computing.
+"""Kernels compiled by numba, and their cache: compiling all of them takes 50 seconds of CPU time.
 
-They are kept beside the code where that may be written, else in the user's cache folder (numba's own order), else in a
-folder of this user alone under the system's temporary one. Where there is none of these, every run compiles. What lies
-beside the code is used by those, too, who may only read it: whoever installed it and used it once did so for all users.
-Kept kernels that a crash damaged are made anew, and a full disk keeps nobody from using what was compiled.
+The cache is in the code's own folder if that is writable, else in the user's cache folder (numba's own order), else in
+a private folder under the system's temporary one. If none of them can be used, every run compiles. A cache in the
+code's folder also serves users who can only read it: one run by whoever installed the package compiles for everybody.
+A damaged cache entry is compiled again, and a full disk only prevents caching.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _unkept: list[str] = []
 
 
 def before_compiling(tell: Callable[[bool], None]) -> None:
-    """Have this called when a kernel is about to be compiled, once, with whether it will be kept for later runs."""
+    """Set the function to call once when a kernel is about to be compiled; it is told if the result will be cached."""
     _listeners[:] = [tell]
 
 
 def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
-    """Compile a function by `numba.njit`, with its options, when it is first called, and keep the result."""
-    import numba  # takes a while: only modules of kernels, which commands import when they need them, pay for it
+    """Compile a function by `numba.njit`, with its options, when it is first called, and cache the result."""
+    import numba  # slow to import: only modules of kernels pay for it, which commands import when needed
 
     def decorate(function: F) -> F:
         kernel = numba.njit(**options)(function)
@@ -44,7 +44,7 @@ def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
 
 
 class _Kept:
-    """A numba cache that never fails: what cannot be read is compiled, what cannot be written is not kept."""
+    """A numba cache that never fails: unreadable entries are compiled again, unwritable ones are dropped."""
 
     def __init__(self, own: Any, shared: Any) -> None:
         self._own = own
@@ -62,7 +62,7 @@ class _Kept:
                     return found
         try:
             found = self._own.load_overload(signature, context)
-        except Exception:  # whatever pickle and LLVM say of a file that was cut short
+        except Exception:  # anything that pickle and LLVM raise for a truncated file
             with contextlib.suppress(Exception):
                 self._own.flush()
             found = None
@@ -71,16 +71,16 @@ class _Kept:
         return found
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep a compiled kernel if there is room."""
+        """Cache a compiled kernel if the disk has room."""
         with contextlib.suppress(OSError):
             self._own.save_overload(signature, compiled)
 
 
 def _keep(kernel: Any) -> None:
-    """Let numba choose a place, or choose one under the temporary folder."""
+    """Let numba choose a folder for the cache, or else use one under the temporary folder."""
     try:
         kernel.enable_caching()
-    except RuntimeError:  # it found none
+    except RuntimeError:  # numba found none
         try:
             with _cache_folder(_temporary_folder()):
                 kernel.enable_caching()
@@ -90,7 +90,7 @@ def _keep(kernel: Any) -> None:
 
 @contextlib.contextmanager
 def _cache_folder(folder: Path) -> Iterator[None]:
-    """Have numba keep what is decorated in the block in this folder."""
+    """Make numba cache in this folder what is decorated inside the block."""
     config: Any = importlib.import_module("numba.core.config")
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)
@@ -101,7 +101,7 @@ def _cache_folder(folder: Path) -> Iterator[None]:
 
 
 def _temporary_folder() -> Path:
-    """Return a folder that only this user can write: whoever could would have us run what he puts there."""
+    """Return a folder that only this user can write to: cached kernels are executed."""
     folder = Path(tempfile.gettempdir()) / f"dpgraph-kernels-{os.geteuid()}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -112,7 +112,7 @@ def _temporary_folder() -> Path:
 
 
 def _shared_cache(function: Callable[..., Any]) -> Any:
-    """Return what reads kernels beside the code where they may not be written; None if there are none, or they may."""
+    """Return a read-only cache in the code's own folder, if that holds kernels and is not writable."""
     folder = Path(function.__code__.co_filename).parent / "__pycache__"
     if os.access(folder, os.W_OK) or not any(folder.glob("*.nbi")):
         return None
@@ -122,5 +122,5 @@ def _shared_cache(function: Callable[..., Any]) -> Any:
         read_only = type("ReadOnly", (in_tree,), {"ensure_cache_path": lambda _: None})
         layout = type("Layout", (caching.CompileResultCacheImpl,), {"_locator_classes": [read_only]})
         return type("Shared", (caching.FunctionCache,), {"_impl_class": layout})(function)
-    except Exception:  # another version of numba: then they are compiled
+    except Exception:  # another version of numba: compile instead
         return None

@@ -1,8 +1,8 @@
-"""Start a command: from its first line on an interrupt is one sentence, and the three standard streams exist.
+"""Start a command so that an interrupt never shows a traceback, and all three standard streams are open.
 
-Importing takes longer than many a command, and a library that is interrupted while it is imported shows a trace, or
-goes on without what it could not load. So until the command itself begins, an interrupt ends the process at once. From
-then on the first one is raised, as ever, for the command to put back what it has begun; a second one ends it at once.
+Most of a short command's time goes into imports, and a library that is interrupted while it is imported prints a
+traceback or continues half loaded. So until the command itself begins, an interrupt ends the process at once. After
+that, the first interrupt is raised as usual, so that the command can undo what it began; a second one ends the process.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def launch(package: str) -> NoReturn:
     """Run the command of a package: `main` in its module `cli`."""
     try:
         try:
-            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and nobody wants them ignored
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # unless interrupts are to be ignored
                 signal.signal(signal.SIGINT, _on_interrupt)
             sys.unraisablehook = _on_unraisable
             _complete_streams()
             _load(f"{package}.cli").main()
         finally:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said
-    except KeyboardInterrupt:  # between what was done and the end
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is done
+    except KeyboardInterrupt:  # between the end of the work and that of the process
         _leave("interrupted")
     sys.exit(0)
 
@@ -66,9 +66,9 @@ def begin() -> None:
 
 @contextmanager
 def interrupts_held(done: str = "") -> Iterator[None]:
-    """Put an interrupt off to the end of the block, and note on it then what is done by these steps.
+    """Postpone an interrupt to the end of the block, and add a note of what the block has done.
 
-    A second one ends the process at once. Outside a command, and within another such block, this does nothing.
+    A second interrupt ends the process at once. Outside a command, and inside another such block, this does nothing.
     """
     global _holding, _pending
     if _holding or not _raising:
@@ -88,7 +88,7 @@ def interrupts_held(done: str = "") -> Iterator[None]:
 
 
 def was_interrupted() -> bool:
-    """Tell whether there was an interrupt, whatever a library made of it."""
+    """Return True if there was an interrupt, even if a library has swallowed it."""
     return _interrupted
 
 
@@ -104,7 +104,7 @@ def _on_interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _on_unraisable(unraisable: sys.UnraisableHookArgs, /) -> None:
-    """Send an interrupt again that came where nothing can be raised, as in a destructor."""
+    """Send again an interrupt that came where nothing can be raised, such as in a destructor."""
     if not issubclass(unraisable.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
@@ -122,9 +122,9 @@ def _send_again() -> None:
 
 
 def _complete_streams() -> None:
-    """Put something in the place of closed streams, as a file opened later would get what they are told.
+    """Replace closed streams; otherwise a file that is opened later would take their place, and their output.
 
-    Writing to the standard output fails then, so that an answer does not get lost without a word.
+    Writing to a closed standard output then fails, so that an answer is not lost silently.
     """
     closed = [number for number in range(3) if not _is_open(number)]
     for number in closed:

@@ -1,4 +1,4 @@
-"""A package's names, imported when they are asked for: most of what they need, a command has no use for."""
+"""Names of a package that are imported on first use, as a command needs few of them."""
 
 from __future__ import annotations
 

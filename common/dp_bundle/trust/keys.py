@@ -1,7 +1,7 @@
 """The publisher's key pairs, by name, in the state folder.
 
-The public half is written last, when the key is trusted on its own machine: where it is missing, a process was killed
-on the way, and the rest is made up for from the private half. One process at a time makes keys.
+The public half is written last, after the key is trusted on this machine. If it is missing, a process was killed
+halfway, and the rest is made from the private half. One process at a time makes keys.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def private_key_path(name: str = DEFAULT_KEY) -> Path:
-    """Return where the private key of that name is kept."""
+    """Return the path of the private key of that name."""
     if not _NAME.fullmatch(name):
         raise ParameterError("key name", "letters, digits, '.', '_' and '-', at most 64", name)
     return home_folder() / "keys" / f"{name}.key"
 
 
 def public_key_path(name: str = DEFAULT_KEY) -> Path:
-    """Return where the public key of that name is kept: the file to hand to researchers."""
+    """Return the path of the public key of that name: the file to hand to researchers."""
     return private_key_path(name).with_suffix(".pub")
 
 
@@ -54,7 +54,7 @@ def key_names() -> list[str]:
 
 
 def passphrase_given() -> str | None:
-    """Return the passphrase of the environment, by which keys are made and opened; None if there is none."""
+    """Return the passphrase in `DPGRAPH_PASSPHRASE`, which locks and opens keys, or None."""
     return os.environ.get("DPGRAPH_PASSPHRASE") or None
 
 
@@ -112,9 +112,9 @@ def load_key(key: str | Path = DEFAULT_KEY, passphrase: str | None = None) -> Ed
 
 
 def signing_key(name: str = DEFAULT_KEY) -> tuple[Ed25519PrivateKey, bool]:
-    """Return the private key of that name, and whether it was made just now; what a killed process left is completed.
+    """Return the private key of that name, and True if it is new; what a killed process left is completed.
 
-    A new key, and one that is locked, has the passphrase of the environment.
+    A new key, and one that is locked, has the passphrase in the environment.
 
     Raises
     ------

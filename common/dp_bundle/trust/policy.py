@@ -1,4 +1,4 @@
-"""Who decides about signers: what `open_bundle` asks, and the answer of one who trusts anybody."""
+"""The protocol by which `open_bundle` asks about signers, and the policy that trusts anybody."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["TrustPolicy", "UnsafeTrustAnyone"]
 
 
 class TrustPolicy(Protocol):
-    """Decides about signers; `TrustStore` is the one that people use."""
+    """Decision about signers; `TrustStore` is the one for people."""
 
     def require(self, key: PublicKey) -> TrustedKey:
         """Return the trusted key, or raise UntrustedKeyError."""
@@ -20,11 +20,11 @@ class TrustPolicy(Protocol):
     def admit(
         self, key: PublicKey, sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
     ) -> tuple[str, ...]:
-        """Note a verified release as seen and return what to say of it; or raise an error of `TrustStore.admit`."""
+        """Note a verified release as seen and return notes for the reader; or raise an error of `TrustStore.admit`."""
 
 
 class UnsafeTrustAnyone:
-    """Accepts every signer: for showing what a file claims, never for using what it holds."""
+    """Acceptance of every signer: to show what a file claims, never to use its data."""
 
     def require(self, key: PublicKey) -> TrustedKey:
         """Return the key as if it were trusted, without a name."""

@@ -1,7 +1,7 @@
-"""The releases that a reader has met, so that nobody can show an old one as new, or two under one number.
+"""Memory of the releases that a reader has seen, which exposes an old one shown as new, or two with one number.
 
-`seen.json` beside the trusted keys holds, by signer and dataset, the newest number of each kind of release, the digest
-of every manifest met, and which of them were read. One process at a time reads and writes it.
+`seen.json`, in the folder of trusted keys, holds for each signer and dataset the newest number of each kind of release,
+the digests of all manifests seen, and which of them were read. One process at a time reads and writes it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dp_bundle.quoting import quote_name, quote_path
 __all__ = ["SEEN", "Sighting", "admit"]
 
 SEEN = "seen.json"
-_ANY_KIND = ""  # of releases remembered before kinds were
-_LEAP = 1000  # releases that one may have missed
+_ANY_KIND = ""  # of entries by versions that did not distinguish kinds
+_LEAP = 1000  # releases that a reader may have missed
 _MOST = 2**26  # bytes: some hundred thousand releases
 _PATIENCE = 60.0  # seconds that a process waits for others
 
@@ -55,7 +55,7 @@ class Sighting:
 
 @dataclass
 class _Remembered:
-    """Of one signer's dataset or series: the newest number of each kind, the manifests by number, and what was read."""
+    """One signer's dataset or series: the newest number of each kind, manifests by number, and numbers read."""
 
     newest: dict[str, int] = field(default_factory=dict)
     manifests: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class _Remembered:
 
     @classmethod
     def from_document(cls, document: Any) -> _Remembered:
-        """Read an entry of the file; one number alone is what earlier versions wrote, of any kind."""
+        """Read an entry of the file; earlier versions wrote a single number for all kinds."""
         if isinstance(document, int | str):
             return cls({_ANY_KIND: int(document)})
         newest = {str(kind): int(number) for kind, number in document["newest"].items()}
@@ -99,7 +99,7 @@ def admit(
 def _judge(
     memory: dict[str, _Remembered], signer: str, sighting: Sighting, *, allow_older: bool, beside_newer: bool
 ) -> tuple[str, ...]:
-    """Put the release into the memory and return what to say of it, or refuse it."""
+    """Add the release to the memory and return notes for the reader, or refuse it."""
     numbered = memory.setdefault(f"{signer} {sighting.dataset}", _Remembered())
     before = numbered.manifests.get(str(sighting.number))
     known = sighting.number in numbered.read
@@ -135,7 +135,7 @@ def _recall(folder: Path) -> dict[str, _Remembered]:
 
 
 def _describe_newer(sighting: Sighting, newest: dict[str, int], *, known: bool) -> tuple[str, ...]:
-    """Say which newer releases there are, to whom an older one is given all the same."""
+    """Return a note about newer releases for a reader who is given an older one."""
     kind, number = max(newest.items(), key=lambda item: item[1], default=("", 0))
     if number <= sighting.number:
         return ()
@@ -145,7 +145,7 @@ def _describe_newer(sighting: Sighting, newest: dict[str, int], *, known: bool) 
 
 
 def _describe_chain(sighting: Sighting, manifests: dict[str, str]) -> Iterator[str]:
-    """Say where the releases met so far do not make the chain that an honest publisher's do."""
+    """Yield notes where the releases seen so far do not form the chain that an honest publisher's do."""
     numbers = {digest: int(number) for number, digest in manifests.items()}
     earlier = max((number for number in numbers.values() if number < sighting.number), default=None)
     name = f"release {sighting.number} of {quote_name(sighting.dataset)}"

@@ -67,7 +67,7 @@ class PublicKey:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it could be somebody's: one of small order accepts signatures that nobody made (RFC 8032, 8.9)."""
+        """False for keys of small order, which accept signatures that nobody made (RFC 8032, 8.9)."""
         y = int.from_bytes(self.raw, "little") & (2**255 - 1)
         return y < _FIELD and y not in _SMALL_ORDER
 

@@ -1,7 +1,7 @@
-"""Whom the reader trusts.
+"""The store of trusted keys.
 
-`trusted/` under the state folder holds one JSON file per trusted key, named by its hexadecimal digits, and beside them
-what has been seen of their releases (`seen`).
+`trusted/` in the state folder holds one JSON file per trusted key, named by its hexadecimal digits, and the memory of
+releases that were seen (`seen`).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class TrustStore:
 
 @contextlib.contextmanager
 def _as_bundle_error() -> Iterator[None]:
-    """Say of a store that others may write that what it vouches for is not to be trusted."""
+    """Turn a store that others may write into a bundle that is not to be trusted."""
     try:
         yield
     except KeyStoreError as error:
