@@ -150,7 +150,7 @@ def make_plan(
     fine, _ = _forecast_each(n_rows, policy, kinds, _fine_grid(), spread, mechanism, with_epsilon=False)
 
     if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
-        notes.append("The policy leaves out some rows, so that fewer will be published than were counted here.")
+        notes.append("The policy leaves out some rows, so fewer will be published than were counted here.")
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
     paper = largest_figures(n_rows, policy, kinds, focus.sigma, spread)
     if mechanism is not None:
@@ -181,7 +181,9 @@ def _forecast_own(
 ) -> tuple[ForecastRow | None, list[str]]:
     """Return the forecast at the policy's own strength, or else the sentence that says why there is none."""
     if policy.privacy.snr_db is not None:
-        return None, ["The policy's own strength, snr_db, would read the values: it is left out, and has no guarantee."]
+        return None, [
+            "The policy's own strength, snr_db, is not forecast: it depends on the values, and gives no guarantee."
+        ]
     try:
         return forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0], []
     except (ParameterError, PrivacyError) as error:
@@ -245,18 +247,25 @@ def _bounds_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
         return []
     if privacy.release == "covariance":
         return [f"A covariance release needs declared bounds for {listed(missing)}; it is forecast as if they were."]
-    found = f"Bounds are found privately for {listed(missing)}, with {privacy.bounds_share:.0%} of rho"
-    return [f"{found}: declare them to spend it on data, and for second moments. sigma in data units is not known yet."]
+    found = f"The bounds of {listed(missing)} would be found privately, with {privacy.bounds_share:.0%} of rho"
+    return [
+        f"{found}. Declare them to spend that share on the data, or to release second moments. Until they are known, "
+        "sigma has no value in data units."
+    ]
 
 
 def _covariance_notes(mechanism: str, neighbours: Neighbours) -> list[str]:
-    notes = [f"from moments: by {'the best' if mechanism == 'auto' else mechanism} noise."]
+    notes = [f"from moments: with {'the best' if mechanism == 'auto' else mechanism} noise."]
     if mechanism in _NOT_BY_MU:
-        notes = [f"from moments: by {mechanism} noise at the policy's own strength, by gaussian elsewhere."]
+        notes = [
+            f"from moments: with {mechanism} noise at the policy's own strength, with gaussian noise at the others."
+        ]
     elif mechanism in BY_EIGENVECTORS:
-        notes = [f"from moments: by laplace noise of the same epsilon, not by {mechanism}, which is not forecast."]
+        notes = [f"from moments: with laplace noise of the same epsilon, as {mechanism} noise cannot be forecast."]
     if not neighbours.n_rows_public:
-        notes.append("The ledger books an add-remove release as what it costs a row that is replaced: more than mu.")
+        notes.append(
+            "The ledger books an add-remove release at its cost for a row that is replaced, which is more than mu."
+        )
     return notes
 
 

@@ -1,10 +1,10 @@
-"""Refusals of a release that is not worth its cost, made before anything is spent, unless the publisher insists.
+"""Refusals, before anything is spent, of releases that are not worth their cost; the publisher may insist.
 
-Two kinds of release help nobody. In one the noise hides all that a researcher would look for, and the budget is spent
-on nothing. In the other it is so weak that a column of whole numbers is published as it is. Both follow from what is
-public anyway: the number of rows, bounds, declared types and the strength. No value is read; a protected number of rows
-is not counted; and where noise follows from the values (`snr_db`) nothing is refused. Where the mechanism's error has
-no formula, it is drawn on made-up sums (`drawn`).
+Two kinds of release help nobody. In one, the noise hides everything that a researcher would look for. In the other, it
+is so weak that a column of whole numbers is published unchanged. Both are judged from public facts alone: the number of
+rows, the bounds, the declared types and the strength. No value is read, and rows are not counted if their number is
+protected. Nothing is refused if the noise depends on the values (`snr_db`). If a mechanism's error has no formula, it
+is found by drawing the mechanism on made-up sums (`drawn`).
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def share_unchanged(column: Column) -> float:
 
 
 def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> str:
-    """Return what hides how columns are related, at one strength: too few rows even without noise, or the noise."""
+    """Return the reason why nothing can be seen at one strength: too few rows even without noise, or the noise."""
     if n_columns > 1 and smallest_seen(n_rows, n_columns, n_rows**-0.5) is None:
         return f"{n_rows:,} rows are too few to show how {n_columns} columns are related, even without noise"
     if release == "rows":
         ratio = row.noise_to_signal
         shown = f"{ratio:,.0f}" if 100 <= ratio < 1e7 else f"{ratio:.3g}"
         return f"the noise has {shown} times the variance of the values"
-    return f"the noise gives a correlation a standard error of {row.error_in_moments:.2g}, not {n_rows**-0.5:.2g}"
+    return f"the noise raises the standard error of a correlation from {n_rows**-0.5:.2g} to {row.error_in_moments:.2g}"
 
 
 def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType]) -> None:
@@ -102,9 +102,9 @@ def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[st
     weaker = min(column.cell_noise.sigma / _ENOUGH_SIGMA[column.kind] for column in verbatim)
     rounded = " once they are rounded" if worst.kind == "continuous" else ""
     raise PolicyError(
-        f"noise this weak would publish {listed([column.name for column in verbatim])} as it is: at sigma {sigma:.3g}, "
-        f"{100 * share_unchanged(worst):.4g} % of the values of {worst.name!r} come out as they went in{rounded}, and "
-        f"it takes a sigma of {enough:g} to change more than one in a hundred; choose mu = {_round_down(mu * weaker)} "
+        f"noise this weak would publish {listed([column.name for column in verbatim])} unchanged: at sigma "
+        f"{sigma:.3g}, {100 * share_unchanged(worst):.4g} % of the values of {worst.name!r} stay the same{rounded}, "
+        f"and only a sigma of {enough:g} changes more than one in a hundred; choose mu = {_round_down(mu * weaker)} "
         f"or less, drop the column, {_ANYWAY}"
     )
 
@@ -120,7 +120,7 @@ def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Non
         return
     what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
     raise PolicyError(
-        f"nothing could be seen of {what}, and the privacy budget would be spent on noise: at mu = {row.mu:.4g} per "
+        f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = {row.mu:.4g} per "
         f"{policy.privacy.unit_name}, {why_hidden(n_rows, len(kinds), row, release)}; "
         f"{_what_instead(policy, kinds, n_rows, row)}see `dp-publish plan DATA` for other strengths, {_ANYWAY}"
     )
@@ -151,7 +151,7 @@ def _what_instead(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Fo
     declared = all(policy.column(name).bounds is not None for name in kinds)
     first = "" if declared else "declare bounds (`dp-publish policy DATA` writes a policy to fill in), and "
     if policy.privacy.release == "rows" and row.clearest_in_moments is not None:
-        shown = f"would show partial correlations from about {row.clearest_in_moments:.2g} on at the same guarantee"
+        shown = f"would show partial correlations from about {row.clearest_in_moments:.2g} on, under the same guarantee"
         return f"{first}publish second moments alone (--release covariance), which {shown}; "
     if policy.privacy.mechanism in BY_EIGENVECTORS:
         other = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mechanism": "auto"})})
@@ -159,13 +159,13 @@ def _what_instead(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Fo
         if _shows_something(better, "covariance", len(kinds)):
             least = better.clearest_in_moments
             seen = "variances" if least is None else f"partial correlations from about {least:.2g} on"
-            return f"let the mechanism be chosen (--mechanism auto), which would show {seen} at the same guarantee; "
+            return f"let dp-publish choose (--mechanism auto), which would show {seen} under the same guarantee; "
     most = _most_columns(policy, kinds, n_rows, row.mu)
-    return f"{first}publish second moments (--release covariance) of {most} columns at most; " if most else ""
+    return f"{first}publish second moments (--release covariance) of at most {most} columns; " if most else ""
 
 
 def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) -> int:
-    """Return how many of the columns second moments at the same guarantee would show something of, the first ones."""
+    """Return the largest number of columns, from the first on, of which second moments would still show something."""
     privacy = policy.privacy
     if privacy.release == "rows":
         privacy = Privacy(release="covariance", mechanism="gaussian", unit=privacy.unit, mu=mu)

@@ -16,26 +16,27 @@ _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (int
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
-    """Return the forecast for a person to read, with a word on whether first rows were looked at."""
-    read = "of the values the first rows were looked at" if looked else "no value was read"
+    """Return the forecast for a person to read; it says whether the first rows were read."""
+    read = "only the first rows were read" if looked else "no value was read"
     tables = [
         f"{plan.name}: {_many(plan.n_rows, 'row')}, {_many(len(plan.kinds), 'column')}. Nothing was spent, and {read}.",
         "",
-        f"Smallest partial correlation that a researcher would see, one {plan.unit} being protected at strength mu:",
+        f"Smallest partial correlation that a researcher would see, with one {plan.unit} protected at strength mu:",
         *_table(plan, _seen_head(plan), [_seen_cells(row) for row in plan.rows]),
         "",
-        f"Rows that it takes to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
+        f"Rows needed to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
         *_table(plan, _needed_head(), [_needed_cells(row) for row in plan.rows]),
     ]
 
     legend = [
-        "from rows: noisy rows are published. from moments: nothing but second moments (--release covariance), at the",
-        "same mu.",
-        "sigma / width: the noise's standard deviation over the width of a column's bounds; noise / signal: variances.",
-        "Where columns differ, their median is shown.",
-        "see: find with 80 % power at a false discovery rate of 5 %, by an estimate that knows the noise.",
+        "from rows: if noisy rows are published. from moments: if only second moments are (--release covariance), at",
+        "the same mu.",
+        "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the",
+        "ratio of their variances. If columns differ, the table shows their median.",
+        "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
         f"Assumed: {plan.assumed} (--spread, or spread in the policy), means",
-        "are off the middle of the bounds, columns related in pairs. Narrower values or more relations need more rows.",
+        "are not in the middle of the bounds, and columns are related in pairs. Less spread or more relations",
+        "need more rows.",
     ]
 
     findings = [*_verdict(plan), *_if_narrower(plan), *plan.notes]
@@ -107,26 +108,28 @@ def _verdict(plan: Plan) -> list[str]:
     why = why_hidden(plan.n_rows, len(plan.kinds), row, "rows")
     lines = [
         f"At mu = {row.mu:.4g}, rows would show {rows}: {why}.",
-        f"It takes {describe_count(row.rows_needed[target])} rows to see {target:g}.",
+        f"Seeing {target:g} would take {describe_count(row.rows_needed[target])} rows.",
     ]
 
     if row.seen_in_moments is None:
         needed = describe_count(row.rows_needed_for_moments[target])
-        lines.append(f"A release of second moments only would still need {needed}: {_remedy(plan)}.")
+        lines.append(f"Second moments alone would still need {needed} rows: {_remedy(plan)}.")
     else:
         seen = _seen(row.seen_in_moments)
-        lines.append(f"A release of second moments only would show {seen} and above, at the same guarantee.")
+        lines.append(
+            f"Second moments alone (--release covariance) would show {seen} and above, under the same guarantee."
+        )
     return lines
 
 
 def _if_narrower(plan: Plan) -> list[str]:
-    """Say what long tails would leave of the forecast: they widen bounds, and with them the noise."""
+    """Return the forecast for long-tailed values, which need wider bounds and so get more noise."""
     if not plan.narrower or len(plan.kinds) == 1:
         return []
-    lines = ["Values with long tails, such as incomes, fill less of their bounds, and less is seen of them:"]
+    lines = ["Long-tailed values, such as incomes, fill less of their bounds, and less of them can be seen:"]
     for spread, row in plan.narrower.items():
         shown = f"{_seen(row.seen_in_rows)} from rows and {_seen(row.seen_in_moments)} from moments"
-        lines.append(f"at {spread:g} of the width, {shown}.")
+        lines.append(f"if standard deviations are {spread:g} of the width, {shown}.")
     return lines
 
 
@@ -140,7 +143,7 @@ def _remedy(plan: Plan) -> str:
 def _covariance_verdict(plan: Plan) -> list[str]:
     row, target = plan.focus, TARGETS[-1]
     if plan.mechanism in BY_EIGENVECTORS:
-        return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars of it."]
+        return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."]
     lines = [
         f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance",
         f"release, and of {row.error_in_rows:.2g} in a release of rows; chance alone makes it {plan.n_rows**-0.5:.2g}.",
@@ -158,14 +161,14 @@ def _covariance_verdict(plan: Plan) -> list[str]:
 
 def _paper_sentences(plan: Plan) -> list[str]:
     if not plan.paper:
-        return ["The paper's theorems speak of columns with declared bounds only."]
+        return ["The source paper (Guo et al. 2025) has no figure for this: its theorems need declared bounds."]
     figures = " and ".join(
         f"mu = {value:.3g} by theorem {_THEOREMS[name]}" for name, value in sorted(plan.paper.items())
     )
     return [
-        f"The paper's figure, not a guarantee: Guo et al. (2025) would print {figures}",
-        f"for the noise of mu = {plan.focus.mu:.4g}, from the assumed spread of the values. It speaks of a covariance;",
-        f"the rows protect one {plan.unit} at mu = {plan.focus.mu:.4g} only. No bundle states the paper's figure.",
+        f"The source paper's figure, which is not a guarantee: Guo et al. (2025) would print {figures}",
+        f"for the noise of mu = {plan.focus.mu:.4g} and the assumed spread. That figure is about a covariance; the",
+        f"rows themselves protect one {plan.unit} at mu = {plan.focus.mu:.4g}. No bundle states the paper's figure.",
     ]
 
 

@@ -70,9 +70,12 @@ def test_covariance_plan_shows_what_rows_would_not(tmp_path: Path, command: Run)
     [
         (
             'mechanism = "wishart"\nepsilon = 1.0\ndelta = 1e-6',
-            "by wishart noise at the policy's own strength",
+            "with wishart noise at the policy's own strength",
         ),
-        ('mechanism = "eigenvectors"\nepsilon = 1.0', "by laplace noise of the same epsilon, not by eigenvectors"),
+        (
+            'mechanism = "eigenvectors"\nepsilon = 1.0',
+            "with laplace noise of the same epsilon, as eigenvectors noise cannot be forecast",
+        ),
         ("mu = 2000000.0", "A release at the policy's own strength would be refused"),
     ],
 )
@@ -100,7 +103,8 @@ def test_a_plan_says_what_long_tails_would_leave(tmp_path: Path, command: Run) -
     own = next(row for row in said["forecast"] if row["mu"] == pytest.approx(5.0))
 
     assert own["seen_in_rows"] is None
-    assert f"at 0.05 of the width, nothing from rows and {own['seen_in_moments']:.2g} from moments." in text
+    seen = f"nothing from rows and {own['seen_in_moments']:.2g} from moments."
+    assert f"if standard deviations are 0.05 of the width, {seen}" in text
     assert [row["spread"] for row in document["forecast_if_narrower"]] == [0.05, 0.02]
     assert document["forecast_if_narrower"][0]["error_in_moments"] == pytest.approx(own["error_in_moments"])
     assert said["forecast_if_narrower"] == []
@@ -138,12 +142,12 @@ def test_plan_says_where_rows_are_too_few_and_names_the_alternative(people: Path
     generous = command("dp-publish", "plan", people, "--spread", "0.2").stdout
 
     assert "At mu = 1, rows would show nothing: the noise has 153 times the variance of the values." in text
-    assert "It takes 2.88 million rows to see 0.3." in text
-    assert "A release of second moments only would still need" in text
+    assert "Seeing 0.3 would take 2.88 million rows." in text
+    assert "Second moments alone would still need" in text
     assert "publish fewer columns, narrow their bounds, or protect them less" in text
-    assert "A release of second moments only would show" in generous
+    assert "Second moments alone (--release covariance) would show" in generous
     assert "standard deviations are 0.14 of the width (--spread, or spread in the policy)" in text
-    assert "The paper's figure, not a guarantee" in text
+    assert "The source paper's figure, which is not a guarantee" in text
     assert "(--release covariance)" in text
 
 
@@ -182,7 +186,7 @@ def test_plan_leaves_out_strengths_that_cannot_be_published(people: Path, comman
     text = command("dp-publish", "plan", people, "--unit", "cell").stdout
 
     assert "Not forecast: mu = 50, where a release would be refused (integer column 'visits'" in text
-    assert "snr_db, would read the values" in text
+    assert "snr_db, is not forecast" in text
 
 
 @pytest.mark.parametrize(
@@ -259,11 +263,11 @@ def test_plan_of_a_hundred_million_row_table_takes_seconds(tmp_path: Path, comma
     ("entries", "shown"),
     [
         ('mechanism = "wishart"\nepsilon = 1.0\ndelta = 0.5', "delta must be in (0, 0.01]"),
-        ('mechanism = "wishart"\nepsilon = 200.0\ndelta = 1e-6', "by gaussian elsewhere"),
-        ('mechanism = "sulq"\nepsilon = 1e9\ndelta = 1e-6', "by gaussian elsewhere"),
-        ('mechanism = "eigenvectors"\nepsilon = 1000.0', "readers get no error bars of it"),
+        ('mechanism = "wishart"\nepsilon = 200.0\ndelta = 1e-6', "with gaussian noise at the others"),
+        ('mechanism = "sulq"\nepsilon = 1e9\ndelta = 1e-6', "with gaussian noise at the others"),
+        ('mechanism = "eigenvectors"\nepsilon = 1000.0', "readers get no error bars from it"),
         ('mechanism = "laplace"\nepsilon = 1000.0', "(pure)"),
-        ('mechanism = "auto"\nmu = 2000000.0', "by the best noise"),
+        ('mechanism = "auto"\nmu = 2000000.0', "with the best noise"),
     ],
 )
 def test_other_strengths_are_shown_where_the_policys_own_is_refused(

@@ -52,7 +52,7 @@ def test_the_first_command_spends_nothing_on_noise_alone(wide: Path, command: Ru
     refused = command("dp-publish", "wide.parquet")
 
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.startswith("error: nothing could be seen of these 8 columns")
+    assert refused.stderr.startswith("error: this release would show nothing of these 8 columns")
     assert refused.stderr.count("\n") == 1
     for advice in ("dp-publish policy DATA", "--release covariance", "dp-publish plan DATA", "--anyway"):
         assert advice in refused.stderr
@@ -75,11 +75,11 @@ def test_the_advice_is_sound(wide: Path, command: Run) -> None:
     assert "publish second moments alone (--release covariance)" in command("dp-publish", "wide.parquet").stderr
     assert command("dp-publish", "wide.parquet", "--release", "covariance").returncode == 0
 
-    with pytest.raises(PolicyError, match=r"of [0-9]+ columns at most") as refused:
+    with pytest.raises(PolicyError, match=r"of at most [0-9]+ columns") as refused:
         judge(900, 30, mu=1.0)
-    most = int(re.findall("of ([0-9]+) columns at most", str(refused.value))[0])
+    most = int(re.findall("of at most ([0-9]+) columns", str(refused.value))[0])
     judge(900, most, mu=1.0, release="covariance")
-    with pytest.raises(PolicyError, match="a standard error of"):
+    with pytest.raises(PolicyError, match="raises the standard error of"):
         judge(900, most + 1, mu=1.0, release="covariance")
 
 
@@ -104,9 +104,9 @@ def test_noise_without_a_formula_is_drawn_beforehand(mechanism: str, many: int) 
     """Eigenvector releases of few rows are refused, with a better mechanism if there is one, and others are not."""
     judge(many, 6, epsilon=2.0, release="covariance", mechanism=mechanism)
     judge(many, 1, epsilon=2.0, release="covariance", mechanism=mechanism)
-    with pytest.raises(PolicyError, match="nothing could be seen of these 6 columns"):
+    with pytest.raises(PolicyError, match="this release would show nothing of these 6 columns"):
         judge(300, 6, epsilon=2.0, release="covariance", mechanism=mechanism)
-    with pytest.raises(PolicyError, match="nothing could be seen of this column"):
+    with pytest.raises(PolicyError, match="this release would show nothing of this column"):
         judge(20, 1, epsilon=0.1, release="covariance", mechanism=mechanism)
     with pytest.raises(PolicyError, match=r"--mechanism auto\), which would show partial correlations from about 0.21"):
         judge(1000, 4, epsilon=10.0, release="covariance", mechanism=mechanism)
@@ -120,7 +120,7 @@ def shows_something(n_rows: int, entry: str, values: tuple[float, ...], **privac
     try:
         refuse_pointless(policy, kinds, types, lambda: n_rows)
     except PolicyError as error:
-        return "nothing could be seen" not in str(error)
+        return "would show nothing" not in str(error)
     return True
 
 
@@ -140,7 +140,7 @@ def test_one_clear_pair_of_columns_is_enough() -> None:
 def test_a_single_column_is_judged_by_its_own_variance() -> None:
     """One column has no relations: it is refused where its variance drowns, and published where that stands clear."""
     judge(200_000, 1, mu=1.0)
-    with pytest.raises(PolicyError, match="nothing could be seen of this column"):
+    with pytest.raises(PolicyError, match="this release would show nothing of this column"):
         judge(1000, 1, mu=0.5)
 
 
@@ -171,8 +171,8 @@ def test_a_binary_column_is_not_published_as_it_is(kind: str, flags: Path, comma
     refused = command("dp-publish", "flags.parquet")
 
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "noise this weak would publish 'smoker' as it is: at sigma 0.1, 100 % of the values" in refused.stderr
-    assert "it takes a sigma of 0.31" in refused.stderr or "it takes a sigma of 0.2" in refused.stderr
+    assert "noise this weak would publish 'smoker' unchanged: at sigma 0.1, 100 % of the values" in refused.stderr
+    assert "a sigma of 0.31" in refused.stderr or "a sigma of 0.2" in refused.stderr
     assert (Ledger().entries(), key_names()) == ([], [])
     enough = float(re.findall("choose mu = ([0-9.]+) or less", refused.stderr)[0])
     assert command("dp-publish", "flags.parquet", "--mu", enough).returncode == 0
