@@ -291,10 +291,9 @@ def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None
 
 def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
     """Return the policy of that file, or else the data's own if there is one, with the options in place of its own."""
-    from dp_publish.policy import load_policy, policy_path
+    from dp_publish.policy import find_policy
 
-    own = policy_path(data)
-    return load_policy(policy_file or (own if own.is_file() else None), _plain_name(data), privacy)
+    return find_policy(data, policy_file, _plain_name(data), privacy)
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         rho_for_mu,
         unit_mu,
     )
-    from dp_publish.accounting.cost import ROUND_UP, Cost
+    from dp_publish.accounting.cost import ROUND_UP, SLACK, Cost
     from dp_publish.accounting.curve import Loss, epsilon_of_unit, privacy_curve
     from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 else:

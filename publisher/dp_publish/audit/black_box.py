@@ -40,10 +40,10 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from dp_bundle.errors import PrivacyError
 from dp_publish.audit.checks import LEAST_RUNS, Check, make_check, require_runs
+from dp_publish.audit.hypothesis_tests import least_chance
 from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables
 from dp_publish.audit.noise_laws import check_directions, check_wishart, exponent_for
 from dp_publish.covariance import (
@@ -189,9 +189,8 @@ def _bounds(scores: list[_Floats], thresholds: _Floats, sign: float, delta: floa
     """Return the bound of every threshold; with the sign -1 scores are low under the second table: swap the two."""
     first, second = scores if sign > 0 else scores[::-1]
     hits, alarms = (len(part) - np.searchsorted(np.sort(part), thresholds) for part in (second, first))
-    least = np.where(hits > 0, stats.beta.ppf(alpha / 2, np.maximum(hits, 1), len(second) - hits + 1), 0.0)
-    rest = len(first) - alarms
-    most = np.where(rest > 0, stats.beta.ppf(1 - alpha / 2, alarms + 1, np.maximum(rest, 1)), 1.0)
+    least = least_chance(hits, len(second), alpha / 2)
+    most = 1 - least_chance(len(first) - alarms, len(first), alpha / 2)
     bounds: _Floats = np.log(np.maximum(least - delta, 1e-300) / most)
     return bounds
 

@@ -7,15 +7,21 @@ from collections.abc import Sequence
 
 from dp_bundle.manifest import Column
 from dp_bundle.privacy import mu_implied_by_epsilon
-from dp_publish.accounting import Loss, delta_for_epsilon, epsilon_of_unit, mu_for_epsilon_delta, mu_for_rho, rho_for_mu
+from dp_publish.accounting import (
+    SLACK,
+    Loss,
+    delta_for_epsilon,
+    epsilon_of_unit,
+    mu_for_epsilon_delta,
+    mu_for_rho,
+    rho_for_mu,
+)
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.press import Published
 from dp_publish.covariance import BY_EIGENVECTORS, EXCEPTED_DELTA
-from dp_publish.policy import EntityUnit, Policy, Privacy
+from dp_publish.policy import Policy, Privacy
 
 __all__ = ["check_books", "check_books_of_moments", "claimed_mu"]
-
-_SLACK = 1 + 1e-9
 
 
 def claimed_mu(policy: Policy, columns: Sequence[Column]) -> float:
@@ -37,15 +43,15 @@ def check_books(policy: Policy, columns: Sequence[Column], published: Published)
     mus = _mus(privacy, release.columns)
     mu, asked = mus[privacy.account], claimed_mu(policy, columns)
     faults = []
-    if mu > asked * _SLACK:
+    if mu > asked * SLACK:
         faults.append(f"bounds and noise come to mu = {mu:.6g}, above the {asked:.6g} of the policy")
     if privacy.epsilon is not None and privacy.delta is not None:
         faults += _above_curve(privacy, release.columns, mu)
-    if release.guarantee is None or release.guarantee.rho * _SLACK < rho_for_mu(mu):
+    if release.guarantee is None or release.guarantee.rho * SLACK < rho_for_mu(mu):
         faults.append(f"the manifest states less than the mu = {mu:.6g} that bounds and noise come to")
     for account, least in mus.items():
         booked = published.cost.mu.get(account, 0.0)
-        if booked * _SLACK < least:
+        if booked * SLACK < least:
             faults.append(f"the ledger books mu = {booked:.6g} for {account}, less than the {least:.6g} it costs")
     return make_check("books", faults, f"bounds and noise come to mu = {mu:.4g}, stated and booked as no less")
 
@@ -68,16 +74,16 @@ def check_books_of_moments(policy: Policy, published: Published) -> Check:
     if mechanism not in ("wishart", "sulq") and stated > asked * (1 + 1e-6):
         faults.append(f"the manifest states mu = {stated:.6g}, above the {asked:.6g} of the policy")
     epsilon = None if guarantee is None else guarantee.epsilon
-    if epsilon is not None and privacy.epsilon is not None and epsilon > privacy.epsilon * _SLACK:
+    if epsilon is not None and privacy.epsilon is not None and epsilon > privacy.epsilon * SLACK:
         faults.append(f"the manifest states epsilon = {epsilon:g}, above that of the policy")
     booked = published.cost.mu.get(privacy.account, 0.0)
     promised = min(stated, least) if mechanism == "gaussian" else 0.0
-    if booked * _SLACK < promised:
+    if booked * SLACK < promised:
         faults.append(f"the ledger books mu = {booked:.6g}, less than the {promised:.6g} that it costs")
     excepted = privacy.delta or 0.0 if mechanism == "wishart" else 0.0
     if mechanism in BY_EIGENVECTORS:
         excepted = EXCEPTED_DELTA
-    if published.cost.excepted_delta * _SLACK < excepted:
+    if published.cost.excepted_delta * SLACK < excepted:
         faults.append(f"the ledger books no exception, where the mechanism has one of {excepted:g}")
     return make_check("books", faults, "stated and booked as the policy asked for")
 
@@ -87,8 +93,8 @@ def _mus(privacy: Privacy, columns: Sequence[Column]) -> dict[str, float]:
     cells = [column.width / column.cell_noise.sigma for column in columns]
     row = max(cells) if privacy.l2_radius is not None else math.hypot(*cells)
     mus = {"cell": max(cells), "row": row}
-    if isinstance(privacy.unit, EntityUnit):
-        mus[privacy.account] = math.sqrt(privacy.unit.max_rows) * row
+    if privacy.entity:
+        mus[privacy.account] = math.sqrt(privacy.max_rows) * row
     return mus
 
 
@@ -98,7 +104,6 @@ def _above_curve(privacy: Privacy, columns: Sequence[Column], mu: float) -> list
     if all(column.kind == "continuous" for column in columns):
         above = delta_for_epsilon(mu, epsilon) > delta * (1 + 1e-6)
     else:
-        rows = privacy.unit.max_rows if isinstance(privacy.unit, EntityUnit) else 1
         losses = [Loss(column.width, column.cell_noise.sigma, column.kind == "integer") for column in columns]
-        above = epsilon_of_unit(privacy.unit_name, losses, delta, rows) > epsilon * (1 + 1e-6)
+        above = epsilon_of_unit(privacy.unit_name, losses, delta, privacy.max_rows) > epsilon * (1 + 1e-6)
     return [f"bounds and noise do not give epsilon = {epsilon:g} at delta = {delta:g}"] if above else []

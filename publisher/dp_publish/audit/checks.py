@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.errors import MissingValuesError, ParameterError
 from dp_bundle.manifest import Column
-from dp_publish.accounting import unit_mu
+from dp_publish.accounting import SLACK, unit_mu
 from dp_publish.audit.canaries import OUTSIDE, Canaries, Rig, Unit, middle_of
 from dp_publish.audit.hypothesis_tests import (
     correlated_signs,
@@ -47,7 +47,6 @@ __all__ = [
 
 LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20  # releases of a matrix
 
-_SLACK = 1 + 1e-9
 _EMPTY_CELLS = 1000  # twice as many
 
 
@@ -95,7 +94,7 @@ def check_attack(
             if bound > best:
                 best = bound
                 detail = f"{correct / total:.1%} of {total} coins{where} guessed, which proves mu >= {bound:.4g}"
-            if bound > stated * _SLACK:
+            if bound > stated * SLACK:
                 name = f"a cell of column {cells[0].name!r}" if unit == "cell" else "a row"
                 faults.append(f"{name} is told apart with mu >= {bound:.4g}, above the {stated:.4g} stated")
     return best, make_check("attack", faults, detail)

@@ -25,12 +25,13 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from dp_bundle.errors import PrivacyError
 from dp_bundle.privacy import mu_implied_by_epsilon
+from dp_publish.accounting import SLACK
 from dp_publish.audit.checks import LEAST_RUNS, Check, check_signs, make_check, require_runs
-from dp_publish.audit.hypothesis_tests import cdf_excess, moment_ratio
+from dp_publish.audit.hypothesis_tests import cdf_excess, least_chance, moment_ratio
 from dp_publish.audit.noise_laws import EntryLaw
 from dp_publish.covariance import (
     GRID_BITS,
@@ -52,7 +53,6 @@ _Floats: TypeAlias = NDArray[np.float64]
 
 _VALUES = 1 << 21  # of noise, by default
 _N_CHECKS = 5
-_SLACK = 1 + 1e-9
 
 
 def attack_moments(
@@ -170,13 +170,13 @@ def _stated_mu(setting: MechanismSetting) -> float:
 
 
 def _check_attack(correct: int, n: int, stated_mu: float, alpha: float) -> tuple[float, Check]:
-    chance = float(stats.beta.ppf(alpha, correct, n - correct + 1)) if correct else 0.0
+    chance = float(least_chance(correct, n, alpha))
     bound = 2 * float(special.ndtri(chance)) if chance > 0.5 else 0.0
     detail = f"{correct / n:.1%} of {n} coins guessed, which proves mu >= {bound:.4g}"
     if not bound:
         detail = "the coins were not guessed well enough to prove anything at this strength"
     faults = []
-    if bound > stated_mu * _SLACK:
+    if bound > stated_mu * SLACK:
         faults = [f"a row is told apart with mu >= {bound:.4g}, above the {stated_mu:.4g} stated"]
     return bound, make_check("attack", faults, detail)
 
@@ -204,7 +204,7 @@ def _check_movement(
         others = [sums[0], center] if setting.neighbours.n_rows_public else [empty]
         loss = max(noise.loss(one, other) for one in sums for other in others)
         worst = max(worst, loss)
-        if loss > allowed * _SLACK:
+        if loss > allowed * SLACK:
             name = "epsilon" if noise.laplace else "mu"
             faults.append(f"rows {where} their bounds move the sums by {name} = {loss:.4g}, above the {allowed:.4g}")
     detail = f"rows at and outside their bounds move the sums by {worst / allowed:.1%} of what is stated"

@@ -6,9 +6,10 @@ variance and of low bits are normal and chi-squared approximations, and are pass
 
 References
 ----------
-Massart (1990), The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality. Hoeffding (1963), Probability
-inequalities for sums of bounded random variables. Mironov (2012), On significance of the least significant bits for
-differential privacy.
+Clopper & Pearson (1934), The use of confidence or fiducial limits illustrated in the case of the binomial. Massart
+(1990), The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality. Hoeffding (1963), Probability inequalities for
+sums of bounded random variables. Mironov (2012), On significance of the least significant bits for differential
+privacy.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
 from dp_bundle.manifest import Noise
@@ -26,6 +27,7 @@ __all__ = [
     "cdf_excess",
     "correlated_signs",
     "law_excess",
+    "least_chance",
     "low_bits_p_value",
     "moment_ratio",
     "n_repeats",
@@ -96,6 +98,22 @@ def moment_ratio(residuals: NDArray[np.float64], variance: float, fourth: float,
         return 1.0, math.inf
     deviation = math.sqrt((fourth - variance**2) / len(residuals)) / variance
     return float(np.mean(residuals**2)) / variance, float(special.ndtri(1 - alpha / 2)) * deviation
+
+
+def least_chance(successes: ArrayLike, trials: int, alpha: float) -> NDArray[np.float64]:
+    """Return Clopper & Pearson's lower bound on a chance, which is too high with probability at most `alpha`.
+
+    Parameters
+    ----------
+    successes : array_like of int
+        How often it came true.
+    trials : int
+        In how many trials.
+    alpha : float
+        The chance of an error.
+    """
+    k = np.asarray(successes)
+    return np.where(k > 0, stats.beta.ppf(alpha, np.maximum(k, 1), trials - k + 1), 0.0)
 
 
 def low_bits_p_value(before: NDArray[np.float64], after: NDArray[np.float64], noise: Noise) -> float:

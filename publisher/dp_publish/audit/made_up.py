@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.manifest import Column
 from dp_publish.audit.canaries import Canaries, Draft, Values, far_values, inside, middle_of
-from dp_publish.policy import EntityUnit, Policy
+from dp_publish.policy import Policy
 
 __all__ = ["MadeUp", "chunked", "crowd_rows", "make_up", "rows_alike"]
 
@@ -63,14 +63,13 @@ class MadeUp:
 
 def rows_alike(policy: Policy, n_columns: int) -> int:
     """Return how many rows in turn share their coins: those of an entity, as far as an attack can make use of them."""
-    unit = policy.privacy.unit
-    return min(unit.max_rows, _ALIKE, max(1, 256 // n_columns)) if isinstance(unit, EntityUnit) else 1
+    return min(policy.privacy.max_rows, _ALIKE, max(1, 256 // n_columns))
 
 
 def crowd_rows(policy: Policy) -> int:
     """Return how many rows of each crowd there are: more than an entity may have; none without entities."""
-    unit = policy.privacy.unit
-    if not isinstance(unit, EntityUnit) or unit.max_rows > _LARGEST_CROWD:
+    unit = policy.privacy.entity
+    if unit is None or unit.max_rows > _LARGEST_CROWD:
         return 0
     return 2 * unit.max_rows + 3
 
@@ -140,8 +139,8 @@ def _with_gaps(column: Column, values: Values, gap: NDArray[np.bool_]) -> pa.Arr
 def _with_crowds(
     policy: Policy, columns: Sequence[Column], arrays: list[pa.Array], owners: NDArray[np.intp]
 ) -> tuple[pa.Table, int]:
-    unit, rows = policy.privacy.unit, crowd_rows(policy)
-    if not isinstance(unit, EntityUnit):
+    unit, rows = policy.privacy.entity, crowd_rows(policy)
+    if unit is None:
         return chunked(columns, arrays, None), 0
     n = _CROWDS * rows
     for index, column in enumerate(columns):

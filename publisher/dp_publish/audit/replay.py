@@ -29,7 +29,7 @@ from dp_publish.audit.canaries import far_values, limits_of, values_inside
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.made_up import chunked, crowd_rows
 from dp_publish.audit.press import Press, Published, publish_made_up
-from dp_publish.policy import EntityUnit, Policy
+from dp_publish.policy import Policy
 from dp_publish.sampling import insecure_keystream
 
 __all__ = ["Loss", "Table", "check_replay", "compare"]
@@ -112,11 +112,11 @@ class _Replayer:
         return first, second
 
     def _publish(self, table: Table, owners: list[str] | None) -> tuple[Published, list[int]]:
-        unit, tap = self._policy.privacy.unit, _Tap()
-        if isinstance(unit, EntityUnit) and owners is None:
+        unit, tap = self._policy.privacy.entity, _Tap()
+        if unit and owners is None:
             owners = [f"row {index}" for index in range(len(table[0]))]
         arrays = [_as_arrow(column, values) for column, values in zip(self._columns, table, strict=True)]
-        named = (unit.entity, pa.array(owners)) if isinstance(unit, EntityUnit) and owners else None
+        named = (unit.entity, pa.array(owners)) if unit and owners else None
         without = len(arrays[0]) < _ROWS  # the rows that are empty elsewhere, in the third batch
         cuts = [cut - (_EMPTY[1] - _EMPTY[0]) * (without and cut > _EMPTY[0]) for cut in _CUTS]
         made_up = chunked(self._columns, arrays, named, cuts)
@@ -168,7 +168,7 @@ def check_replay(
     _replay_equals(replayer, columns, base)
     add_remove = not policy.privacy.neighbours.n_rows_public
     crowd = crowd_rows(policy)
-    if isinstance(policy.privacy.unit, EntityUnit):
+    if policy.privacy.entity:
         _replay_entities(replayer, columns, base, loss or _loss_of_rows, allowed, crowd or 1, add_remove=add_remove)
     else:
         _replay_rows(replayer, policy, columns, base, loss or _loss_of_rows, allowed, add_remove=add_remove)

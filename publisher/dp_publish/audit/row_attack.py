@@ -29,9 +29,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from dp_bundle.manifest import Column
+from dp_publish.audit.hypothesis_tests import least_chance
 
 __all__ = ["Attack"]
 
@@ -81,7 +82,7 @@ class Attack:
 
     def mu_bound(self, correct: int, total: int, alpha: float) -> float:
         """Return a lower bound on mu at these distances that is too high with probability at most `alpha`."""
-        chance = float(stats.beta.ppf(alpha, correct, total - correct + 1)) if correct else 0.0
+        chance = float(least_chance(correct, total, alpha))
         if chance <= 0.5:
             return 0.0
         if not any(self._discrete):

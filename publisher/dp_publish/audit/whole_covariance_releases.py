@@ -34,7 +34,7 @@ from dp_publish.covariance import (
     set_mechanism,
     unit_mu_of,
 )
-from dp_publish.policy import EntityUnit, Policy
+from dp_publish.policy import Policy
 
 __all__ = ["audit_covariance"]
 
@@ -88,8 +88,8 @@ def check_whole(
     rng = np.random.default_rng(1)
     values = np.column_stack(values_inside(columns, _ROWS, rng)).astype(np.float64)
     arrays = [pa.array(column) for column in values.T]
-    unit = policy.privacy.unit
-    owners = (unit.entity, pa.array(range(_ROWS))) if isinstance(unit, EntityUnit) else None
+    unit = policy.privacy.entity
+    owners = (unit.entity, pa.array(range(_ROWS))) if unit else None
     table = chunked(columns, arrays, owners)
     by_eigenvectors = setting.mechanism in BY_EIGENVECTORS
     n = 1 if setting.mechanism in (*BY_EIGENVECTORS, "wishart") else _RELEASES

@@ -6,24 +6,14 @@ import math
 from collections.abc import Mapping
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import (
-    GAPS_PUBLIC,
-    NUMBER_PUBLIC,
-    PARTITION_PUBLIC,
-    TOGETHER_PUBLIC,
-    Column,
-    EpsilonDelta,
-    Guarantee,
-)
+from dp_bundle.manifest import Column, EpsilonDelta, Guarantee
 from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_bundle.quoting import listed
-from dp_publish.accounting import Cost, Loss, privacy_curve, rho_for_mu
+from dp_publish.accounting import ROUND_UP, Cost, Loss, privacy_curve, rho_for_mu
 from dp_publish.covariance.calibration import MechanismSetting, mu_of_rows
-from dp_publish.policy import EntityUnit, Policy, Privacy
+from dp_publish.policy import Policy, public_facts
 
 __all__ = ["cost_of_moments", "guarantee_of_moments", "moment_columns"]
-
-_ROUND_UP = 1 + 1e-12  # as in `calibration`
 
 
 def cost_of_moments(policy: Policy, setting: MechanismSetting) -> Cost:
@@ -34,7 +24,7 @@ def cost_of_moments(policy: Policy, setting: MechanismSetting) -> Cost:
     twice (group privacy, with delta (1 + e^epsilon) where a delta is excepted; that of the eigenvector mechanisms holds
     for replaced rows as it is). A cell is part of its row.
     """
-    row, unit = (_mu_of_replaced(setting, rows) * _ROUND_UP for rows in (1, setting.max_rows))
+    row, unit = (_mu_of_replaced(setting, rows) * ROUND_UP for rows in (1, setting.max_rows))
     spent = {"cell": row, "row": row, policy.privacy.account: unit}
     excepted = setting.excepted_delta
     if setting.mechanism == "wishart" and setting.neighbours == "add-remove":
@@ -56,11 +46,10 @@ def guarantee_of_moments(
 ) -> Guarantee:
     """Return what a covariance release guarantees."""
     privacy = policy.privacy
-    entity = privacy.unit if isinstance(privacy.unit, EntityUnit) else None
     mu = mu_of_rows(setting, setting.max_rows)
     gaussian = setting.mechanism in ("gaussian", "sulq")
     if not gaussian:
-        mu *= _ROUND_UP
+        mu *= ROUND_UP
     epsilon = None if gaussian else setting.epsilon
     curve: tuple[EpsilonDelta, ...] = ()
     if epsilon is None:
@@ -69,8 +58,8 @@ def guarantee_of_moments(
         curve = (EpsilonDelta(epsilon=epsilon, delta=setting.excepted_delta or setting.delta or 0.0),)
     return Guarantee(
         unit=privacy.unit_name,
-        entity=entity.entity if entity else None,
-        max_rows=entity.max_rows if entity else None,
+        entity=privacy.entity.entity if privacy.entity else None,
+        max_rows=privacy.entity.max_rows if privacy.entity else None,
         neighbours=privacy.neighbours,
         mu=mu,
         rho=rho_for_mu(mu if epsilon is None else min(mu, epsilon)),  # both hold
@@ -78,7 +67,7 @@ def guarantee_of_moments(
         excepted_delta=setting.excepted_delta,
         epsilon_delta=curve,
         accountant="gaussian-dp" if gaussian else "pure-epsilon",
-        public=tuple(_public(privacy, entity, partition, columns)),
+        public=public_facts(policy, columns, partition),
     )
 
 
@@ -109,18 +98,3 @@ def moment_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ..
         )
         for name, entry in ((name, policy.column(name)) for name in kinds)
     )
-
-
-def _public(
-    privacy: Privacy, entity: EntityUnit | None, partition: str | None, columns: tuple[Column, ...]
-) -> list[str]:
-    public = [f"{PARTITION_PUBLIC}{partition!r}"] if partition is not None else []
-    if privacy.neighbours == "add-remove":
-        return public
-    public.insert(0, NUMBER_PUBLIC)
-    if entity is not None:
-        public.append(TOGETHER_PUBLIC)
-    dropping = [column.name for column in columns if column.missing == "drop"]
-    if dropping:
-        public.append(f"{GAPS_PUBLIC}{listed(dropping)}")
-    return public

@@ -19,7 +19,7 @@ from dp_publish.data import Table, count_rows, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds
 from dp_publish.forecast.outlook import DEFAULT_SPREAD, GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
-from dp_publish.policy import Policy, Privacy, choose_columns, load_policy, policy_path, resolve
+from dp_publish.policy import Policy, Privacy, choose_columns, find_policy, resolve
 
 __all__ = ["Plan", "make_plan"]
 
@@ -125,9 +125,7 @@ def make_plan(
     SchemaError, PolicyError, ParameterError
         The table, the policy or `spread` does not allow a forecast.
     """
-    beside = policy_path(data)
-    policy = load_policy(policy_file or (beside if beside.is_file() else None), default_name, overrides or {})
-
+    policy = find_policy(data, policy_file, default_name, overrides or {})
     table = open_table(data, policy.table)
     policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy, without_bounds=True)

@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 
 from dp_bundle.errors import BudgetExceededError, MissingBudgetError
 from dp_bundle.manifest import Cumulative
-from dp_publish.accounting import Cost, rho_for_mu
+from dp_publish.accounting import SLACK, Cost, rho_for_mu
 
 __all__ = ["Account", "Entry", "exact", "require_budgets", "root", "total"]
 
 LARGEST_EXCEPTION = 1e-3  # the probability with which a budget may fail to hold
 _ENTITY = "entity:"  # before the column, in the name of a unit
 _BITS = 2148  # after the point: the square of any float64 is a whole number of 2^-2148
-_SLACK = 1 + 1e-9  # a budget that releases fill exactly must not fail by rounding
 
 
 @dataclass(frozen=True)
@@ -205,10 +204,10 @@ def root(amount: int) -> float:
 def _require_budget(dataset: str, before: Account, after: Account, entry: Entry, unit: str, budget_mu: float) -> None:
     spent, wanted = before.mu(unit), after.mu(unit)
     requested = entry.cost.mu.get(unit)
-    if wanted is None or wanted > budget_mu * _SLACK:
+    if wanted is None or wanted > budget_mu * SLACK:  # what fills it exactly must not fail by rounding
         named = unit if entry.cost.mu else None
         raise BudgetExceededError(dataset, spent, requested, budget_mu, unit=named)
     excepted = after.excepted_delta
-    if excepted > LARGEST_EXCEPTION * _SLACK:
+    if excepted > LARGEST_EXCEPTION * SLACK:
         nothing_left = before.excepted_delta > LARGEST_EXCEPTION
         raise BudgetExceededError(dataset, None if nothing_left else spent, requested, budget_mu, min(excepted, 1.0))

@@ -9,7 +9,7 @@ from dp_bundle.errors import DataError, PolicyError
 from dp_bundle.manifest import CONSTANT_LABEL, MAX_COLUMNS
 from dp_bundle.quoting import listed, require_one_line
 from dp_publish.data import ColumnType, Table
-from dp_publish.policy.model import EntityUnit, Policy
+from dp_publish.policy.model import Policy
 
 __all__ = ["choose_columns", "require_bounds", "require_rows"]
 
@@ -42,8 +42,8 @@ def choose_columns(
     unknown = [name for name in policy.columns if name not in table.types]
     if unknown:
         raise PolicyError(f"the policy names columns that the table does not have: {listed(unknown)}")
-    unit = policy.privacy.unit
-    entity = unit.entity if isinstance(unit, EntityUnit) else None
+    unit = policy.privacy.entity
+    entity = unit.entity if unit else None
     if entity is not None and entity not in table.types:
         raise PolicyError(f"the unit of privacy is {entity!r}, which is no column of the table: name the column")
     covariance = policy.privacy.release == "covariance"

@@ -1,4 +1,4 @@
-"""The policy's file: where it lies, how it is read, and what a new one says."""
+"""The policy's file: its place beside the data, and its reading."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from dp_bundle.files import read_regular
 from dp_publish.data import unpacked_name
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import STRENGTHS, Policy
-from dp_publish.policy.template import policy_template
 
-__all__ = ["load_policy", "policy_path", "policy_template"]
+__all__ = ["find_policy", "load_policy", "policy_path"]
 
 _DEFAULT_MU = 1.0
 _MOST = 2**23  # bytes of a policy; 20,000 columns with all that can be said of them take fewer
@@ -26,6 +25,12 @@ def policy_path(data: Path) -> Path:
     place = data.resolve() if data.name in ("", "..") else data  # "." is a folder that has a name, too
     name = Path(unpacked_name(place)).stem if place.is_file() else place.name
     return place.parent / f"{name}.policy.toml"
+
+
+def find_policy(data: Path, given: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:
+    """Read the policy that was given, or else the data's own if there is one; see `load_policy`."""
+    own = policy_path(data)
+    return load_policy(given or (own if own.is_file() else None), default_name, overrides)
 
 
 def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:

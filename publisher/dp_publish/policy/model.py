@@ -107,7 +107,7 @@ class Privacy(_Model):
             raise ValueError(f"the {self.mechanism} mechanism is calibrated by epsilon and delta: give both")
         if self.mechanism == "gaussian" and self.epsilon is not None and self.delta is None:
             raise ValueError("the gaussian mechanism gives no pure epsilon: give delta as well, or mu, or rho")
-        if self.mechanism in _BY_EPSILON_DELTA and isinstance(self.unit, EntityUnit):
+        if self.mechanism in _BY_EPSILON_DELTA and self.entity:
             raise ValueError(f"the {self.mechanism} mechanism protects one row: for an entity, choose another")
         if self.unit == "cell" and not self.neighbours.n_rows_public:
             raise ValueError('with neighbours = "add-remove" rows come and go, not cells: give unit = "row"')
@@ -124,9 +124,14 @@ class Privacy(_Model):
         return PureDP(self.epsilon) if self.delta is None else ApproximateDP(self.epsilon, self.delta)
 
     @property
+    def entity(self) -> EntityUnit | None:
+        """The unit of privacy where it is an entity."""
+        return self.unit if isinstance(self.unit, EntityUnit) else None
+
+    @property
     def max_rows(self) -> int:
         """The most rows that one unit of privacy has."""
-        return self.unit.max_rows if isinstance(self.unit, EntityUnit) else 1
+        return self.entity.max_rows if self.entity else 1
 
     @property
     def unit_name(self) -> Literal["cell", "row", "entity"]:

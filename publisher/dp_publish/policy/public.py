@@ -13,7 +13,7 @@ from dp_bundle.manifest import (
     Column,
 )
 from dp_bundle.quoting import listed
-from dp_publish.policy.model import EntityUnit, Policy
+from dp_publish.policy.model import Policy
 
 __all__ = ["public_facts"]
 
@@ -25,7 +25,7 @@ def public_facts(policy: Policy, columns: Sequence[Column], partition: str | Non
     if privacy.neighbours == "add-remove":
         return tuple(part)
 
-    together = [TOGETHER_PUBLIC] if isinstance(privacy.unit, EntityUnit) else []
+    together = [TOGETHER_PUBLIC] if privacy.entity else []
     dropping = [column.name for column in columns if column.missing == "drop"]
     gaps = [f"{GAPS_PUBLIC}{listed(dropping)}"] if dropping else []
     if privacy.release == "covariance":

@@ -12,7 +12,7 @@ from dp_bundle.errors import PolicyError
 from dp_bundle.quoting import listed
 from dp_publish.data import ColumnType, Table
 from dp_publish.policy.mistakes import describe_mistake
-from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy
+from dp_publish.policy.model import ColumnPolicy, Policy
 
 __all__ = ["resolve"]
 
@@ -72,7 +72,7 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         except ValidationError as error:
             said = describe_mistake(error, start=("columns", name))
             raise PolicyError(f"the policy's patterns and sections together, at {said}") from error
-    entity = privacy.unit.entity if isinstance(privacy.unit, EntityUnit) else None
+    entity = privacy.entity.entity if privacy.entity else None
     if entry.drop or table.types[name] is ColumnType.OTHER or name == entity or withheld:
         return own.model_copy(update={"drop": entry.drop})
     if entry.kind != "boolean" and name not in table.booleans:

@@ -32,7 +32,7 @@ from dp_bundle.startup import interrupts_held
 from dp_bundle.trust import UnsafeTrustAnyone
 from dp_publish.data import EntityCap, RowReport, Source, Table, open_table
 from dp_publish.ledger import Ledger, Reservation
-from dp_publish.policy import EntityUnit, Policy, Privacy, choose_columns, require_rows, resolve
+from dp_publish.policy import Policy, Privacy, choose_columns, require_rows, resolve
 from dp_publish.release.contents import Contents, Maker, Read, may_reveal_noise
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.rows import RowsMaker
@@ -259,9 +259,9 @@ def _holds(out: Path, digest: str) -> bool:
 def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowReport]:
     """Return what reads the rows that may be published, and a fresh report."""
     rows = batch_rows(n_columns)
-    if not isinstance(privacy.unit, EntityUnit):
+    if privacy.entity is None:
         return lambda kinds: table.read(kinds, rows), RowReport()
-    cap = EntityCap(table, privacy.unit.entity, privacy.unit.max_rows, rows)
+    cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
     return cap.read, RowReport(n_over_cap=cap.n_left_out)
 
 

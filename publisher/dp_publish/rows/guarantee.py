@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dp_bundle.manifest import Column, Guarantee, release_mu
 from dp_publish.accounting import ROUND_UP, Cost, Loss, privacy_curve, rho_for_mu
-from dp_publish.policy import EntityUnit, Policy, public_facts
+from dp_publish.policy import Policy, public_facts
 from dp_publish.rows.calibration import Shares
 from dp_publish.rows.noise import ROW_NOISE, losses_of
 from dp_publish.rows.private_bounds import histogram_mu
@@ -54,7 +54,7 @@ def cost_of_rows(
         cell = row  # whether it has a value decides over its row
 
     noise = {"cell": (cell, 1), "row": (row, 1)}
-    if isinstance(privacy.unit, EntityUnit):
+    if privacy.entity:
         noise[privacy.account] = (math.sqrt(privacy.max_rows) * row, privacy.max_rows)
     mu = {unit: _unit_mu(shares, unit, of_noise, rows).whole for unit, (of_noise, rows) in noise.items()}
     return Cost(privacy.account, mu, continuous)
@@ -78,11 +78,10 @@ def guarantee_of_rows(
         curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
     else:
         curve = privacy_curve(privacy.unit_name, losses_of(columns), privacy.max_rows, stated.bounds)
-    entity = privacy.unit if isinstance(privacy.unit, EntityUnit) else None
     return Guarantee(
         unit=privacy.unit_name,
-        entity=entity.entity if entity else None,
-        max_rows=entity.max_rows if entity else None,
+        entity=privacy.entity.entity if privacy.entity else None,
+        max_rows=privacy.entity.max_rows if privacy.entity else None,
         mu=mu if continuous else None,
         rho=rho_for_mu(mu),
         bounds_mu=stated.bounds,

@@ -17,10 +17,11 @@ from dp_publish.data.cells import MISSING
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import ColumnType, Table, open_table
 from dp_publish.policy.columns import choose_columns, require_bounds
-from dp_publish.policy.file import load_policy, policy_path, policy_template
+from dp_publish.policy.file import load_policy, policy_path
 from dp_publish.policy.mistakes import SECTIONS, allowed_of
 from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy
 from dp_publish.policy.sections import resolve
+from dp_publish.policy.template import policy_template
 
 COVARIANCE = '[privacy]\nrelease = "covariance"\n'
 SOUND = """
