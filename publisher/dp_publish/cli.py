@@ -29,9 +29,7 @@ from dp_publish.cli_options import (
     PublishByDefault,
     ShowByDefault,
     dialect_options,
-    header_option,
-    release_options,
-    strength_options,
+    policy_options,
 )
 from dp_publish.policy import DEFAULT_SPREAD
 
@@ -57,10 +55,7 @@ def cli() -> None:
 
 @cli.command("publish")
 @click.argument("data", type=DATA)
-@click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
-@header_option
-@release_options
-@strength_options
+@policy_options
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key's name, or a key file.")
 @click.option("--partition", help="The part of the rows that DATA is, disjoint from all others: a month, say.")
 @click.option("--out", type=DATA, help="Where the bundle goes; NAME.bundle.tar in this folder by default.")
@@ -135,10 +130,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
 
 @cli.command("plan")
 @click.argument("data", type=DATA)
-@click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
-@header_option
-@release_options
-@strength_options
+@policy_options
 @click.option(
     "--spread",
     type=float,
@@ -185,10 +177,7 @@ def plan_command(
 
 @cli.command("audit")
 @click.argument("data", type=DATA)
-@click.option("--policy", "policy_file", type=DATA, help="The policy; DATA's own .policy.toml by default.")
-@header_option
-@release_options
-@strength_options
+@policy_options
 @click.option("--canaries", type=int, help="Made-up rows of each kind; enough for a tight bound by default.")
 @click.option("--confidence", type=float, default=0.9999, show_default=True, help="Of the bound and all checks.")
 @json_option

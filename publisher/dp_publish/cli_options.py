@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
@@ -15,8 +16,7 @@ __all__ = [
     "ShowByDefault",
     "dialect_options",
     "header_option",
-    "release_options",
-    "strength_options",
+    "policy_options",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,14 +60,19 @@ def dialect_options(command: F) -> F:
         click.option("--decimal", type=click.Choice([".", ","]), help="Of a text file: the decimal mark."),
         click.option("--encoding", help="Of a text file: utf-8, cp1252, utf-16 or another."),
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return _with(options, command)
 
 
-def release_options(command: F) -> F:
-    """Add what overrides the policy's kind of release."""
+def policy_options(command: F) -> F:
+    """Add the policy's file, and what overrides its kind of release, its strength and its word on the first line."""
     options = [
+        click.option(
+            "--policy",
+            "policy_file",
+            type=click.Path(path_type=Path),
+            help="The policy; DATA's own .policy.toml by default.",
+        ),
+        header_option,
         click.option("--release", type=click.Choice(get_args(ReleaseKind)), help="Rows, or their second moments only."),
         click.option(
             "--mechanism",
@@ -80,15 +85,6 @@ def release_options(command: F) -> F:
             type=click.Choice([each.value for each in Neighbours]),
             help="In a covariance release, whether rows change, or come and go, so that their number is private.",
         ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def strength_options(command: F) -> F:
-    """Add what overrides the policy's privacy section."""
-    options = [
         click.option("--unit", type=click.Choice(["cell", "row"]), help="What one person may change."),
         click.option("--mu", type=float, help="Strength as mu of Gaussian differential privacy."),
         click.option("--epsilon", type=float, help="Strength as epsilon, with --delta; a covariance can do without."),
@@ -99,6 +95,10 @@ def strength_options(command: F) -> F:
             "--snr-db", type=float, help="Noise from the data's own spread: for research, without a guarantee."
         ),
     ]
+    return _with(options, command)
+
+
+def _with(options: Sequence[Callable[[F], F]], command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
