@@ -56,7 +56,7 @@ _LARGEST_COMPOSED = 30.0  # mu; beyond, e^epsilon does not fit into a float64, a
 
 @dataclass(frozen=True)
 class Loss:
-    """What one cell of a column may lose: width and sigma, in the same units; in steps if the noise is discrete."""
+    """The privacy loss of one cell, by width and sigma in the same units; in steps if the noise is discrete."""
 
     width: float
     sigma: float

@@ -1,4 +1,4 @@
-"""What a release of made-up rows states and costs, against what its bounds and noise come to, computed afresh."""
+"""Statement and cost of a release of made-up rows, against what its bounds and noise come to, computed afresh."""
 
 from __future__ import annotations
 

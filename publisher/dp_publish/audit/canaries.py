@@ -85,7 +85,7 @@ class Canaries:
 
     @cached_property
     def expected(self) -> _Floats:
-        """What noise should have been added to in each cell."""
+        """The values that noise should have been added to."""
         return np.where(self.coins, self.high, self.low)
 
     @cached_property

@@ -79,17 +79,20 @@ def check_attack(
     """
     units = [[index] for index in range(len(columns))] if unit == "cell" else [list(range(len(columns)))]
     best, faults, detail = 0.0, [], "the coins were not guessed well enough to prove anything at this strength"
+
     for indices in units:
         cells = [columns[index] for index in indices]
         stated = min(claim, unit_mu(unit, [column.cell_mu for column in cells]))
         widest = Attack(cells, attacked[0].high[indices] - attacked[0].low[indices])
+
         for canaries in attacked:
             low, high = canaries.low[indices], canaries.high[indices]
             test, where = (widest, "") if canaries is attacked[0] else (Attack(cells, high - low), " of close canaries")
             centred = canaries.noisy[:, indices] - 0.5 * (low + high)
             correct, total = test.count_correct(centred, canaries.coins[:, indices[0]], rng)
+
             bound = test.mu_bound(correct, total, alpha / (len(units) * len(attacked)))
-            if test is not widest:
+            if test is not widest:  # by proportion, as noise does not depend on the value
                 bound *= widest.mu / test.mu
             if bound > best:
                 best = bound

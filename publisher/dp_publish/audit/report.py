@@ -12,7 +12,7 @@ __all__ = ["AuditReport", "audit_document", "describe_audit", "describe_findings
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What the audit found.
+    """The findings of an audit.
 
     `stated_mu` is what is promised for one unit, sqrt(2 rho) where noise is discrete; `mu_lower` is what the attack
     proves at this confidence. Of mechanisms attacked by their releases alone, `stated_epsilon` and
@@ -47,6 +47,7 @@ def describe_audit(report: AuditReport) -> str:
     if report.stated_epsilon is not None:
         label, stated, proved = "epsilon", report.stated_epsilon, report.epsilon_lower or 0.0
         at_delta = f" at delta = {report.stated_delta:g}" if report.stated_delta else ""
+
     lines = [
         f"attacked {what}; nothing is read or spent",
         f"  {'unit':<14}{report.unit}{_of_entity(report)}",

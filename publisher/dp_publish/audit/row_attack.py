@@ -1,4 +1,4 @@
-"""What an attacker can prove who knows everything but one coin: a lower bound on mu from the guesses he gets right.
+"""A lower bound on mu from the guesses that an attacker gets right who knows everything but one coin.
 
 A canary unit (a cell, or a whole row) is put low or high by a fair coin, noise is added, and the attacker guesses the
 coin from the best linear test, the log-likelihood ratio of Gaussian noise. Units carry independent noise, so the number

@@ -33,7 +33,7 @@ MISSING = tuple(dict.fromkeys(form for word in _MISSING for form in (word, word.
 
 
 class Fault(enum.Enum):
-    """Why a cell cannot be read, and what to do; the words follow those that name the cell."""
+    """A reason why a cell cannot be read, and what to do; the words follow those that name the cell."""
 
     DATE = "is a date or a time, which is not published: set drop = true in the policy"
     DECIMAL = "has a decimal comma, unlike other numbers: set decimal under [table] in the policy, or correct it"

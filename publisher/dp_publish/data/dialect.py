@@ -1,4 +1,4 @@
-"""How a text file is written: what separates its cells, its decimal mark, its encoding, its header.
+"""The dialect of a text file: what separates its cells, its decimal mark, its encoding, its header.
 
 What the policy leaves open is found from the first line, which holds the columns' names: public knowledge. The decimal
 mark alone is looked up in the rows (see `text_file`).
@@ -112,9 +112,11 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
     """
     with open_bytes(path) as file:
         start = file.read(_START)
+
     encoding = dialect.encoding or _encoding_of(start)
     if codecs.lookup(encoding).name == "utf-8":
         encoding = "utf-8-sig"  # reads both
+
     with open_lines(path, encoding, "replace") as lines:  # of the rows, which are read ahead, nothing is asked here
         line = next((line for line in lines if line.strip()), "")
     if said := _SEPARATOR.fullmatch(line.strip()):
@@ -122,6 +124,7 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
             f"the first line of {path} is {said[0]}, as spreadsheets write it: remove it, and set "
             f"delimiter = {json.dumps(said[1])} under [table] in the policy"
         )
+
     delimiter = dialect.delimiter or _delimiter_of(path, line)
     with open_lines(path, encoding, "replace") as lines:
         record = next((record for record in csv.reader(lines, delimiter=delimiter) if record), [])
@@ -132,12 +135,14 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
             f"the first line of {path} begins with # and looks like a comment: remove such lines, or pass --header "
             "first if it holds the columns' names"
         )
+
     written = tuple(record)
     record = _names_in(written)
     if any("\ufffd" in name for name in record):
         raise SchemaError(f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy")
     if dialect.header is None:
         _require_names(path, record, dialect.missing_values)
+
     has_header = dialect.header != "none"
     if not has_header:
         written = tuple(f"column_{number}" for number in range(1, len(record) + 1))

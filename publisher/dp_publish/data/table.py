@@ -51,7 +51,7 @@ _PAGE_BUFFER = 2**18  # read a column chunk page by page: row groups may be far 
 
 
 class ColumnType(enum.Enum):
-    """What a column's declared type allows."""
+    """A column's declared type, as far as it matters here."""
 
     CONTINUOUS = "continuous"
     INTEGER = "integer"

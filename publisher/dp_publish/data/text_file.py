@@ -107,12 +107,14 @@ class TextFile:
             strings_can_be_null=True,
             decimal_point=decimal,
         )
+
         n_seen = 0
         for block in self._batches(convert):
             batch = block.slice(max(0, n_done - n_seen))
             n_seen += block.num_rows
             if n_seen <= n_done:
                 continue
+
             columns = [
                 self._convert(batch.column(index), kind, decimal)
                 if name in loose

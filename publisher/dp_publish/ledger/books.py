@@ -17,7 +17,7 @@ from dp_publish.accounting import Cost
 from dp_publish.ledger.budget import Account, Entry
 from dp_publish.ledger.events import read_event
 
-__all__ = ["Books", "chain", "encode", "entry_of", "line_that_restores", "read_books"]
+__all__ = ["Books", "chain", "content_of", "encode", "entry_of", "line_that_restores", "read_books"]
 
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
 
@@ -104,6 +104,20 @@ def entry_of(content: dict[str, Any]) -> Entry:
     return replace(entry, state=content.get("state", "reserved"), **_whereabouts(content))
 
 
+def content_of(entry: Entry) -> dict[str, Any]:
+    """Return what an event says that puts a release on the books; the inverse of `entry_of`."""
+    return {
+        "dataset": entry.dataset,
+        "partition": entry.partition,
+        "number": entry.number,
+        "time": entry.created,
+        "unit": entry.cost.unit,
+        "mu": entry.cost.mu,
+        "continuous": entry.cost.continuous,
+        "excepted_delta": entry.cost.excepted_delta,
+    }
+
+
 def encode(content: dict[str, Any]) -> str:
     """Return an event as a line."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -126,22 +140,9 @@ def line_that_restores(books: Books, entry: Entry, budgets: dict[str, float] | N
             return None
         entry = replace(entry, cost=known.cost, partition=known.partition)
     unknown = {unit: mu for unit, mu in (budgets or {}).items() if unit not in books.budgets.get(entry.dataset, {})}
-    content = {
-        "event": "restored",
-        "state": entry.state,
-        "dataset": entry.dataset,
-        "partition": entry.partition,
-        "number": entry.number,
-        "time": entry.created,
-        "unit": entry.cost.unit,
-        "mu": entry.cost.mu,
-        "continuous": entry.cost.continuous,
-        "excepted_delta": entry.cost.excepted_delta,
-        "manifest_sha256": entry.manifest_sha256,
-        "file": entry.file,
-        **({"budgets": unknown} if unknown else {}),
-    }
-    return encode(content)
+    content = {"event": "restored", "state": entry.state, **content_of(entry)}
+    content |= {"manifest_sha256": entry.manifest_sha256, "file": entry.file}
+    return encode({**content, "budgets": unknown} if unknown else content)
 
 
 def _same(one: Entry, other: Entry) -> bool:

@@ -1,4 +1,4 @@
-"""What the log adds up to so far, kept beside it, so that a reservation does not have to read all of it.
+"""The checkpoint: what the log adds up to, so that a reservation does not have to read all of it.
 
 The checkpoint is a table in the log's own file, written in the transaction of the line that it is about: for every
 dataset its account, the account of each of its partitions, and the state of each release that is under way. Every row

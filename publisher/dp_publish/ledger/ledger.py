@@ -1,4 +1,4 @@
-"""What has been spent on each dataset, and what may still be spent.
+"""The ledger: expenses of each dataset, and what may still be spent.
 
 A log of events: a release is reserved before any noise is drawn, sealed before its file gets a name, and published once
 it has it; or it is cancelled, which only a reservation can be that was not sealed yet. It counts as spent from the
@@ -21,7 +21,7 @@ from dp_bundle.files import write_whole
 from dp_bundle.manifest import Cumulative, Lineage
 from dp_bundle.trust import home_folder
 from dp_publish.accounting import Cost
-from dp_publish.ledger.books import Books, line_that_restores
+from dp_publish.ledger.books import Books, content_of, line_that_restores
 from dp_publish.ledger.budget import Entry, require_budgets, total
 from dp_publish.ledger.log import open_log, read_copy, rebuild_log
 
@@ -93,28 +93,19 @@ class Ledger:
         if partition is not None and not (0 < len(partition) <= _MAX_NAME and partition.isprintable()):
             raise ParameterError("partition", f"a printable name of at most {_MAX_NAME} characters", partition)
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        declared = _by_unit(budget_mu, cost.unit)
+
         with open_log(self.path, self.copy) as log:
             account = log.account(dataset, partition)
             entry = Entry(dataset, partition, account.number + 1, created, cost)
             after = deepcopy(account)
             after.add(entry)
-            declared = _by_unit(budget_mu, cost.unit)
+
             budgets = {**account.budgets, **declared}
             require_budgets(dataset, account, after, entry, budgets)
             _require_no_entity(dataset, account.entities, columns)
-            content = {
-                "event": "reserved",
-                "dataset": dataset,
-                "partition": partition,
-                "number": entry.number,
-                "time": created,
-                "unit": cost.unit,
-                "mu": cost.mu,
-                "continuous": cost.continuous,
-                "excepted_delta": cost.excepted_delta,
-                **({"budgets": declared} if declared else {}),
-            }
-            log.append(content)
+            log.append({"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})})
+
         previous = None if account.previous is None else account.previous[1]
         lineage = Lineage(
             number=entry.number, created=created, previous=previous, partition=partition, ledger_head=log.head

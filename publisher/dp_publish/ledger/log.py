@@ -81,7 +81,7 @@ class Log:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it has been read."""
+        """True once all of it has been read."""
         return self._books is not None
 
     def account(self, dataset: str, partition: str | None = None) -> Account:

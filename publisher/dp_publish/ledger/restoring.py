@@ -1,4 +1,4 @@
-"""What published bundles say of a ledger: releases that it lacks, and totals that it does not reach.
+"""Restoration of a ledger from published bundles: releases that it lacks, and totals that it does not reach.
 
 A bundle states its own cost, by bounds and noise, and the total of its dataset at the time. Both are signed by the
 publisher, so that her own bundles are witnesses of what her ledger once held.
@@ -28,7 +28,7 @@ _SLACK = 1e-6  # relative: what a stated total may differ by from the sum of sta
 
 @dataclass(frozen=True)
 class Restoration:
-    """What `restore` did.
+    """Everything that `restore` did.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What options and policies may say, in a module that costs nothing to import: help is to come at once."""
+"""The values that options and policies may take, in a module that costs nothing to import: help comes at once."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ def choose_columns(
     entity = unit.entity if unit else None
     if entity is not None and entity not in table.types:
         raise PolicyError(f"the unit of privacy is {entity!r}, which is no column of the table: name the column")
+
     covariance = policy.privacy.release == "covariance"
     whole = "continuous" if policy.privacy.l2_radius is not None else "integer"  # what integers are published as
     kinds: dict[str, str] = {}
@@ -60,6 +61,7 @@ def choose_columns(
             kinds[name] = whole if entry.kind == "boolean" else entry.kind
         else:
             kinds[name] = whole if declared is ColumnType.INTEGER else "continuous"
+
     _require_publishable(policy, kinds, left_out, without_bounds=without_bounds)
     return kinds, tuple(left_out)
 
@@ -111,6 +113,25 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         )
     if not kinds:
         raise PolicyError("there is no numeric column to publish: every column is text, or dropped by the policy")
+    _require_no_index(policy, kinds)
+    _require_size(policy, kinds)
+    for name in kinds:
+        try:
+            require_one_line(name)
+        except ValueError as error:
+            raise PolicyError(f"the name of a column to be published, {error}, or set drop = true for it") from error
+
+    if policy.privacy.release == "rows":
+        _require_limits_of_rows(policy, kinds)
+        return
+    if CONSTANT_LABEL in kinds:
+        raise PolicyError(f"a column is called {CONSTANT_LABEL}, as the constant of a covariance is: rename it")
+    if not without_bounds:
+        require_bounds(policy, kinds)
+
+
+def _require_no_index(policy: Policy, kinds: dict[str, str]) -> None:
+    """Refuse the labels of rows, which are written along with a table unasked, unless the policy declares them."""
     if "" in kinds:
         raise PolicyError(
             'a column has no name, as an index has that was written along: set drop = true under [columns.""] in the '
@@ -123,6 +144,10 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
             f"the table holds the labels of its rows, which pandas wrote along as {listed(indexes)}: set drop = true "
             f"under [columns.{indexes[0]}] in the policy, as `dp-publish policy DATA` does, or a kind to publish it"
         )
+
+
+def _require_size(policy: Policy, kinds: dict[str, str]) -> None:
+    """Refuse more columns, and longer names and descriptions, than a reader takes in a manifest."""
     if len(kinds) > MAX_COLUMNS:
         raise PolicyError(f"a bundle has at most {MAX_COLUMNS} columns, not {len(kinds)}: set drop = true for some")
     described = (policy.column(name) for name in kinds)
@@ -133,24 +158,18 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
             f"a column to be published has a name of more than {_MAX_NAME} characters: rename it in the data, "
             "or set drop = true for it"
         )
-    for name in kinds:
-        try:
-            require_one_line(name)
-        except ValueError as error:
-            raise PolicyError(f"the name of a column to be published, {error}, or set drop = true for it") from error
-    if policy.privacy.release == "covariance":
-        if CONSTANT_LABEL in kinds:
-            raise PolicyError(f"a column is called {CONSTANT_LABEL}, as the constant of a covariance is: rename it")
-        if not without_bounds:
-            require_bounds(policy, kinds)
-        return
+
+
+def _require_limits_of_rows(policy: Policy, kinds: dict[str, str]) -> None:
+    """Refuse rows without bounds where these cannot be found, and bounds where rows are clipped to a ball."""
     if policy.privacy.sigma is not None:
         require_bounds(policy, kinds)
-    if policy.privacy.l2_radius is not None:
-        bounded = [name for name in kinds if policy.column(name).bounds is not None]
-        whole = [name for name, kind in kinds.items() if kind == "integer"]
-        if bounded or whole:
-            raise PolicyError(
-                f"rows clipped to a ball (l2_radius) have neither bounds nor integer columns, unlike "
-                f'{listed(bounded or whole)}: give center and scale, and kind = "continuous"'
-            )
+    if policy.privacy.l2_radius is None:
+        return
+    bounded = [name for name in kinds if policy.column(name).bounds is not None]
+    whole = [name for name, kind in kinds.items() if kind == "integer"]
+    if bounded or whole:
+        raise PolicyError(
+            f"rows clipped to a ball (l2_radius) have neither bounds nor integer columns, unlike "
+            f'{listed(bounded or whole)}: give center and scale, and kind = "continuous"'
+        )

@@ -69,21 +69,26 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
         raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
     if "assumed" in document:
         raise PolicyError(f"the policy {where} has an unknown entry: assumed")
+
+    # An option takes the place of what the file says, and of what in the file goes with that.
     if any(overrides.get(name) is not None for name in STRENGTHS):
         privacy = {name: value for name, value in privacy.items() if name not in (*STRENGTHS, "delta")}
     if overrides.get("release") == "rows":
         privacy = {name: value for name, value in privacy.items() if name not in ("mechanism", "neighbours")}
     options = {name: value for name, value in overrides.items() if value is not None}
+
     table = document.get("table", {})
     if "header" in options and isinstance(table, dict):
         document = {**document, "table": {**table, "header": options["header"]}}
     if "unit" in options:
         document = _without_entity(document, privacy.get("unit"))
+
     privacy = {**privacy, **{name: value for name, value in options.items() if name != "header"}}
     assumed = not any(name in privacy for name in STRENGTHS)
     if assumed:
         privacy["mu"] = _DEFAULT_MU
     dataset = {"name": default_name, **document.get("dataset", {})}
+
     try:
         return Policy.model_validate({**document, "dataset": dataset, "privacy": privacy, "assumed": assumed})
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What the publisher decided: names, unit of privacy, strength, bounds.
+"""The policy: the publisher's decisions on names, unit of privacy, strength and bounds.
 
 A policy is a TOML file beside the data (`data.policy.toml`) or a `Policy` made in Python. It is read strictly: an
 unknown entry is an error, because a misspelt bound would be a missing one.
@@ -50,7 +50,7 @@ class EntityUnit(_Model):
 
 
 class Privacy(_Model):
-    """What is released, the unit of privacy, and the strength: exactly one of mu, epsilon, rho, sigma, snr_db.
+    """The release, its unit of privacy, and its strength: exactly one of mu, epsilon, rho, sigma, snr_db.
 
     Epsilon goes with delta, unless `release` is "covariance": the second moments of the columns instead of rows, by a
     `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one row more or
@@ -114,7 +114,7 @@ class Privacy(_Model):
 
     @property
     def strength(self) -> Strength | None:
-        """What the unit is promised; None where noise was given instead, by sigma or snr_db."""
+        """The promise to the unit of privacy; None where noise was given instead, by sigma or snr_db."""
         if self.mu is not None:
             return GaussianDP(self.mu)
         if self.rho is not None:
@@ -145,7 +145,7 @@ class Privacy(_Model):
 
 
 class ColumnPolicy(_Model):
-    """What holds for one column.
+    """The decisions on one column.
 
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
     `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`.

@@ -1,4 +1,4 @@
-"""What the policy says of each column, once patterns of names and declared types are worked in."""
+"""Sections of the policy: one for each column, with patterns of names and declared types worked in."""
 
 from __future__ import annotations
 
@@ -72,9 +72,11 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         except ValidationError as error:
             said = describe_mistake(error, start=("columns", name))
             raise PolicyError(f"the policy's patterns and sections together, at {said}") from error
+
     entity = privacy.entity.entity if privacy.entity else None
     if entry.drop or table.types[name] is ColumnType.OTHER or name == entity or withheld:
         return own.model_copy(update={"drop": entry.drop})
+
     if entry.kind != "boolean" and name not in table.booleans:
         return entry
     in_ball = privacy.l2_radius is not None and privacy.release == "rows"

@@ -1,4 +1,4 @@
-"""From a table to a signed bundle, paid for first: all of it, or nothing."""
+"""Publication: a table becomes a signed bundle, paid for first; all of it, or nothing."""
 
 from dp_bundle.startup.lazy import import_on_demand
 

@@ -23,7 +23,7 @@ Progress: TypeAlias = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Contents:
-    """What goes into the bundle: its data members, and what the manifest says of them."""
+    """The contents of a bundle: its data members, and what the manifest says of them."""
 
     parts: list[BinaryIO]
     n_rows: int

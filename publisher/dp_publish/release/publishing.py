@@ -43,7 +43,7 @@ __all__ = ["Receipt", "publish"]
 
 @dataclass(frozen=True)
 class Receipt:
-    """What `publish` did.
+    """A release that was published, and what its publisher should know.
 
     `report`, and it alone, tells of private values: keep it. `remark` says what was chosen for her, and why. `withheld`
     are those of the columns left out that were the unit of privacy of an earlier release; `budgets` holds by unit.
@@ -106,20 +106,23 @@ def publish(
         The release would pass a budget of the dataset, or have none where it needs one; nothing is written or spent.
     """
     out, ledger = Path(out), ledger if ledger is not None else Ledger()
-    with _in_our_words(out):
+    with _in_our_words(out):  # a name that cannot be had costs least before the table is read
         _require_free(out)
         require_names(out.parent)
+
     table, privacy = open_table(data, policy.table), policy.privacy
     withheld = ledger.entities(policy.dataset.name)
     policy = resolve(table, policy, withheld)
     kinds, left_out = choose_columns(table, policy, withheld)
     require_rows(table, policy, kinds)
+
     read, report = _reader(table, privacy, len(kinds))
     maker: Maker
     if privacy.release == "covariance":
         maker = CovarianceMaker(policy, kinds, partition, read, report)
     else:
         maker = RowsMaker(policy, kinds, table, partition, read, report)
+
     book = partial(_book, ledger, policy, maker, partition, kinds)
     make = partial(_make_bundle, policy, maker, key, out, progress, keystream)
     with _in_our_words(out):
@@ -150,14 +153,20 @@ def _release(
     """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way."""
     reservation, digest, leaving = None, "", False
     recorded = Path(os.fsencode(out).decode("utf-8", "backslashreplace"))  # a log is text, whatever bytes a name has
+
     with contextlib.ExitStack() as ending:
         try:
+            # 1. It is paid for before any noise is drawn.
             with interrupts_held():
                 reservation = book()
+
+            # 2. The bundle is made under no name; until it is whole and on the disk, the release can be taken back.
             with whole_file(out) as file:
                 release, digest = make(reservation, file)
                 settle(file)
                 _require_free(out)  # the last moment at which it costs nothing to find out
+
+                # 3. From the seal on it counts as having left. The name is given where this block ends.
                 ending.enter_context(interrupts_held(_announcement(reservation, out)))
                 leaving = True
                 ledger.seal(reservation, digest, recorded)
@@ -169,6 +178,8 @@ def _release(
             if not (isinstance(error, OSError) and _holds(out, digest)):
                 error.add_note(_whereabouts(reservation, out))
                 raise
+
+        # 4. The file has its name.
         try:
             ledger.commit(reservation, digest, recorded)
         except BaseException as error:

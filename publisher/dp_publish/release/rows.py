@@ -84,7 +84,7 @@ class RowsMaker:
 
     @property
     def cost(self) -> Cost:
-        """What the release costs."""
+        """The cost of the release."""
         return cost_of_rows(self._policy, self._kinds, self._shares, self._columns)
 
     def make(

@@ -59,15 +59,18 @@ def sample_bingham(weights: NDArray[np.float64], rng: Keystream) -> NDArray[np.f
     d = len(weights)
     if d == 1:
         return np.ones(1)
+
     a = weights.max() - weights
     b = envelope_parameter(a)
     deviations = 1 / np.sqrt(1 + 2 * a / b)
     log_most = 0.5 * d * math.log(d / b) - 0.5 * (d - b)
+
     n_tried, n_next = 0, max(8, math.isqrt(d))
     while n_tried < _MOST_PROPOSALS:
         x = standard_normals((n_next, d), rng) * deviations
         squares = x * x
         w = squares @ a / squares.sum(axis=1)
+
         words = np.empty(n_next, dtype=np.uint64)
         rng.fill(words)
         log_uniform = np.log((words + 0.5) * 2.0**-64)
@@ -75,6 +78,7 @@ def sample_bingham(weights: NDArray[np.float64], rng: Keystream) -> NDArray[np.f
         if accepted.size:
             chosen: NDArray[np.float64] = x[accepted[0]]
             return chosen / np.linalg.norm(chosen)
+
         n_tried += n_next
         n_next = max(1, min(4 * n_next, _BATCH // d))
     raise PrivacyError("the eigenvector sampler reached its bound on work: nothing was released, try again")

@@ -44,7 +44,8 @@ def _invert(words, spare, head, mid, low, guide, shift, out, start):  # type: ig
     for i in range(start, out.size):
         word = words[i]
         value = np.int64(guide[word >> shift])
-        if value < 0:
+
+        if value < 0:  # thresholds begin with the cell's bits: compare 31 bits of u, and all of them in case of a tie
             value = ~value
             u = word >> np.uint32(1)
             while value < head.size and head[value] < u:
@@ -60,6 +61,7 @@ def _invert(words, spare, head, mid, low, guide, shift, out, start):  # type: ig
                     and (mid[value] < u_mid or (mid[value] == u_mid and low[value] <= u_low))
                 ):
                     value += 1
+
         sign = -np.int64(word & np.uint32(1))
         out[i] = (value ^ sign) - sign
     return out.size

@@ -66,6 +66,7 @@ def _fill(out: NDArray[np.int64], sigma: float, rng: Keystream, *, discrete: boo
     mask = np.uint32((0xFFFFFFFF << (32 - n_bits)) & 0xFFFFFFFF) if discrete else np.uint32(0xFFFFFFFF)
     half = np.int64(0) if discrete else np.int64(1)
     parameters = (np.int64(n_bits), mask, half, 2.0**n_bits, 0.5 / sigma / sigma)
+
     words = np.empty(min(CHUNK, out.size), dtype=np.uint64)
     start = 0
     while start < out.size:
@@ -73,8 +74,9 @@ def _fill(out: NDArray[np.int64], sigma: float, rng: Keystream, *, discrete: boo
         fill_symmetric(part, table, rng)
         rng.fill(words[: part.size])
         _propose(part, words, *parameters)
+
         end, i = _settle(part, words, part.size, 0, *parameters)
-        while i < end:
+        while i < end:  # one decision after another that the bounds leave open
             block, word = int(part[i]) + _OPEN, int(words[i])
             if accept_exactly(block, word, sigma, n_bits, rng, discrete=discrete):
                 part[i] = _place(np.int64(block), np.uint64(word), *parameters)[0]
@@ -130,7 +132,7 @@ def _settle(values, words, end, start, n_bits, mask, half, width, curvature):  #
 
 
 def accept_exactly(block: int, word: int, sigma: float, n_bits: int, rng: Keystream, *, discrete: bool) -> bool:
-    """Decide whether U < exp(-g), for the U and t of which `word` holds the first bits, by drawing more of them.
+    """Decide if U < exp(-g), for the U and t of which `word` holds the first bits, by drawing more of them.
 
     Parameters
     ----------
