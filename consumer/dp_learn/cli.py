@@ -43,35 +43,36 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     ),
     default="graphical-lasso",
     show_default=True,
-    help="What to estimate; regression and lda predict --target.",
+    help="The estimator; regression and lda predict --target.",
 )
-@click.option("--target", help="The column to predict: any for regression, one of classes 0 and 1 for lda.")
-@click.option("--alpha", default="auto", show_default=True, help="The penalty, or auto: see --select.")
+@click.option("--target", help="The column to predict: any column for regression, a column of classes 0 and 1 for lda.")
+@click.option("--alpha", default="auto", show_default=True, help="The penalty, or auto to have --select choose it.")
 @click.option(
     "--select",
     type=click.Choice([rule.value for rule in Rule]),
     default="ebic",
     show_default=True,
-    help="What chooses alpha: EBIC, held-out likelihood (cv) or error (mse), or stability (stars).",
+    help="The rule that chooses alpha: EBIC, held-out likelihood (cv), held-out error of the covariance (mse), or "
+    "stability over subsamples (stars).",
 )
 @click.option(
     "--fdr",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="List the edges found at this false discovery rate instead, 0.05 say.",
+    help="Test all pairs instead, and list the edges found at this false discovery rate, such as 0.05.",
 )
 @click.option(
     "--weights",
     type=click.Choice(["equal", "noise"]),
     default="equal",
     show_default=True,
-    help="Penalise all pairs alike, or in proportion to their standard errors.",
+    help="Penalise all pairs equally, or in proportion to their standard errors.",
 )
 @click.option(
     "--repair",
     type=click.Choice([method.value for method in RepairMethod]),
     default="none",
     show_default=True,
-    help="What to do with an indefinite matrix before solving.",
+    help="Make an indefinite matrix positive semidefinite before solving, by this method.",
 )
 @click.option(
     "--refit/--no-refit",
@@ -80,20 +81,24 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     help="Report weights fitted on the chosen graph without the penalty, or the penalised estimate, which is shrunk.",
 )
 @click.option(
-    "--solver", type=click.Choice(["auto", *SOLVER_NAMES]), default="auto", show_default=True, help="How to solve."
+    "--solver",
+    type=click.Choice(["auto", *SOLVER_NAMES]),
+    default="auto",
+    show_default=True,
+    help="Block coordinate descent (cd), ADMM, or proximal Newton; auto picks the one that suits the problem.",
 )
 @click.option(
     "--scale",
     type=click.Choice(["correlation", "covariance"]),
     default="correlation",
     show_default=True,
-    help="The scale that the penalty works on.",
+    help="Penalise on the scale of correlations, or of the data units.",
 )
 @click.option(
     "--penalize-diagonal/--no-penalize-diagonal",
     default=True,
     show_default=True,
-    help="Whether the penalty includes the diagonal of the precision matrix.",
+    help="Penalise the diagonal of the precision matrix too, or not.",
 )
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
 @click.option("--out", type=click.Path(path_type=Path), help="The folder for the results; NAME.graph by default.")
@@ -126,9 +131,9 @@ def cli(
     from dp_learn.pipeline import learn_graph
 
     if target is not None and estimator == "graphical-lasso":
-        raise click.UsageError("--target goes with --estimator regression or lda")
+        raise click.UsageError("--target needs --estimator regression or lda")
     if fdr is not None and not settings["refit"]:
-        raise click.UsageError("--no-refit goes without --fdr: the edges that it lists have no penalised estimate")
+        raise click.UsageError("--no-refit goes without --fdr: edges that tests find have no penalised estimate")
     penalty = _parse_alpha(alpha)
 
     names = [file.name.removesuffix(".tar").removesuffix(".bundle") for file in files]
@@ -173,10 +178,10 @@ def _show_nothing(step: str) -> None:
 
 def _announce_compiling(show: Callable[[str], None], quiet: bool, kept: bool) -> None:
     """Say why this run takes longer than the next one, or that the next will take as long."""
-    show("compiling for this machine, which takes up to a minute of computing, and is done once")
+    show("compiling for this machine: up to a minute of computing, needed only once")
     if not kept:
-        note = "what was compiled cannot be kept, so every run takes up to a minute more"
-        tell(f"note: {note}: set NUMBA_CACHE_DIR to a folder of yours", quiet=quiet)
+        note = "compiled code cannot be saved here, so every run takes up to a minute more"
+        tell(f"note: {note}: set NUMBA_CACHE_DIR to a folder that you can write to", quiet=quiet)
 
 
 def _refuse_unused(estimator: str) -> None:
@@ -184,9 +189,9 @@ def _refuse_unused(estimator: str) -> None:
     context = click.get_current_context()
     for name in ("select", "fdr", "weights", "repair", "solver", "scale", "penalize_diagonal"):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"--{name.replace('_', '-')} goes with the graphical lasso, not with {estimator}")
+            raise click.UsageError(f"--{name.replace('_', '-')} works with the graphical lasso, not with {estimator}")
     if estimator not in _SPARSE and context.get_parameter_source("refit") is not click.core.ParameterSource.DEFAULT:
-        raise click.UsageError(f"--no-refit goes with a sparse precision matrix, not with {estimator}")
+        raise click.UsageError(f"--no-refit works with a sparse precision matrix, not with {estimator}")
 
 
 def _estimate_otherwise(

@@ -64,7 +64,7 @@ def test_false_discovery_rate_lists_the_edges_with_their_errors(chain: Path, com
     table = pd.read_csv(tmp_path / "found" / "edges.csv")
 
     assert learned.returncode == 0, learned.stderr
-    assert "at a false discovery rate of 0.05; the surest; in brackets the desparsified" in learned.stdout
+    assert "at a false discovery rate of 0.05; partial correlations of the surest, with desparsified" in learned.stdout
     assert edges_in(tmp_path / "found") >= EDGES
     assert (table["q_value"] <= 0.05).all()
     assert (table["partial_correlation"] != 0).all()
@@ -85,8 +85,8 @@ def test_weights_are_not_shrunk_unless_that_is_asked_for(chain: Path, command: R
     strong = [table.loc[sorted(EDGES), "partial_correlation"].to_numpy() for table in tables]
     weights = nx.get_edge_attributes(nx.read_graphml(tmp_path / "refitted" / "graph.graphml"), "weight")
 
-    assert "the surest; in brackets the desparsified estimates, with 95 % intervals" in learned.stdout
-    assert "the surest, shrunk by the penalty; in brackets the desparsified estimates" in shrunk.stdout
+    assert "correlations of the surest, with desparsified estimates and 95 % intervals in brackets" in learned.stdout
+    assert "the surest, shrunk by the penalty, with desparsified estimates" in shrunk.stdout
     np.testing.assert_allclose(strong[0], -0.45, atol=0.1)
     assert (np.abs(strong[1]) < 0.35).all()
     assert max(weights.values()) == pytest.approx(np.abs(strong[0]).max())
@@ -183,7 +183,7 @@ def test_empty_graph_says_why(tmp_path: Path, key: Ed25519PrivateKey, command: R
 
     assert learned.returncode == 0, learned.stderr
     assert "0 of 10 possible edges" in learned.stdout
-    assert "no edge fits well enough to pay for itself" in learned.stdout
+    assert "no edge improves the fit enough to be worth its parameter" in learned.stdout
 
 
 @pytest.mark.parametrize("name", ["ridge", "thresholded-covariance", "neighborhood", "scio", "clime"])
@@ -216,8 +216,8 @@ def test_regression_predicts_a_column_from_the_others(chain: Path, command: Run,
         (["--estimator", "regression"], "--target must be given with regression and lda"),
         (["--estimator", "regression", "--target", "w"], "--target must be a column of the bundle"),
         (["--estimator", "ridge", "--target", "v1"], "--target must be given with regression"),
-        (["--target", "v1"], "--target goes with --estimator regression or lda"),
-        (["--estimator", "ridge", "--fdr", "0.05"], "--fdr goes with the graphical lasso, not with ridge"),
+        (["--target", "v1"], "--target needs --estimator regression or lda"),
+        (["--estimator", "ridge", "--fdr", "0.05"], "--fdr works with the graphical lasso, not with ridge"),
     ],
 )
 def test_wrong_estimator_options_get_one_sentence(words: list[str], sentence: str, chain: Path, command: Run) -> None:

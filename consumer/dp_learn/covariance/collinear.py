@@ -51,6 +51,6 @@ def describe_collinear(names: Sequence[str]) -> str:
     """Return what that means for the edges of these columns."""
     shown = ", ".join(map(quote_name, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" * (len(names) > _NAMED))
     return (
-        f"nearly collinear, so that some of them determine the others: {shown}. Which of them an edge belongs to "
-        "cannot be told, and tests find few of their edges; a release without the superfluous ones would tell"
+        f"columns are nearly collinear, so that some of them determine the others: {shown}. Their edges cannot be told "
+        "apart, and tests find few of them; ask the publisher for a release without the redundant columns"
     )

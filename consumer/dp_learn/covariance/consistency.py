@@ -49,7 +49,7 @@ def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str
         worst, count = max(off_grid, key=lambda pair: pair[1])
         found.append(
             f"values are not on the stated grid in {_named([column.name for column, _ in off_grid])}: "
-            f"{count} of {moments.n_rows} in {quote_name(worst.name)} are no multiple of "
+            f"{count} of {moments.n_rows} in {quote_name(worst.name)} are not multiples of "
             f"{worst.cell_noise.granularity:g}"
         )
     if moments.n_rows < 2:
@@ -95,7 +95,7 @@ def find_moment_contradictions(
     off_grid = int(np.count_nonzero(np.triu((steps != np.rint(steps)) & noisy)))
     found = []
     if off_grid:
-        found.append(f"{off_grid} of {d * (d + 1) // 2} entries are no multiple of {noise.granularity:g}")
+        found.append(f"{off_grid} of {d * (d + 1) // 2} entries are not multiples of {noise.granularity:g}")
     on, beside = _moment_tails(noise, FALSE_ALARM / d**2)
     squares = matrix.diagonal()[:p] - noise.bias
     products = np.abs(matrix[:p, :p] - np.diag(matrix.diagonal()[:p])).max(axis=1)
@@ -158,8 +158,8 @@ def _contradicting_noise(names: Sequence[str], covariance: FloatArray, variance:
         worst = int(below[np.argmin(ratio[below])])
         return [
             f"{_named([names[index] for index in below.tolist()])} vary less than the stated noise alone would: the "
-            f"variance of {quote_name(names[worst])} is {ratio[worst]:.3g} of the noise's, and at least "
-            f"{least:.3g} was expected"
+            f"variance of {quote_name(names[worst])} is {ratio[worst]:.3g} times that of the noise, and "
+            f"at least {least:.3g} times was expected"
         ]
     edge = smallest_possible_eigenvalue(len(names), n_rows)
     if edge == 0.0:

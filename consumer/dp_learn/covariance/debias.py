@@ -144,8 +144,8 @@ class ReleasedCovariance:
         t, u = self.off_diagonal_variance, self.diagonal_variance
         if t is None or u is None:
             raise EstimationError(
-                "the release states no noise for single entries, nor an estimate of it, so there are no standard "
-                "errors, nor what rests on them: EBIC (give --alpha), --fdr, --weights noise, and pooling"
+                "the release states neither the noise of single entries nor an estimate of it, so there are no "
+                "standard errors, and no EBIC (give --alpha), --fdr, --weights noise or pooling, which need them"
             )
         return t, u
 

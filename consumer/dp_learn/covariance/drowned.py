@@ -35,8 +35,8 @@ def clear_columns(pooled: PooledCovariance) -> tuple[npt.NDArray[np.int64], tupl
         which = "all but one of the columns" if len(kept) else "all columns"
         raise DrownedColumnError(
             list(drowned),
-            f"the noise drowns {which} ({named}): their variance is no larger than the noise's; learn from a bundle "
-            "with more rows or less noise",
+            f"the noise drowns {which} ({named}): their variance cannot be told from the noise; learn from a "
+            "bundle with more rows or less noise",
         )
     return kept, drowned
 

@@ -156,7 +156,7 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
         return False
     if len(set(origins)) > 1:
         raise SchemaError(
-            "some of the bundles are releases of the same rows and some of others, which cannot be weighed in one go: "
+            "some of the bundles are releases of the same rows and some of others, which cannot be weighted together: "
             "give releases of one dataset, or one release of each"
         )
     if len({bundle.release.n_rows for bundle in bundles if counts_rows(bundle)}) > 1:
@@ -188,7 +188,7 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
         off_diagonal_variance=noise.off_diagonal_variance or 0.0,
     )
     if counted and not n_rows >= 2:
-        raise EstimationError("a covariance needs at least two rows, and the release is of one")
+        raise EstimationError("a covariance needs at least two rows, and the release has one")
     if not n_rows >= 2:
         raise EstimationError("the noise hides how many rows there are: learn from a release with less noise")
     return CovarianceSource(
@@ -225,7 +225,7 @@ def _require_usable_sizes(bundle: Bundle) -> None:
         if not (max(abs(low), abs(high), *spread) <= LARGEST and min(spread) >= 1 / LARGEST):
             raise EstimationError(
                 f"column {column.name!r} has bounds or noise beyond {LARGEST:g} in size, or below {1 / LARGEST:g}, and "
-                "cannot be computed with: ask for a release in other units"
+                "is out of range: ask for a release in other units"
             )
 
 

@@ -209,8 +209,8 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         rare = [str(name) for name, share in zip(self.classes_, priors, strict=True) if not share > 0.0]
         if rare:
             raise EstimationError(
-                f"the share of class {', '.join(rare)} is not positive: the labels are not coded as 0 and 1, or as "
-                f"`classes` says, or the noise drowns the class in {pooled.sources[0].n_rows} rows"
+                f"the estimated share of class {', '.join(rare)} is not positive: either the labels are not coded as 0 "
+                f"and 1 (or as `classes` says), or the noise drowns the class in {pooled.sources[0].n_rows} rows"
             )
         if self.target is not None and len(self._target_names) == 1:
             self._check_coding(pooled, float(priors[1]))
@@ -239,8 +239,8 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         several_tables = len(sources) > 1 and not pooled.same_rows
         if found - expected > tolerated or (not several_tables and expected - found > max(tolerated, 0.25 * _FILLED)):
             raise EstimationError(
-                f"column {self._target_names[0]!r} does not hold {first:g} and {second:g} alone: its variance is "
-                f"{found:.3g} in these units, where such labels have {expected:.3g}"
+                f"column {self._target_names[0]!r} does not hold only {first:g} and {second:g}: its variance is "
+                f"{found:.3g} in these units, where such labels would have {expected:.3g}"
             )
 
     def _invert(self, within: PooledCovariance) -> tuple[float, FloatArray]:

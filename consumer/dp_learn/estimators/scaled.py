@@ -101,5 +101,5 @@ def no_variance_left(columns: tuple[str, ...]) -> DrownedColumnError:
     """Return the error for columns that nothing can be learned about."""
     return DrownedColumnError(
         list(columns),
-        f"no variance is left in {', '.join(map(quote_name, columns))}, constant or drowned by the noise: leave it out",
+        f"no variance is left in {', '.join(map(quote_name, columns))}: constant or drowned by the noise; leave it out",
     )

@@ -95,7 +95,7 @@ def _fit(pooled: PooledCovariance) -> tuple[FloatArray, float]:
         chosen = _solve(correlation, penalty)
     if chosen is None or not chosen.converged:
         raise NotConvergedError(
-            "the solver did not converge before edges could be tested: leave out columns that others determine", chosen
+            "the fit that tests of the edges need did not converge: leave out columns that others determine", chosen
         )
     precision, share = _refit(correlation, chosen.precision, penalty)
     return precision / np.outer(d, d), share

@@ -14,7 +14,7 @@ __all__ = ["NOISE", "PENALTY", "describe_edges", "describe_number"]
 
 _SHOWN = 10
 NOISE = "none stands out from the noise"
-PENALTY = "the penalty outweighs them all; give a smaller --alpha, or leave it out"
+PENALTY = "the penalty removes them all; give a smaller --alpha, or leave it out to have one chosen"
 _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
 
 
@@ -38,15 +38,15 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
         return [f"{found}: {why_none}"]
 
     sure = np.flatnonzero(_has_sure_sign(edges))
-    why = "as far as 95 % intervals show" if "ci_low" in edges else "as the noise may be all there is of them"
-    unsure = f"may be absent or of the other sign, {why}"
+    why = "judging by the 95 % intervals" if "ci_low" in edges else "as noise alone could account for the evidence"
+    unsure = f"may be absent or have the opposite sign, {why}"
     if not len(sure):
         return [f"{found}, {'which' if n_edges == 1 else 'all of which'} {unsure}"]
 
-    ranked = "the surest" if fdr or "evidence" in edges else "the strongest"
+    ranked = f"partial correlations of the {'surest' if fdr or 'evidence' in edges else 'strongest'}"
     ranked += ", shrunk by the penalty" if shrunk else ""
-    no_intervals = " by the evidence; there are no intervals" if "evidence" in edges else ""
-    ranked += "; in brackets the desparsified estimates, with 95 % intervals" if "ci_low" in edges else no_intervals
+    no_intervals = ", ranked by evidence; there are no intervals" if "evidence" in edges else ""
+    ranked += ", with desparsified estimates and 95 % intervals in brackets" if "ci_low" in edges else no_intervals
     lines = [_describe_edge({name: values[place] for name, values in edges.items()}) for place in sure[:_SHOWN]]
     if len(sure) < n_edges:
         lines.append(f"    {n_edges - len(sure)} more {unsure}")

@@ -159,7 +159,7 @@ def _thresholded(fitted: Any, pooled: PooledCovariance, summary: Summary) -> Alt
         "thresholded.csv": _square(fitted.covariance_, pooled.columns),
     }
     lines = [
-        f"  correlations above {fitted.alpha_:.3g} of their own standard errors; a size above 1 is the noise's doing",
+        f"  correlations larger than {fitted.alpha_:.3g} of their own standard errors; noise can push one beyond 1",
         *_surest(fitted.edges_),
     ]
     numbers: EdgesSummary = {**summary, "n_edges": len(fitted.edges_)}
@@ -174,10 +174,10 @@ def _regression(fitted: Any, summary: Summary) -> Alternative:
     known = 0.0 <= r_squared <= 1.0
     lines = [
         f"  {quote_name(fitted.target)} = {intercept:.5g} + sum of coefficients times columns; "
-        + (f"estimated R^2 {r_squared:.3f}" if known else "the noise hides how well it predicts"),
-        f"  on average over the noise, mean squared error plus penalty is at most {bound:.3g} above its minimum"
+        + (f"estimated R^2 {r_squared:.3f}" if known else "under this noise R^2 cannot be estimated"),
+        f"  averaged over the noise, mean squared error plus penalty exceeds its minimum by at most {bound:.3g}"
         if np.isfinite(bound)
-        else "  no bound on what the noise costs is known",
+        else "  no bound is known on the accuracy lost to the noise",
         *_strongest_coefficients(table),
     ]
     numbers: RegressionSummary = {
@@ -205,7 +205,7 @@ def _discriminant(fitted: Any, summary: Summary) -> Alternative:
         "intercept": intercept,
     }
     lines = [
-        f"  class {classes[1]} where {intercept:+.5g} + sum of coefficients times columns is > 0",
+        f"  predicts class {classes[1]} where {intercept:+.5g} + sum of coefficients times columns > 0",
         *_strongest_coefficients(table),
     ]
     return Alternative(None, {"coefficients.csv": table, "means.csv": means}, numbers, lines)

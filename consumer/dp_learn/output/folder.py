@@ -35,17 +35,17 @@ _MARKER = ".dpgraph-result.json"
 def foreign_content(folder: Path) -> str | None:
     """Return what keeps a folder from being replaced, in words; None if it is empty, or an earlier result as it was."""
     if not folder.is_dir():
-        return "is no folder"
+        return "is not a folder"
     if folder.resolve() == Path.cwd().resolve():
         return "is the folder that the command runs in"
     found = sorted(path.name for path in folder.iterdir())
     written = _read_marker(folder)
     if found and written is None:
-        return f"holds {quote_path(found[0])}, and is no result of dp-learn"
+        return f"holds {quote_path(found[0])}, and is not a result of dp-learn"
     for name in found:
         state = _state(folder / name)
         if name != _MARKER and (state is None or state != (written or {}).get(name)):
-            return f"holds {quote_path(name)}, which dp-learn did not write, or which was changed since"
+            return f"holds {quote_path(name)}, which dp-learn did not write, or which has changed since"
     return None
 
 
@@ -152,7 +152,7 @@ def _remove(earlier: Path) -> None:
         earlier.rmdir()
     except OSError as error:
         raise DpGraphError(
-            f"the result is written, and what others put into the earlier one is at {quote_path(earlier)} now"
+            f"the result is written; files that others put into the earlier result are now at {quote_path(earlier)}"
         ) from error
 
 

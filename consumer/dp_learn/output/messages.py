@@ -49,7 +49,7 @@ def describe_learned(learned: Learned, summary: GraphSummary, bundles: Sequence[
     lines += [f"  {indefinite}{_describe_cost(summary)}"] if indefinite else []
     lines += [f"  {sentence}" for sentence in summary["notes"]]
 
-    tests = " (the tests have a fit of their own)" if summary["fdr"] else ""
+    tests = " (the edges below are found by tests, which do not use alpha)" if summary["fdr"] else ""
     lines.append(
         f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
         f"duality gap {summary['duality_gap']:.1e}{tests}"
@@ -64,7 +64,7 @@ def describe_learned(learned: Learned, summary: GraphSummary, bundles: Sequence[
 def _why_none(summary: GraphSummary) -> str:
     """Return why there would be no edge."""
     if summary["fdr"] and summary["collinear_columns"]:
-        return f"those of the collinear columns cannot be told, and of the others {NOISE}"
+        return f"edges of the collinear columns cannot be told apart, and of the others {NOISE}"
     if summary["fdr"]:
         return NOISE
     return PENALTY if summary["alpha_chosen_by"] == "the user" else NOISE
@@ -90,20 +90,22 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
 
     if len(bundles) > 1:
         weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
-        rows = "releases of the same rows" if summary["same_rows"] else "of different rows"
-        lines.append(f"pooled for least variance as {rows}, with weights {weights}")
+        rows = "releases of the same rows" if summary["same_rows"] else "releases of different rows"
+        lines.append(f"pooled as {rows}, with the weights of least variance: {weights}")
 
     about = "" if all(map(counts_rows, bundles)) else "about "
     counted = f"  {about}{summary['n_rows']} rows{_describe_noise(summary)}"
     errors = summary["correlation_standard_error"]
     if errors is not None:
         estimated = summary["errors_are_estimates"]
-        error = "an error, as the publisher estimates it, of about" if estimated else "a standard error of"
-        counted += f"; a correlation has {error} {errors['with_noise']:.2g}, {errors['without']:.2g} without the noise"
+        error = (
+            "error of a correlation, estimated by the publisher," if estimated else "standard error of a correlation"
+        )
+        counted += f"; the typical {error} is {errors['with_noise']:.2g} ({errors['without']:.2g} without the noise)"
     lines.append(counted)
 
     if summary["drowned_columns"]:
-        lines.append(f"  left out, as the noise drowns them: {_listed(summary['drowned_columns'])}")
+        lines.append(f"  drowned by the noise, and left out: {_listed(summary['drowned_columns'])}")
     return lines
 
 
@@ -120,8 +122,8 @@ def _describe_noise(summary: Summary) -> str:
         return ""
     share = 100 * np.array(list(summary["noise_share_of_variance"].values()))
     return (
-        f"; noise is {share.min():.0f} to {share.max():.0f} % of the published variances (median "
-        f"{median(share.tolist()):.0f} %), and was subtracted"
+        f"; noise makes up {share.min():.0f} to {share.max():.0f} % of the published variances (median "
+        f"{median(share.tolist()):.0f} %) and was subtracted"
     )
 
 
@@ -131,7 +133,7 @@ def _describe_definiteness(summary: Summary) -> str:
     if eigenvalue is None or eigenvalue > -_ROUNDING:
         return ""
     done = "solved as it is" if repair == RepairMethod.NONE else f"repaired by {repair}"
-    return f"the debiased matrix is indefinite (smallest eigenvalue {eigenvalue:.3g}), {done}"
+    return f"the debiased matrix is indefinite (smallest eigenvalue {eigenvalue:.3g}) and was {done}"
 
 
 def _describe_cost(summary: GraphSummary) -> str:

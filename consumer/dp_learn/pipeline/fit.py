@@ -42,7 +42,7 @@ __all__ = ["N_SUBSAMPLES", "REFIT_MAX_ITER", "Fit", "Options", "Settings", "fit_
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
 PATIENCE = 8  # graphs; the path is short
-_AT_CHANCE = "the path of alphas ends here: at a smaller one, chance alone would make edges"
+_AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"
 REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
 
 

@@ -124,7 +124,7 @@ def learn_graph(
     opened = [bundles] if isinstance(bundles, Bundle) else list(bundles)
     chosen = Settings(**settings)
     if fdr is not None and not chosen.refit:
-        raise ParameterError("refit", "true with fdr: the edges it lists have no penalised estimate", chosen.refit)
+        raise ParameterError("refit", "true with fdr: edges found by tests have no penalised estimate", chosen.refit)
     with few_threads(len(opened[0].release.columns)):
         return _learn(opened, chosen, fdr, progress or (lambda _: None), error_bars=error_bars)
 
@@ -220,22 +220,24 @@ def infer_pairs(
         There are no error bars; the sentence says why.
     """
     if not pooled.has_error_law:
-        raise EstimationError("the errors of a release have no known law, so there are no intervals and no tests")
+        raise EstimationError(
+            "the distribution of a release's errors is not known, so there are no intervals and no tests"
+        )
     fewest = min(source.n_rows for source in pooled.sources)
     if fewest < FEWEST_ROWS:
         raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")
     started = fit_for_inference(pooled)
     if not started.is_reliable:
         raise EstimationError(
-            "the noise has left too little for intervals and tests: the debiased matrix is too indefinite, the graph "
+            "too little information is left for intervals and tests: the debiased matrix is too indefinite, the graph "
             "too dense, or columns are too nearly collinear"
         )
     errors = sample.row_errors(pooled, kept, error_forms(pooled, started.precision))
     doubts = []
     if started.share:
         doubts.append(
-            f"the debiased covariance has no unpenalised fit: error bars rest on one with {started.share:.0%} of the "
-            "usual penalty, and those of strong edges may be somewhat short"
+            "the debiased covariance is so indefinite that it has no unpenalised fit: error bars rest on one with "
+            f"{started.share:.0%} of the usual penalty, and the intervals of strong edges may be too short"
         )
     return infer_edges(pooled, started.precision, errors), doubts
 
@@ -247,7 +249,7 @@ def _describe_share(share: float, settings: Settings) -> list[str]:
     if share < 1.0:
         return [
             "the debiased covariance is so indefinite that the graph has no unpenalised fit: its weights keep "
-            f"{share:.0%} of the penalty, and are shrunk by it"
+            f"{share:.0%} of the penalty and are shrunk by it"
         ]
     return ["the graph could not be fitted without the penalty: its weights are the penalised estimate's, and shrunk"]
 

@@ -139,7 +139,7 @@ def select_ebic(
         f"the extended Bayesian information criterion (gamma = {gamma:g})",
         alphas,
         scores,
-        why_empty="no edge fits well enough to pay for itself",
+        why_empty="no edge improves the fit enough to be worth its parameter",
         ended=why_ended([matrix]) if ended else None,
         why_last=why_last,
     )

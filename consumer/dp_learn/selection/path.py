@@ -29,7 +29,7 @@ __all__ = [
 PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
 PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and no rule chooses there
 WORTH_MOVING = 500  # columns: with fewer, the proof takes no time
-SMALLEST = "the choice is the smallest alpha of the path: a smaller one might be better still"
+SMALLEST = "the smallest alpha of the path was chosen: a smaller one might be better still"
 _EMPTIEST = "the emptiest graph of the path was chosen"  # on a path from `alpha_grid` it has no edges
 
 
@@ -177,7 +177,7 @@ def check_patience(patience: int | None) -> None:
 def why_ended(matrices: Sequence[FloatArray]) -> str:
     """Return why a path on these matrices has no further solution, or none that could be certified."""
     if all(is_positive_definite(matrix) for matrix in matrices):
-        return "the debiased covariance is too nearly singular for a certified one"
+        return "the debiased covariance is too nearly singular for a certified solution"
     return "the debiased covariance is indefinite"
 
 
@@ -210,7 +210,7 @@ def choose(
     note = None
     if last and ended:
         note = (
-            f"{_EMPTIEST if index == 0 else 'the choice is at the end of the path'} because smaller alphas "
+            f"{_EMPTIEST if index == 0 else 'the last alpha of the path was chosen'} because smaller alphas "
             f"have no solution, as {ended}: repair it, or learn from more rows or less noise"
         )
     elif index == 0:

@@ -58,9 +58,9 @@ def test_an_empty_list_of_edges_has_a_true_reason(
     found = command("dp-learn", "twice.bundle.tar", "--fdr", "0.05").stdout
     assert "nearly collinear, so that some of them determine the others: a, e." in found
     assert (
-        "0 of 10 possible edges at a false discovery rate of 0.05: those of the collinear columns cannot be told, and "
-        "of the others none stands out from the noise"
+        "0 of 10 possible edges at a false discovery rate of 0.05: edges of the collinear columns cannot be told "
+        "apart, and of the others none stands out from the noise"
     ) in found
     for words in ([], ["--estimator", "scio"]):
         emptied = command("dp-learn", "twice.bundle.tar", "--alpha", "2", *words).stdout
-        assert "0 of 10 possible edges: the penalty outweighs them all; give a smaller --alpha" in emptied
+        assert "0 of 10 possible edges: the penalty removes them all; give a smaller --alpha" in emptied

@@ -70,7 +70,7 @@ def test_values_off_the_grid_are_counted_and_named() -> None:
 
     (sentence,) = contradictions([continuous("height"), continuous("weight")], values)
 
-    assert "weight: 2 of 1000 in weight are no multiple of 0.00390625" in sentence
+    assert "weight: 2 of 1000 in weight are not multiples of 0.00390625" in sentence
 
 
 def test_weaker_noise_than_stated_is_found_in_one_column() -> None:
@@ -174,7 +174,7 @@ def test_impossible_second_moments_are_found(mechanism: str) -> None:
     altered = matrix.copy()
     altered[0, 1] = altered[1, 0] = altered[0, 1] + step / 4
     (sentence,) = find_moment_contradictions(noise, "abc", altered, n_rows, exact_count=True)
-    assert sentence.startswith("1 of 10 entries are no multiple of")
+    assert sentence.startswith("1 of 10 entries are not multiples of")
 
 
 def test_a_noisy_count_sets_no_upper_limit() -> None:

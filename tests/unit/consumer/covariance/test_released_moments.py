@@ -125,7 +125,7 @@ def test_weights_rows_and_clear_columns_know_the_release() -> None:
 def test_mechanism_without_entrywise_noise_says_so() -> None:
     """Where a mechanism states no noise for single entries, no error is made up."""
     source = ReleasedCovariance(100, S, HALF, MEAN, CONSTANT, None, None)
-    with pytest.raises(EstimationError, match="states no noise for single entries"):
+    with pytest.raises(EstimationError, match="states neither the noise of single entries"):
         form_errors(combine_sources("abc", [source]), np.eye(3))
 
 

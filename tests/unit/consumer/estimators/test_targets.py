@@ -203,7 +203,7 @@ def test_a_column_that_is_no_label_is_refused(noise_variance: float) -> None:
     wrong[:, 1] += rng.normal(size=4000)
     lda = DebiasedLDA(1, noise_variance=[0.0, noise_variance])
 
-    with pytest.raises(EstimationError, match="does not hold 0 and 1 alone"):
+    with pytest.raises(EstimationError, match="does not hold only 0 and 1"):
         lda.fit(wrong)
     lda.fit(right + np.outer(noise[:, 1], [0, 1]))
     assert lda.priors_[1] == pytest.approx(0.4, abs=0.05)

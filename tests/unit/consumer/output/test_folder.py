@@ -66,7 +66,7 @@ def test_handmade_files_make_a_folder_somebody_elses(name: str, result: Path, tm
     handmade = tmp_path / "handmade"
     handmade.mkdir()
     (handmade / name).write_text(json.dumps(OURS))
-    assert foreign_content(handmade) == f"holds {name}, and is no result of dp-learn"
+    assert foreign_content(handmade) == f"holds {name}, and is not a result of dp-learn"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"files": []}', '{"files": {"../x": [1, 2]}}', "[" * 100_000])
@@ -82,7 +82,7 @@ def test_damaged_marker_makes_no_result(content: str, result: Path) -> None:
 def test_places_that_are_no_folders_are_refused(result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a file nor the folder in which the command runs is replaced."""
     (tmp_path / "file").write_text("")
-    assert foreign_content(tmp_path / "file") == "is no folder"
+    assert foreign_content(tmp_path / "file") == "is not a folder"
     monkeypatch.chdir(result)
     assert foreign_content(result) == "is the folder that the command runs in"
 
@@ -118,7 +118,7 @@ def test_files_that_came_after_the_swap_survive(result: Path, tmp_path: Path, mo
         remove(earlier)
 
     monkeypatch.setattr(results, "_remove", put_and_remove)
-    with pytest.raises(DpGraphError, match="the result is written, and what others put") as caught:
+    with pytest.raises(DpGraphError, match="the result is written; files that others put") as caught:
         write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
     assert json.loads((result / "summary.json").read_text())["estimator"] == "new"
     (earlier,) = (path for path in tmp_path.iterdir() if path.name.startswith(".result."))

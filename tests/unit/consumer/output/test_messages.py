@@ -47,7 +47,7 @@ def test_edges_of_unsure_sign_are_counted_and_not_listed() -> None:
     assert found.startswith("  5 of 6 possible edges; ")
     assert lines == [
         "    +0.400 (+0.400, +0.200 to +0.600)  a -- b",
-        "    4 more may be absent or of the other sign, as far as 95 % intervals show",
+        "    4 more may be absent or have the opposite sign, judging by the 95 % intervals",
     ]
 
 
@@ -56,7 +56,7 @@ def test_where_no_sign_is_sure_no_edge_is_listed() -> None:
     (sentence,) = describe_edges(graph_with({(0, 1): (-1, 1), (0, 2): (-1, 0.9)}), shrunk=True)
 
     assert sentence == (
-        "  2 of 6 possible edges, all of which may be absent or of the other sign, as far as 95 % intervals show"
+        "  2 of 6 possible edges, all of which may be absent or have the opposite sign, judging by the 95 % intervals"
     )
 
 
@@ -68,9 +68,9 @@ def test_edges_within_their_noise_are_not_listed_where_there_are_no_intervals() 
     lines = describe_edges(GraphEstimate(("a", "b", "c"), precision, np.eye(3), evidence=evidence), shrunk=False)
 
     assert lines == [
-        "  2 of 3 possible edges; the surest by the evidence; there are no intervals:",
+        "  2 of 3 possible edges; partial correlations of the surest, ranked by evidence; there are no intervals:",
         "    +0.900  a -- b",
-        "    1 more may be absent or of the other sign, as the noise may be all there is of them",
+        "    1 more may be absent or have the opposite sign, as noise alone could account for the evidence",
     ]
 
 
@@ -106,7 +106,7 @@ def test_every_estimator_says_what_the_noise_hides(estimator: str, noisy: Receip
     hidden = int(((sign * edges["ci_low"] <= 0.0) | (sign * edges["ci_high"] <= 0.0)).sum())
 
     assert hidden
-    assert f"{hidden} more may be absent or of the other sign" in text
+    assert f"{hidden} more may be absent or have the opposite sign" in text
     assert text.count(" -- ") == min(10, len(edges) - hidden)
     assert {"evidence", "p_value"} <= set(edges)
 
@@ -118,7 +118,7 @@ def test_a_repair_is_said_of_every_estimator(bundle: Receipt) -> None:
         found.summary.update(smallest_eigenvalue=-0.25, repair="maxnorm", notes=["a note"])
         lines = describe_alternative(found, "scio", [opened], bundle.path.parent).splitlines()
 
-    assert "  the debiased matrix is indefinite (smallest eigenvalue -0.25), repaired by maxnorm" in lines
+    assert "  the debiased matrix is indefinite (smallest eigenvalue -0.25) and was repaired by maxnorm" in lines
     assert "  a note" in lines
 
 

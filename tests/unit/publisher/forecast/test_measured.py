@@ -42,7 +42,7 @@ def test_measured_spreads_tell_what_a_reader_will_leave_out(tmp_path: Path, comm
         published = command("dp-publish", "t.parquet", *out)
         assert published.returncode == 0
         assert warning in published.stderr
-        assert "drowns them: c, d\n" in command("dp-learn", f"{release}.tar").stdout
+        assert "drowned by the noise, and left out: c, d\n" in command("dp-learn", f"{release}.tar").stdout
 
 
 def test_a_release_of_which_too_little_would_be_left_is_refused(tmp_path: Path, command: Run) -> None:
