@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dp_bundle.errors import PrivacyError
 from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA
 from dp_publish.accounting.conversions import (
-    compose_mu,
     delta_for_epsilon,
     delta_for_epsilon_zcdp,
     epsilon_for_delta,
@@ -100,9 +99,9 @@ def test_rho_and_mu_are_inverse(mu: float) -> None:
 
 @given(MUS, MUS)
 def test_composition_is_a_euclidean_norm(first: list[float], second: list[float]) -> None:
-    """Releases may be added up in any order and grouping, and rho adds."""
-    total = compose_mu(first + second)
-    assert math.isclose(total, compose_mu([compose_mu(second), compose_mu(first)]), rel_tol=1e-12)
+    """Columns may be added up in any order and grouping, and rho adds."""
+    total = unit_mu("row", first + second)
+    assert math.isclose(total, unit_mu("row", [unit_mu("row", second), unit_mu("row", first)]), rel_tol=1e-12)
     assert math.isclose(rho_for_mu(total), math.fsum(map(rho_for_mu, first + second)), rel_tol=1e-12)
 
 

@@ -22,7 +22,6 @@ from scipy import optimize, special
 from dp_bundle.errors import ParameterError, PrivacyError
 
 __all__ = [
-    "compose_mu",
     "delta_for_epsilon",
     "delta_for_epsilon_zcdp",
     "epsilon_for_delta",
@@ -47,13 +46,8 @@ def mu_for_rho(rho: float) -> float:
     return math.sqrt(2 * rho)
 
 
-def compose_mu(mus: Sequence[float]) -> float:
-    """Return the mu of several releases about the same unit: sqrt(sum mu_k^2) (Dong, Roth & Su, corollary 3.3)."""
-    return math.hypot(*mus)
-
-
 def unit_mu(unit: str, column_mus: Sequence[float]) -> float:
-    """Return the mu of one "cell" (the largest column's) or one "row" (root of the sum of squares)."""
+    """Return the mu of one "cell" (the largest column's) or one "row" (Dong, Roth & Su, corollary 3.3)."""
     return max(column_mus) if unit == "cell" else math.hypot(*column_mus)
 
 

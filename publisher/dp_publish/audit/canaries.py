@@ -10,28 +10,22 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.data import batch_rows, part_schema, to_arrow
 from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest import Column
 from dp_publish.accounting import unit_mu
-from dp_publish.data import RowReport
-from dp_publish.sampling import Keystream
 
 __all__ = [
     "OUTSIDE",
     "Canaries",
     "Draft",
-    "Mechanism",
-    "Rig",
     "Unit",
     "at_bounds",
     "close",
@@ -43,7 +37,6 @@ __all__ = [
     "values_inside",
 ]
 
-Mechanism: TypeAlias = Callable[[pa.RecordBatch, Sequence[Column], Keystream, RowReport], pa.RecordBatch]
 Unit: TypeAlias = Literal["cell", "row"]
 _Floats: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
@@ -92,49 +85,6 @@ class Canaries:
     def residuals(self) -> _Floats:
         """The noise found, rounded to whole steps."""
         return np.rint(self.noisy) - self.expected
-
-
-@dataclass
-class Rig:
-    """The mechanism under audit; `wrong_types` collects columns that come out as another type, with that type."""
-
-    columns: Sequence[Column]
-    mechanism: Mechanism
-    new_keystream: Callable[[], Keystream]
-    wrong_types: dict[str, str] = field(default_factory=dict)
-
-    def run(self, draft: Draft) -> Canaries:
-        """Run the mechanism over canaries, with random bits of their own."""
-        return draft.after(self.noisy_steps(draft.values))
-
-    def noisy_steps(self, values: Sequence[Values]) -> _Floats:
-        """Run the mechanism over whole columns, in batches as a release does, with random bits of their own.
-
-        Raises
-        ------
-        PrivacyError
-            Rows are missing, or too many.
-        """
-        keystream, rows, parts = self.new_keystream(), batch_rows(len(self.columns)), []
-        for start in range(0, len(values[0]), rows):
-            batch = [to_arrow(np.ascontiguousarray(column[start : start + rows])) for column in values]
-            parts.append(self.noisy_batch(batch, keystream))
-            if len(parts[-1]) != len(batch[0]):
-                raise PrivacyError(f"the audit failed: the mechanism made {len(parts[-1])} rows of {len(batch[0])}")
-        return np.concatenate(parts)
-
-    def noisy_batch(self, values: Sequence[pa.Array], keystream: Keystream) -> _Floats:
-        """Run the mechanism on one batch and return what comes out, in steps; what is not a number is infinite."""
-        batch = pa.RecordBatch.from_arrays(list(values), names=[column.name for column in self.columns])
-        out = self.mechanism(batch, self.columns, keystream, RowReport())
-        steps = np.empty((out.num_rows, len(self.columns)))
-        for index, (column, promised) in enumerate(zip(self.columns, part_schema(self.columns), strict=True)):
-            found = out.column(index)
-            if found.type != promised.type:
-                self.wrong_types[column.name] = str(found.type)
-            with np.errstate(over="ignore", invalid="ignore"):
-                steps[:, index] = found.to_numpy(zero_copy_only=False) / column.cell_noise.granularity
-        return np.nan_to_num(steps, nan=math.inf, posinf=math.inf, neginf=-math.inf)
 
 
 def at_bounds(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Generator, rows: int = 1) -> Draft:

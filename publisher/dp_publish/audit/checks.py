@@ -8,17 +8,16 @@ canaries outside the bounds with those at them, not with the stated noise, which
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.errors import MissingValuesError, ParameterError
+from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Column
 from dp_publish.accounting import SLACK, unit_mu
-from dp_publish.audit.canaries import OUTSIDE, Canaries, Rig, Unit, middle_of
+from dp_publish.audit.canaries import OUTSIDE, Canaries, Unit, middle_of
 from dp_publish.audit.hypothesis_tests import (
     correlated_signs,
     law_excess,
@@ -35,19 +34,16 @@ __all__ = [
     "check_attack",
     "check_attack_from_outside",
     "check_bounds",
+    "check_confidence",
     "check_grid",
-    "check_independence",
     "check_noise",
     "check_signs",
-    "empty_cells",
     "make_check",
     "not_in_the_middle",
     "require_runs",
 ]
 
 LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20  # releases of a matrix
-
-_EMPTY_CELLS = 1000  # twice as many
 
 
 @dataclass(frozen=True)
@@ -63,6 +59,12 @@ def require_runs(n: int) -> None:
     """Refuse a number of releases that proves nothing, or takes for ever."""
     if not LEAST_RUNS <= n <= _MOST_RUNS:
         raise ParameterError("canaries", f"from {LEAST_RUNS} to {_MOST_RUNS}", n)
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse a confidence that is none."""
+    if not 0.5 <= confidence < 1:
+        raise ParameterError("confidence", "in [0.5, 1), such as 0.9999", confidence)
 
 
 def check_attack(
@@ -143,21 +145,6 @@ def check_attack_from_outside(
     return None if attack.passed else make_check("bounds", [f"with values outside the bounds, {attack.detail}"], "")
 
 
-def empty_cells(rig: Rig, column: Column, usual: NDArray[np.float64], alpha: float) -> str:
-    """Return what is wrong with the treatment of one column's empty cells, or nothing."""
-    integer = column.kind == "integer"
-    values = pa.array([None, None if integer else float("nan")] * _EMPTY_CELLS, pa.int64() if integer else pa.float64())
-    try:
-        steps = Rig([column], rig.mechanism, rig.new_keystream).noisy_batch([values], rig.new_keystream())
-    except MissingValuesError:
-        return "" if column.missing == "refuse" else f"column {column.name!r} refuses empty cells against the policy"
-    if column.missing == "drop":
-        return "" if not len(steps) else f"column {column.name!r} does not drop its empty cells"
-    if column.missing == "refuse" or column.bounds is None:
-        return f"column {column.name!r} does not refuse its empty cells"
-    return not_in_the_middle(column, steps[:, 0], usual, alpha)
-
-
 def not_in_the_middle(column: Column, steps: NDArray[np.float64], usual: NDArray[np.float64], alpha: float) -> str:
     """Return what is wrong with cells that were empty, and should have come to the middle of the bounds."""
     excess = sample_excess(np.rint(steps) - middle_of(column), usual, alpha)
@@ -170,10 +157,9 @@ def check_grid(
     alpha: float,
     *,
     low_bits: bool,
-    wrong_types: Mapping[str, str] | None = None,
 ) -> Check:
     """Check that what comes out is on the grid and, where asked, that its low bits do not depend on the raw ones."""
-    faults = [f"column {name!r} comes out as {kind}" for name, kind in (wrong_types or {}).items()]
+    faults = []
     expected = np.concatenate([canaries.expected for canaries in within])
     noisy = np.concatenate([canaries.noisy for canaries in within])
     for index, column in enumerate(columns):
@@ -207,13 +193,11 @@ def check_noise(columns: Sequence[Column], within: Sequence[Canaries], alpha: fl
     return make_check("noise", faults, f"distributed as stated, variances within {worst:.2%}")
 
 
-def check_independence(kinds: Sequence[Canaries], alpha: float) -> Check:
-    """Check that signs of noise are uncorrelated and that no stretch of noise occurs twice."""
-    return check_signs([np.sign(canaries.residuals).astype(np.int8) for canaries in kinds], alpha)
-
-
 def check_signs(signs: Sequence[NDArray[np.int8]], alpha: float) -> Check:
-    """Check the same, given the signs of each run's noise, of shape (n_rows, n_columns)."""
+    """Check that signs of noise are uncorrelated and that no stretch of noise occurs twice.
+
+    Given are the signs of each run's noise, of shape (n_rows, n_columns).
+    """
     repeats = n_repeats([part[:, index] for part in signs for index in range(part.shape[1])])
     faults = [f"{repeats} runs of 64 signs of noise occur again, as if random bits were used twice"] if repeats else []
     excess, where = correlated_signs(np.concatenate(signs), alpha)

@@ -1,13 +1,26 @@
 """Whole releases of rows attacked: made-up tables are published, and what a reader finds is judged.
 
 The bundle's rows are judged by what the policy asked for: its mu, or the noise that its epsilon and delta need,
-whatever calibration made of it. The checks of noise are those of `mechanisms`, in one table in which canaries of every
-kind are mixed (`made_up`). Two more need no statistics:
+whatever calibration made of it. Canary rows of every kind (`canaries`) are mixed in one table (`made_up`). The checks:
 
+- attack: the lower bound on mu that guessing the canaries' coins proves (`row_attack`) does not exceed what is stated.
+- bounds: values outside come out as if they were at the bounds, and empty cells as the policy says.
+- grid: every value comes out on the grid, with low bits that do not depend on the raw value's.
+- noise: its distribution and variance are those stated, whatever the raw value.
+- independence: signs are uncorrelated between columns and rows, and no noise occurs twice.
 - replay: with the same random bits, neighbouring tables make the same draws, and releases equal in all but the unit's
   own values, which are no further apart than the policy allows; tables that must come out equal do (`replay`).
 - books: what the manifest states and what the ledger keeps are no less than bounds and noise come to, and that is no
   more than the policy asked for (`books`).
+
+The first five share the chance of a false alarm, 1 - confidence; the last two need no statistics. An audit refutes a
+claim, and never proves one: a fault that the canaries do not meet, or that is smaller than chance, is not found. Where
+mu is so large that every coin would be guessed, the bound comes from canaries close to each other, by proportion; that
+supposes noise that does not depend on the value, which the noise check tests.
+
+References
+----------
+Steinke, Nasr & Jagielski (2023), arXiv 2305.08846. Haney et al. (2022), arXiv 2207.13793, for the low bits.
 """
 
 from __future__ import annotations
@@ -19,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.errors import DpGraphError, ParameterError
 from dp_bundle.manifest import Column
 from dp_publish.audit.books import check_books, claimed_mu
 from dp_publish.audit.canaries import Canaries, Unit, at_bounds, close, inside, outside
@@ -28,6 +41,7 @@ from dp_publish.audit.checks import (
     check_attack,
     check_attack_from_outside,
     check_bounds,
+    check_confidence,
     check_grid,
     check_noise,
     check_signs,
@@ -35,14 +49,17 @@ from dp_publish.audit.checks import (
     not_in_the_middle,
 )
 from dp_publish.audit.made_up import MadeUp, make_up, rows_alike
-from dp_publish.audit.mechanisms import N_CHECKS, check_confidence, choose_canaries
 from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
 from dp_publish.audit.replay import check_replay
 from dp_publish.audit.report import AuditReport
 from dp_publish.policy import Policy
 from dp_publish.rows import calibrate
 
-__all__ = ["audit_rows"]
+__all__ = ["N_CHECKS", "audit_rows", "choose_canaries"]
+
+_LEAST_CANARIES, _MOST_CANARIES = 1000, 1 << 26
+_CELLS, _MOST_CELLS = 1 << 21, 1 << 24  # of one kind of canaries, by default
+N_CHECKS = 5  # that may raise a false alarm
 
 
 def audit_rows(
@@ -105,6 +122,16 @@ def audit_rows(
         return report(0.0, [make_check("bounds", [fault], ""), replay, books])
     mu_lower, checks = _judge(policy, columns, claim, made_up, published, (1 - confidence) / N_CHECKS, rng)
     return report(mu_lower, [*checks, replay, books])
+
+
+def choose_canaries(wanted: int | None, mu: float, n_columns: int) -> int:
+    """Return how many rows of each kind there will be: as wanted, or enough for two thirds of mu by default."""
+    if wanted is None:
+        needed = min((40 / mu) ** 2, _MOST_CELLS)
+        return max(1 << 12, int(min(max(_CELLS / n_columns, needed), _MOST_CELLS / n_columns)))
+    if not _LEAST_CANARIES <= wanted <= _MOST_CANARIES:
+        raise ParameterError("canaries", f"from {_LEAST_CANARIES} to {_MOST_CANARIES}", wanted)
+    return wanted
 
 
 def _coin_unit(policy: Policy) -> Unit:

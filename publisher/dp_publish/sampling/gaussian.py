@@ -3,8 +3,8 @@
 Both distributions are sampled to a total variation distance below 2^-144 of their definitions, per value, given uniform
 bits; sigma is the exact rational number that its float64 stands for. Below sigma = 256 a value is read off a table of
 159-bit cumulative probabilities (`probability_tables`, which proves the bound; `inversion`), from there on it is
-proposed by such a table and accepted exactly (`blocks`). No rounding error ever decides a value. The bits are those of
-AES-256 in counter mode (`keystream`).
+proposed by such a table and accepted exactly (`rejection`). No rounding error ever decides a value. The bits are
+those of AES-256 in counter mode (`keystream`).
 
 Speed does not hide anything: the time that a call takes depends, slightly, on the values drawn.
 
@@ -31,12 +31,7 @@ from dp_publish.sampling.keystream import Keystream, SecureKeystream
 from dp_publish.sampling.probability_tables import Table, discrete_table, rounded_table
 from dp_publish.sampling.rejection import fill_large_discrete, fill_large_rounded
 
-__all__ = [
-    "fill_discrete_gaussian",
-    "fill_rounded_gaussian",
-    "sample_discrete_gaussian",
-    "sample_rounded_gaussian",
-]
+__all__ = ["sample_discrete_gaussian", "sample_rounded_gaussian"]
 
 _MAX_TABULATED = 256.0
 
@@ -65,9 +60,8 @@ def sample_rounded_gaussian(
     ParameterError
         `sigma_in_steps` is outside the range, or `size` is not a shape.
     """
-    out = np.empty(_check_size(size), dtype=np.int64)
-    fill_rounded_gaussian(out, sigma_in_steps, rng)
-    return out
+    sigma = check_sigma(sigma_in_steps, "sigma_in_steps")
+    return _sample(sigma, size, rng, rounded_table, fill_large_rounded)
 
 
 def sample_discrete_gaussian(
@@ -94,35 +88,23 @@ def sample_discrete_gaussian(
     ParameterError
         `sigma` is outside the range, or `size` is not a shape.
     """
-    out = np.empty(_check_size(size), dtype=np.int64)
-    fill_discrete_gaussian(out, sigma, rng)
-    return out
+    return _sample(check_sigma(sigma), size, rng, discrete_table, fill_large_discrete)
 
 
-def fill_rounded_gaussian(out: NDArray[np.int64], sigma_in_steps: float, rng: Keystream | None = None) -> None:
-    """Overwrite a C-contiguous int64 array as `sample_rounded_gaussian` does, in about 1 MB of further memory."""
-    sigma = check_sigma(sigma_in_steps, "sigma_in_steps")
-    _fill(out, sigma, rng, rounded_table, fill_large_rounded)
-
-
-def fill_discrete_gaussian(out: NDArray[np.int64], sigma: float, rng: Keystream | None = None) -> None:
-    """Overwrite a C-contiguous int64 array as `sample_discrete_gaussian` does, in about 1 MB of further memory."""
-    _fill(out, check_sigma(sigma), rng, discrete_table, fill_large_discrete)
-
-
-def _fill(
-    out: NDArray[np.int64],
+def _sample(
     sigma: float,
+    size: int | Sequence[int],
     rng: Keystream | None,
     tabulate: Callable[[float], Table],
     fill_large: Callable[[NDArray[np.int64], float, Keystream], None],
-) -> None:
-    values = _check_out(out)
+) -> NDArray[np.int64]:
+    out = np.empty(_check_size(size), dtype=np.int64)
     rng = SecureKeystream() if rng is None else rng
     if sigma < _MAX_TABULATED:
-        fill_symmetric(values, tabulate(sigma), rng)
+        fill_symmetric(out.reshape(-1), tabulate(sigma), rng)
     else:
-        fill_large(values, sigma, rng)
+        fill_large(out.reshape(-1), sigma, rng)
+    return out
 
 
 def _check_size(size: int | Sequence[int]) -> tuple[int, ...]:
@@ -133,9 +115,3 @@ def _check_size(size: int | Sequence[int]) -> tuple[int, ...]:
     if min(shape, default=0) < 0 or math.prod(shape) > np.iinfo(np.intp).max // 8:
         raise ParameterError("size", "a shape that fits into memory, of numbers that are not negative", size)
     return shape
-
-
-def _check_out(out: NDArray[np.int64]) -> NDArray[np.int64]:
-    if out.dtype != np.int64 or not out.flags.c_contiguous or not out.flags.writeable:
-        raise ParameterError("out", "a writeable C-contiguous array of int64", out.dtype)
-    return out.reshape(-1)

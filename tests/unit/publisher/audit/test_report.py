@@ -14,11 +14,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import stats
+from tests.row_audit import audit
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_publish.audit import audit
 from dp_publish.audit.covariance_attack import attack_moments
 from dp_publish.audit.hypothesis_tests import (
     correlated_signs,

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
+from tests.row_audit import audit
 
 from dp_bundle.bundle import open_bundle
 from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.errors import MissingValuesError, PolicyError, PrivacyError
 from dp_bundle.manifest import Guarantee, Release
 from dp_publish import Policy, publish
-from dp_publish.audit import audit
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.rows.calibration import calibrate, share_mu
