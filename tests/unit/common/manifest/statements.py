@@ -1,0 +1,98 @@
+"""A sound statement, and others that differ from it in a few entries."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from typing import Any
+
+from pydantic import ValidationError
+
+from dp_bundle.manifest.columns import Noise
+from dp_bundle.manifest.statement import Statement
+
+COLUMNS = [
+    {
+        "name": "height",
+        "kind": "continuous",
+        "bounds": [0.0, 6.0],
+        "bounds_obtained": "declared",
+        "noise": Noise.rounded_gaussian(2.0, 2**-7).model_dump(),
+    },
+    {
+        "name": "weight",
+        "kind": "continuous",
+        "bounds": [-4.0, 4.0],
+        "bounds_obtained": "declared",
+        "noise": Noise.rounded_gaussian(2.0, 2**-7).model_dump(),
+    },
+]
+COUNTS = {
+    "name": "counts",
+    "kind": "integer",
+    "bounds": [0.0, 24.0],
+    "bounds_obtained": "declared",
+    "noise": Noise.discrete_gaussian(2.0).model_dump(),
+}
+SOUND: dict[str, Any] = {
+    "_type": "https://in-toto.io/Statement/v1",
+    "subject": [{"name": "README.md", "digest": {"sha256": "0" * 64}}],
+    "predicateType": "dpgraph:release/v1",
+    "predicate": {
+        "format_version": "1",
+        "dataset": {"name": "people"},
+        "lineage": {"number": 2, "created": "2026-01-02T03:04:05Z", "previous": "a" * 64},
+        "n_rows": 10,
+        "columns": COLUMNS,
+        "guarantee": {
+            "unit": "row",
+            "mu": 5.0,
+            "rho": 12.5,
+            "epsilon_delta": [{"epsilon": 40.0, "delta": 1e-6}],
+            "accountant": "gaussian-dp",
+            "public": ["the number of rows"],
+        },
+        "cumulative": {"unit": "row", "releases": 2, "mu": 6.0, "rho": 18.0},
+        "software": "dpgraph 0",
+    },
+}
+
+
+def changed(*changes: tuple[str, Any]) -> dict[str, Any]:
+    """Return the sound statement with the entries at these dotted places replaced, or removed where None is given."""
+    return replaced(copy.deepcopy(SOUND), *changes)
+
+
+def replaced(document: dict[str, Any], *changes: tuple[str, Any]) -> dict[str, Any]:
+    """Return the document with the entries at these dotted places replaced."""
+    for place, value in changes:
+        *folders, last = [int(part) if part.isdigit() else part for part in place.split(".")]
+        inner: Any = document
+        for folder in folders:
+            inner = inner[folder]
+        inner[last] = value
+    return document
+
+
+def spell(document: dict[str, Any]) -> bytes:
+    """Return the one spelling of a document: of its numbers too, unless it is no sound statement."""
+    with contextlib.suppress(ValidationError, ArithmeticError):
+        statement = Statement.model_validate_json(json.dumps(document))
+        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read(document: dict[str, Any]) -> Statement:
+    """Read a statement from its bytes."""
+    return Statement.from_bytes(spell(document))
+
+
+def mixed(**guarantee: Any) -> dict[str, Any]:
+    """Return a statement with an integer column, whose row mu is 13."""
+    sound = {"unit": "row", "mu": None, "rho": 84.5, "epsilon_delta": [], "accountant": "privacy-loss-distribution"}
+    return changed(
+        ("predicate.columns", [*COLUMNS, COUNTS]),
+        ("predicate.guarantee", {**sound, "public": [], **guarantee}),
+        ("predicate.cumulative", {"unit": "row", "releases": 1, "mu": None, "rho": 100.0}),
+    )
