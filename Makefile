@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow test-minimum lint format docs dist clean
+.PHONY: demo test test-slow test-minimum test-newest lint format docs dist clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -18,6 +18,10 @@ test-slow: .venv/installed
 # The quick suite with the least versions of everything; tools of the tests are as new as they come, and may warn of that.
 test-minimum: .venv-minimum/installed
 	.venv-minimum/bin/python -m pytest -m "not slow and not data" -n auto -o filterwarnings=default
+
+# The quick suite with the newest Python on this machine.
+test-newest: .venv-newest/installed
+	.venv-newest/bin/python -m pytest -m "not slow and not data" -n auto
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -33,17 +37,19 @@ docs: .venv/installed
 	$(BIN)/python docs/make_commands.py
 
 # sdist and wheel, the same bytes wherever this commit is built; what they were installed with (CycloneDX); and digests.
+# The wheel alone, in an empty environment and away from the sources, runs the demo.
 dist: .venv/installed
 	rm -rf dist .venv-dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct || date +%s -r CHANGELOG.md) $(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/twine check --strict dist/*
 	$(PYTHON) -m venv .venv-dist
 	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	.venv-dist/bin/dp-bundle --version
+	cd .venv-dist && bin/dp-bundle --version && bin/python ../examples/demo.py
 	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file dist/dpgraph.cdx.json .venv-dist
 	cd dist && sha256sum * > SHA256SUMS
 
 clean:
-	rm -rf .venv .venv-minimum .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-minimum .venv-newest .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpgraph needs Python 3.11 or newer: make PYTHON=...")'
@@ -56,4 +62,9 @@ clean:
 	$(BIN)/python .ci/minimums.py > .venv-minimum/constraints.txt
 	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" \
 		--constraint .venv-minimum/constraints.txt
+	touch $@
+
+.venv-newest/installed: pyproject.toml
+	$$($(PYTHON) .ci/newest.py) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $@

@@ -1,0 +1,151 @@
+"""What the pages tell a reader to type works: with made-up tables in the place of the reader's own.
+
+A block is run unless the line before it says why not, as `<!-- not run: REASON -->`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dp_bundle import open_bundle
+from dp_bundle.trust import public_key_path
+from dp_publish import Policy, load_key, publish
+from dp_publish.policy.file import load_policy
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"(?P<mark>^<!-- not run: .+ -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+POLICY = '[privacy]\nunit = "row"\nmu = 20\n[columns."*"]\nbounds = [0, 20]\n'
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield kind and text of every block that is run."""
+    for found in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if not found["mark"]:
+            yield found["kind"], found["text"]
+
+
+PAGES = {
+    page.name: list(blocks(page))
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+}
+
+
+def make_table(name: str, columns: list[str], n_rows: int = 600) -> pd.DataFrame:
+    """Make up a table of correlated values from 0 to 20, with a policy beside it."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(12, 2, (n_rows, len(columns))) + rng.normal(0, 2, (n_rows, 1))
+    table = pd.DataFrame(values.clip(0, 20), columns=columns)
+    table.to_parquet(f"{name}.parquet")
+    Path(f"{name}.policy.toml").write_text(POLICY, encoding="utf-8")
+    return table
+
+
+def make_bundle(name: str) -> None:
+    """Publish a made-up table."""
+    table = make_table(name, ["alcohol", "ash", "hue", "magnesium"])
+    policy = Policy.model_validate(
+        {"dataset": {"name": name}, "privacy": {"unit": "cell", "mu": 20}, "columns": {"*": {"bounds": [0, 20]}}}
+    )
+    publish(table, policy, out=Path(f"{name}.bundle.tar"), key=load_key())
+
+
+def for_readme() -> dict[str, Any]:
+    """Make the publisher's table."""
+    make_table("data", ["age", "height", "weight"])
+    return {}
+
+
+def for_portals() -> dict[str, Any]:
+    """Make a bundle by a signer who is trusted."""
+    make_bundle("wine")
+    return {}
+
+
+def for_publishers() -> dict[str, Any]:
+    """Make tables; wine has no policy yet."""
+    for name in ("sachs", "november", "people"):
+        make_table(name, ["one", "two", "three"])
+    make_table("wine", ["alcohol", "ash", "hue"]).assign(name="a cask").to_parquet("wine.parquet")
+    Path("wine.policy.toml").unlink()
+    return {}
+
+
+def for_researchers() -> dict[str, Any]:
+    """Make bundles, and hand out their signer's public key, noisy rows, and one of them open."""
+    for name in ("wine", "north", "south"):
+        make_bundle(name)
+    shutil.copy(public_key_path(), "publisher.pub")
+    bundle = open_bundle("wine.bundle.tar")
+    return {"bundle": bundle, "rows": pd.concat(each.to_pandas() for each in bundle.batches())}
+
+
+class Page(NamedTuple):
+    """What a page takes for granted, and what is cleared away after each block, as it stands for another day's work."""
+
+    prepare: Callable[[], dict[str, Any]]
+    clear: str = "*.graph"
+
+
+EXPECTED = {
+    "README.md": Page(for_readme),
+    "portal.md": Page(for_portals),
+    "publisher.md": Page(for_publishers, "*.bundle.tar"),
+    "researcher.md": Page(for_researchers),
+}
+
+
+def test_pages_with_snippets_are_known() -> None:
+    """A page that has something to type is run here, or says beside it why not."""
+    runnable = {name for name, found in PAGES.items() if {kind for kind, _ in found} & {"console", "sh", "python"}}
+    kinds = {kind for found in PAGES.values() for kind, _ in found}
+
+    assert runnable == set(EXPECTED)
+    assert kinds <= {"console", "python", "toml", "text"}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "portal.md" else pytest.param(name, marks=pytest.mark.slow) for name in EXPECTED]
+)
+def test_snippets_run_in_order(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command ends with 0, every Python block without an error, and every policy is one."""
+    monkeypatch.chdir(tmp_path)
+    published = tmp_path / "published"
+    published.mkdir()
+    known = EXPECTED[name].prepare()
+
+    for kind, text in PAGES[name]:
+        if kind == "console":
+            for line in re.findall(r"^\$ (.*)$", text, re.MULTILINE):
+                run(line)
+        elif kind == "python":
+            exec(compile(text, name, "exec"), known)  # noqa: S102
+        elif kind == "toml":
+            Path("part.toml").write_text(text, encoding="utf-8")
+            load_policy(Path("part.toml"), "wine", {} if "[privacy]" in text else {"mu": 1.0})
+            if "[dataset]" in text:
+                weaker = text.replace("mu = 1.0", "mu = 20.0")  # or nothing could be seen of so few rows
+                rest = '[columns."*"]\nbounds = [0, 20]\n'
+                Path("wine.policy.toml").write_text(weaker + rest, encoding="utf-8")
+        for number, left in enumerate(sorted(tmp_path.glob(EXPECTED[name].clear))):
+            left.rename(published / f"{len(list(published.iterdir()))}-{number}-{left.name}")
+    if "bundle" in known:
+        known["bundle"].close()
+
+
+def run(line: str) -> None:
+    """Run one command as a user does."""
+    name, *words = shlex.split(line, comments=True)
+    program = Path(sys.executable).with_name(name)
+    finished = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=600)
+    assert finished.returncode == 0, f"{line}\n{finished.stderr}"
