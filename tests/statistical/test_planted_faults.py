@@ -47,7 +47,7 @@ BY_AUDIT = {
 UNIT = "tests/unit/publisher"
 BY_SUITE = {
     "the bounds search ignores the entity cap": (
-        f"{UNIT}/release/test_publishing.py::test_bounds_are_found_in_what_the_cap_leaves"
+        f"{UNIT}/release/test_found_bounds.py::test_bounds_are_found_in_what_the_cap_leaves"
     ),
     "the typical error is computed from raw moments": (
         f"{UNIT}/release/test_covariance.py::test_estimated_errors_follow_from_the_release_alone"

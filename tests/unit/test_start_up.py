@@ -44,17 +44,28 @@ print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
 
 
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
 def test_no_module_does_anything_when_it_is_imported() -> None:
-    """A module holds imports, definitions and values: no statement of it is a call, and none is a loop."""
-    harmless = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.If)
-    effects = [
-        f"{path}:{statement.lineno}"
-        for path in sorted(ROOT.glob("*/dp_*/**/*.py"))
-        for statement in ast.parse(path.read_text()).body
-        if not isinstance(statement, harmless)
-        and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
-    ]
-    assert effects == []
+    """A module holds imports, definitions and values: none of its statements is a call or a loop, but for two."""
+    harmless = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+    effects = []
+    for path in sorted(ROOT.glob("*/dp_*/**/*.py")):
+        statements = list(ast.parse(path.read_text()).body)
+        while statements:
+            statement = statements.pop()
+            if isinstance(statement, ast.If):
+                statements += [*statement.body, *statement.orelse]
+            elif not isinstance(statement, harmless) and not isinstance(
+                getattr(statement, "value", None), ast.Constant
+            ):
+                effects.append(ast.unparse(statement))
+    assert set(effects) == {
+        "main()",
+        "os.register_at_fork(after_in_child=_count_fork)",
+    }  # of keystreams
 
 
 @pytest.mark.parametrize("package", ["dp_bundle", "dp_learn", "dp_publish"])

@@ -1,4 +1,4 @@
-"""A covariance mechanism alone, attacked as it is built: entry by entry, or from outside where its noise is not."""
+"""A covariance mechanism alone, attacked entry by entry, or from outside where its noise does not act on entries."""
 
 from __future__ import annotations
 

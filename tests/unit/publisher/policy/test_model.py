@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
-import pandas as pd
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dp_bundle.errors import PolicyError, SchemaError
-from dp_publish.data.cells import MISSING
-from dp_publish.data.dialect import Dialect
-from dp_publish.data.table import ColumnType, Table, open_table
-from dp_publish.policy.columns import choose_columns, require_bounds
+from dp_bundle.errors import PolicyError
 from dp_publish.policy.file import load_policy, policy_path
 from dp_publish.policy.mistakes import SECTIONS, allowed_of
 from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy
-from dp_publish.policy.sections import resolve
-from dp_publish.policy.template import policy_template
 
 COVARIANCE = '[privacy]\nrelease = "covariance"\n'
+
+
 SOUND = """
 [dataset]
 name = "wine"
@@ -256,112 +247,6 @@ def test_policy_is_expected_beside_the_data(tmp_path: Path) -> None:
     assert policy_path(tmp_path / "a.b.parquet") == tmp_path / "a.b.policy.toml"
     assert policy_path(tmp_path / "a.csv.gz") == tmp_path / "a.policy.toml"
     assert policy_path(tmp_path / "folder.d") == tmp_path / "folder.d.policy.toml"
-
-
-def fill_in(text: str) -> str:
-    """Put bounds into a template as a person would."""
-    return text.replace("# bounds = [low, high]", "bounds = [0, 10]")
-
-
-def test_template_needs_only_bounds(tmp_path: Path) -> None:
-    """Filled in, the template parses, names every column in order, and drops what is not numeric."""
-    types = {"a": ColumnType.CONTINUOUS, "b c": ColumnType.INTEGER, "t": ColumnType.OTHER, "u": ColumnType.UNKNOWN}
-    policy = load(tmp_path, fill_in(policy_template("data.csv", "wine", types)))
-
-    assert policy.dataset.name == "wine"
-    assert list(policy.columns) == list(types)
-    assert [entry.kind for entry in policy.columns.values()] == ["continuous", "integer", None, "continuous"]
-    assert [entry.drop for entry in policy.columns.values()] == [False, False, True, False]
-    assert policy.columns["a"].bounds == (0.0, 10.0)
-    assert all(entry.bounds is None for entry in load(tmp_path, policy_template("d", "d", types)).columns.values())
-
-
-def test_template_of_a_wide_table_is_short_and_covers_every_column(tmp_path: Path) -> None:
-    """Two thousand columns need patterns instead of 16,000 lines; filled in, every column has bounds."""
-    names = [*(f"sensor_{index}" for index in range(1000)), *(f"V{index}" for index in range(980)), "patient_id"]
-    names += ["age", *(f"{letter}{letter}" for letter in "abcdefghijklmnop"), "flag", "name of it"]
-    types = dict.fromkeys(names, ColumnType.CONTINUOUS) | {"name of it": ColumnType.OTHER, "flag": ColumnType.INTEGER}
-    text = policy_template("data.parquet", "wide", types, booleans=["flag"])
-    assert len(text.splitlines()) < 80
-    table = Table(types, lambda _kinds, _rows: iter(()), frozenset(["flag"]))
-    policy = load(tmp_path, fill_in(text))
-    assert list(policy.columns) == ["*", "sensor_*", "V*", "patient_id"]
-    kinds, left_out = choose_columns(table, resolve(table, policy))
-    assert left_out == ("patient_id", "name of it")
-    require_bounds(resolve(table, policy), kinds)
-    assert len(kinds) == 1998
-
-
-def test_template_leaves_out_identifiers_and_knows_truth_values(tmp_path: Path) -> None:
-    """A column whose name says identifier is dropped unless the publisher objects; truth values need no bounds."""
-    types = {"customer_id": ColumnType.INTEGER, "b": ColumnType.INTEGER, "x": ColumnType.UNKNOWN}
-    policy = load(tmp_path, policy_template("d", "d", types, booleans=["b"]))
-    assert policy.column("customer_id") == ColumnPolicy(drop=True)
-    assert policy.column("b").kind == "boolean"
-
-
-@pytest.mark.parametrize("header", [None, "none"])
-def test_template_of_a_text_file_says_how_it_is_written(header: str | None, tmp_path: Path) -> None:
-    """What was found is in the policy, which then decides; a header is looked for anew unless it was given."""
-    (tmp_path / "a.csv").write_bytes("größe;b\n1;2\n".encode("cp1252"))
-    dialect = Dialect.model_validate({"header": header})
-    layout = open_table(tmp_path / "a.csv", dialect).layout
-    found = load(tmp_path, policy_template("a.csv", "a", {}, layout, header)).table
-    assert found == Dialect.model_validate({"delimiter": ";", "encoding": "cp1252", "header": header})
-    assert load(tmp_path, '[table]\nheader = "none"', header="first").table.header == "first"
-    assert load(tmp_path, "", header=header, mu=1.0).table.header == header
-
-
-def test_words_for_nothing_are_listed_wherever_a_publisher_looks_for_them(tmp_path: Path) -> None:
-    """What counts as missing without a word is named by the template of a text file and by the page for publishers."""
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    template = policy_template("a.csv", "a", {}, open_table(tmp_path / "a.csv").layout)
-    page = (Path(__file__).parents[4] / "docs" / "publisher.md").read_text(encoding="utf-8")
-    listed = page[page.index("- **Missing** is") :].split("\n- ", 1)[0]
-    words = {word.lower().removeprefix("-") if len(word) > 2 else word.lower() for word in MISSING if word}
-    for text in (template[template.index("# missing_values") :], listed):
-        assert [word for word in words if word not in re.split(r"[\s,`]+", text.lower())] == []
-
-
-@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=4, unique=True))
-def test_template_is_toml_for_any_column_names(names: list[str]) -> None:
-    """Quotes, dots, line breaks and control characters in a column's name do not break the file."""
-    text = policy_template("data\n[privacy]", names[0], dict.fromkeys(names, ColumnType.CONTINUOUS))
-    document = tomllib.loads(text)
-    assert list(document["columns"]) == names
-    assert document["dataset"]["name"] == names[0]
-    assert set(document) == {"dataset", "privacy", "columns"}
-
-
-def test_template_never_reads_values(tmp_path: Path, table: pd.DataFrame) -> None:
-    """A Parquet file whose every data byte is wiped out gives the same template, though it cannot be read."""
-    path = tmp_path / "people.parquet"
-    table.to_parquet(path)
-    template = policy_template(path.name, "people", open_table(path).types)
-    content = bytearray(path.read_bytes())
-    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    content[4:footer] = bytes(footer - 4)
-    path.write_bytes(bytes(content))
-
-    assert policy_template(path.name, "people", open_table(path).types) == template
-    assert pq.read_metadata(path).num_rows == 400
-    with pytest.raises(SchemaError):
-        list(open_table(path).read({"height": "continuous"}, 100))
-
-
-def test_template_of_a_text_file_reads_the_header_alone(tmp_path: Path) -> None:
-    """A CSV file's template does not change with its rows, not even if they are garbage."""
-    (tmp_path / "a.csv").write_bytes(b"x,y\n1,2\n")
-    (tmp_path / "b.csv").write_bytes(b"x,y\n" + b"text" * 5 + b'"' + b"\n1,2,3\n")
-    assert open_table(tmp_path / "a.csv").types == open_table(tmp_path / "b.csv").types
-
-
-def test_template_holds_no_number_of_the_table(tmp_path: Path, table: pd.DataFrame) -> None:
-    """Neither extremes nor counts, which a file's footer knows, are suggested as bounds."""
-    table.to_parquet(tmp_path / "people.parquet")
-    text = policy_template("people.parquet", "people", open_table(tmp_path / "people.parquet").types)
-    numbers = set(re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", text))
-    assert numbers == {"1.0", "1e-6", "0.5", "2.0", "20", "10", "3.0", "0.1"}
 
 
 def test_center_without_a_ball_is_refused(tmp_path: Path) -> None:

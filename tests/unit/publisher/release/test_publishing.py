@@ -1,16 +1,11 @@
-"""A release: whole or not at all, paid for or not at all, and with nothing in it but what was promised."""
+"""A release: what was promised is in it, and nothing else."""
 
 from __future__ import annotations
 
 import gc
-import os
-import resource
-import signal
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.conftest import nothing_happened, private, rows_of
 
 from dp_bundle.bundle import open_bundle
 from dp_bundle.data import rows as parts
@@ -28,39 +24,15 @@ from dp_bundle.errors import (
     MissingValuesError,
     ParameterError,
     PolicyError,
-    PrivacyError,
-    SchemaError,
 )
-from dp_bundle.files import renaming
 from dp_bundle.trust import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data import table
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import publishing as release
-from dp_publish.release import rows as rows_release
-from dp_publish.rows.private_bounds import find_bounds
 from dp_publish.sampling.keystream import insecure_keystream
 
 Make = Callable[..., Policy]
-
-
-@pytest.fixture
-def one_column() -> Policy:
-    """Return a policy for a column x within [0, 1]."""
-    return Policy.model_validate(
-        {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": {"x": {"bounds": [0, 1]}}}
-    )
-
-
-def rows_of(receipt: Receipt) -> pd.DataFrame:
-    """Verify a bundle and read all of it."""
-    with open_bundle(receipt.path) as opened:
-        return pa.Table.from_batches(list(opened.batches())).to_pandas()
-
-
-def nothing_happened(folder: Path, before: set[Path]) -> bool:
-    """Tell whether the folder holds what it held and the ledger nothing."""
-    return {path for path in folder.iterdir() if path.name != "home"} == before and Ledger().entries() == []
 
 
 def test_bundle_holds_the_clipped_table_plus_the_stated_noise(bundle: Receipt, table: pd.DataFrame) -> None:
@@ -199,268 +171,6 @@ def test_outputs_of_neighbours_differ_by_the_sensitivity_at_most(
     assert abs(first - second).max() <= 1
 
 
-@pytest.fixture
-def full_disk() -> Iterator[Callable[[int], None]]:
-    """Return a function that lets no file of this process grow beyond a size, as a full disk would not."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
-
-
-@pytest.mark.parametrize("missing", [6_000, 30_000])
-def test_full_disk_leaves_nothing_and_costs_nothing(
-    missing: int,
-    full_disk: Callable[[int], None],
-    one_column: Policy,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-) -> None:
-    """When the archive (6 kB short) or the data before it (30 kB short) does not fit, there is no file and no cost."""
-    frame = pd.DataFrame({"x": np.random.default_rng(1).uniform(size=100_000)})
-    sample = publish(frame, one_column, out=tmp_path / "sample.tar", key=key, ledger=Ledger(tmp_path / "l")).path
-    before = {path for path in tmp_path.iterdir() if path.name != "home"}
-    full_disk(sample.stat().st_size - missing)
-    with pytest.raises(DpGraphError, match="cannot be written") as caught:
-        publish(frame, one_column, out=tmp_path / "a.tar", key=key)
-    assert "\n" not in str(caught.value)
-    assert nothing_happened(tmp_path, before)
-
-
-def test_late_missing_value_leaves_nothing_and_costs_nothing(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
-    """A gap in the last row, after noise was drawn for the others, ends as if nothing had been begun."""
-    values = np.full(300_000, 0.5)
-    values[-1] = np.nan
-    done: list[int] = []
-    with pytest.raises(MissingValuesError, match="'x'"):
-        publish(pd.DataFrame({"x": values}), one_column, out=tmp_path / "a.tar", key=key, progress=done.append)
-    assert done
-    assert nothing_happened(tmp_path, set())
-
-
-def test_damaged_source_leaves_nothing_and_costs_nothing(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
-    """A file that turns out to be damaged halfway through is an error of the data, and nothing is spent."""
-    path = tmp_path / "data.parquet"
-    pq.write_table(pa.table({"x": np.random.default_rng(1).uniform(size=600_000)}), path, row_group_size=300_000)
-    content = bytearray(path.read_bytes())
-    start = pq.read_metadata(path).row_group(1).column(0).dictionary_page_offset
-    content[start : start + 2000] = bytes(2000)
-    path.write_bytes(bytes(content))
-    done: list[int] = []
-    with pytest.raises(SchemaError, match="damaged"):
-        publish(path, one_column, out=tmp_path / "a.tar", key=key, progress=done.append)
-    assert done
-    assert nothing_happened(tmp_path, {path})
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
-def test_interruption_leaves_nothing_and_costs_nothing(
-    error: type[BaseException], one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
-    """Whatever stops the work, even the user, there is no file and no cost."""
-
-    def stop(_rows: int) -> None:
-        raise error
-
-    with pytest.raises(error):
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key, progress=stop)
-    assert nothing_happened(tmp_path, set())
-
-
-def test_interruption_after_the_file_has_its_name_stays_paid_for(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once a bundle is in place its cost is never taken back, not even if the process is stopped right then."""
-    whole_file = release.whole_file
-
-    class Stopped:
-        def __init__(self, path: Path) -> None:
-            self.inner = whole_file(path)
-
-        def __enter__(self) -> BinaryIO:
-            return self.inner.__enter__()
-
-        def __exit__(self, *error: Any) -> None:
-            self.inner.__exit__(*error)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(release, "whole_file", Stopped)
-    with pytest.raises(KeyboardInterrupt):
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
-    assert (tmp_path / "a.tar").exists()
-    assert [entry.state for entry in Ledger().entries()] == ["sealed"]
-
-
-def test_bundle_that_was_taken_away_stays_paid_for(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A signed file that somebody moves as soon as it has its name is spent, though the user then stops the command."""
-    link = os.link
-
-    def link_and_lose(source: str, target: Path, **options: Any) -> None:
-        link(source, target, **options)
-        if Path(target).name == "a.tar":
-            Path(target).rename(tmp_path / "taken.tar")
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "link", link_and_lose)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
-    assert not (tmp_path / "a.tar").exists()
-    with open_bundle(tmp_path / "taken.tar") as opened:
-        assert [(entry.number, entry.state, entry.manifest_sha256) for entry in Ledger().entries()] == [
-            (1, "sealed", opened.manifest_sha256)
-        ]
-    (note,) = caught.value.__notes__
-    assert note.startswith("release 1 of 'd' is signed and may be at")
-
-
-@pytest.mark.parametrize("system", ["unnamed", "hidden"])
-@pytest.mark.parametrize("error", [FileExistsError, TimeoutError])
-def test_link_whose_answer_was_lost_is_a_release(
-    system: str,
-    error: type[OSError],
-    one_column: Policy,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Where the file has its name though the system says otherwise, the release is complete, on the books and said so.
-
-    On a network a repeated request for a link finds the first one's.
-    """
-    if system == "hidden":
-        monkeypatch.delattr(os, "O_TMPFILE")
-        monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", False)  # which remembers what the system could do
-    link = os.link
-
-    def link_and_deny(source: str, target: Path, **options: Any) -> None:
-        link(source, target, **options)
-        if Path(target).name == "a.tar":
-            raise error(5, "lost")
-
-    monkeypatch.setattr(os, "link", link_and_deny)
-    receipt = publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
-    with open_bundle(tmp_path / "a.tar") as opened:
-        assert opened.manifest_sha256 == receipt.manifest_sha256
-    assert [entry.state for entry in Ledger().entries()] == ["published"]
-
-
-def test_same_bundle_in_another_file_is_a_release(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a file system gives every name a number of its own, the bundle is known by its digest."""
-    link = os.link
-
-    def copy_and_deny(source: str, target: Path, **options: Any) -> None:
-        link(source, tmp_path / "first", **options)
-        Path(target).write_bytes((tmp_path / "first").read_bytes())
-        raise FileExistsError(17, "exists")
-
-    monkeypatch.setattr(os, "link", copy_and_deny)
-    publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
-    assert [entry.state for entry in Ledger().entries()] == ["published"]
-
-
-def test_file_that_comes_at_the_last_moment_stays_and_the_release_is_spent(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A stranger's file is never taken for ours, and where the link was tried nothing proves that it was not made."""
-
-    def lose_the_race(_source: str, target: Path, **_options: Any) -> None:
-        Path(target).write_bytes(b"theirs")
-        raise FileExistsError(17, "exists")
-
-    monkeypatch.setattr(os, "link", lose_the_race)
-    with pytest.raises(DpGraphError, match="already") as caught:
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
-    assert (tmp_path / "a.tar").read_bytes() == b"theirs"
-    assert "stays on the books" in caught.value.__notes__[0]
-    assert [entry.state for entry in Ledger().entries()] == ["sealed"]
-
-
-def test_folder_without_links_is_found_out_before_anything_is_spent(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a file can be given no name in one step there is no file, and nothing was ever on the books."""
-    _take_links_away(monkeypatch)
-    monkeypatch.setattr(renaming, "_system_call", lambda: None)
-    with pytest.raises(DpGraphError, match=r"cannot be written.*use another folder"):
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
-    assert nothing_happened(tmp_path, set())
-    assert Ledger().books().lines == []
-
-
-def test_folder_without_links_can_be_published_to(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A memory stick has no links, and renames onto nothing: the release appears there whole, and replaces nothing."""
-    _take_links_away(monkeypatch)
-    (tmp_path / "stick").mkdir()
-    receipt = publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "stick" / "a.tar", key=key)
-    with open_bundle(receipt.path) as opened:
-        assert opened.manifest_sha256 == receipt.manifest_sha256
-    assert [path.name for path in (tmp_path / "stick").iterdir()] == ["a.tar"]
-    with pytest.raises(DpGraphError, match="never replaced"):
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "stick" / "a.tar", key=key)
-
-
-def _take_links_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_words: object, **_options: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.delattr(os, "O_TMPFILE")
-    monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", False)  # which remembers what the system could do
-    monkeypatch.setattr(os, "link", refuse)
-
-
-def test_ledger_says_published_only_when_the_file_is_on_the_disk(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The folder is synced with the file's name in it before the commit, so that a loss of power cannot undo it."""
-    states: list[tuple[bool, str]] = []
-    sync = os.fsync
-
-    def note(descriptor: int) -> None:
-        if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
-            states.append(((tmp_path / "a.tar").exists(), Ledger().entries()[0].state))
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", note)
-    publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
-    assert states == [(True, "sealed")]
-    assert Ledger().entries()[0].state == "published"
-
-
-def test_existing_files_are_never_replaced(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """A file that is there before, or that appears in the meantime, stays as it is, and nothing is spent."""
-    out = tmp_path / "a.tar"
-    frame = pd.DataFrame({"x": [0.5]})
-    with pytest.raises(DpGraphError, match="already"):
-        publish(frame, one_column, out=out, key=key, progress=lambda _: out.write_bytes(b"theirs") and None)
-    with pytest.raises(DpGraphError, match="already"):
-        publish(frame, one_column, out=out, key=key)
-    assert out.read_bytes() == b"theirs"
-    assert nothing_happened(tmp_path, {out})
-
-
-def test_links_and_folders_at_the_path_are_left_alone(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
-    """Neither a folder nor a dangling link is written to or through."""
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "target")
-    for name in ("folder", "link"):
-        with pytest.raises(DpGraphError, match="already"):
-            publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / name, key=key)
-    assert nothing_happened(tmp_path, {tmp_path / "folder", tmp_path / "link"})
-
-
 def test_impossible_releases_cost_nothing(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """A missing folder, a table without rows, and a column without bounds are refused before anything is spent."""
     cases: list[tuple[pd.DataFrame, Path, type[DpGraphError]]] = [
@@ -511,83 +221,6 @@ def test_failed_releases_fall_silent(
     assert complaints == []
 
 
-def private(columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
-    """Return a policy that leaves bounds out."""
-    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns or {}})
-
-
-def test_bounds_are_found_and_paid_for(tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns without bounds get powers of two around their values, and search and rows together cost the strength."""
-    monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
-    rng = np.random.default_rng(3)
-    frame = pd.DataFrame(
-        {"x": rng.uniform(3, 900, 50_000), "n": rng.integers(-30, 5, 50_000), "y": rng.uniform(size=50_000)}
-    )
-    policy = private({"y": {"bounds": [0, 1]}}, mu=2.0)
-    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
-    made = receipt.release
-
-    assert made.guarantee is not None
-    assert [column.bounds_obtained for column in made.columns] == ["private-histogram"] * 2 + ["declared"]
-    for column, (low, high) in zip(made.columns, [(2.0, 1024.0), (-32.0, 8.0), (0.0, 1.0)], strict=True):
-        assert column.bounds is not None  # at least those, and now and then a bin or two more
-        assert (8 * low if low < 0 else 0.25) <= column.bounds[0] <= low or low == 0
-        assert high <= column.bounds[1] <= 8 * high
-    assert made.guarantee.bounds_mu == pytest.approx(2 * np.sqrt(0.1), rel=1e-9)
-    assert made.guarantee.rho == pytest.approx(2.0, rel=1e-9)
-    assert Ledger().entries()[0].cost.mu["row"] == pytest.approx(2.0, rel=1e-9)
-    assert receipt.report.clipped == {}
-    with open_bundle(receipt.path) as opened:
-        assert opened.release == made
-
-
-def test_refusal_that_tells_of_the_search_stays_paid_for(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """When the strength does not go with the bounds that were found, the error shows noisy bounds, so they count."""
-    frame = pd.DataFrame({"x": np.full(10_000, 2**51)})
-    with pytest.raises(PrivacyError, match="does not go with"):
-        publish(frame, private(mu=1.0), out=tmp_path / "a.tar", key=key)
-    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
-    assert [path.name for path in tmp_path.iterdir()] == ["home"]
-
-
-@pytest.mark.parametrize(
-    "place", [(rows_release, "guarantee_of_rows"), (rows_release, "set_noise"), (release, "write_bundle")]
-)
-def test_fault_after_the_search_stays_paid_for(
-    place: tuple[ModuleType, str], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever goes wrong once bounds were found may show them, up to the guarantee and beyond, so that it counts."""
-
-    def fail(*_words: object, **_options: object) -> None:
-        raise OverflowError("bounds of 1024")
-
-    monkeypatch.setattr(*place, fail)
-    with pytest.raises(OverflowError):
-        publish(pd.DataFrame({"x": [900.0] * 1000}), private(mu=1.0), out=tmp_path / "a.tar", key=key)
-    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
-
-
-def test_failure_after_the_search_that_tells_nothing_is_free(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """A missing value, which the search does not look at, ends the release without cost."""
-    frame = pd.DataFrame({"x": [1.0] * 1000 + [np.nan]})
-    with pytest.raises(MissingValuesError):
-        publish(frame, private(mu=1.0), out=tmp_path / "a.tar", key=key)
-    assert nothing_happened(tmp_path, set())
-
-
-@pytest.mark.parametrize("missing", ["midpoint", "drop"])
-def test_missing_values_go_with_found_bounds(missing: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Gaps are filled with the middle of the found bounds, or their rows dropped, as with declared ones."""
-    frame = pd.DataFrame({"x": [3.0] * 30_000 + [np.nan] * 30_000})
-    receipt = publish(frame, private({"x": {"missing": missing}}, mu=5.0), out=tmp_path / "a.tar", key=key)
-    column, values = receipt.release.columns[0], rows_of(receipt)["x"]
-    assert column.bounds is not None
-    assert column.bounds[0] <= 2 < 4 <= column.bounds[1]
-    assert len(values) == receipt.release.n_rows == (60_000 if missing == "midpoint" else 30_000)
-    middle = 3.0 if missing == "drop" else sum(column.bounds) / 2
-    assert abs(values[-20_000:].mean() - middle) < 5 * np.sqrt(column.noise.variance / 20_000)
-
-
 def test_every_batch_gets_noise_of_its_own(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """A constant column in four batches comes out with the stated noise in each, and no two batches alike."""
     batches = [pa.table({"x": np.full(500, 0.5)}) for _ in range(4)]
@@ -596,26 +229,6 @@ def test_every_batch_gets_noise_of_its_own(one_column: Policy, tmp_path: Path, k
     sigma = receipt.release.columns[0].cell_noise.sigma
     assert (abs(noise.std(axis=1) / sigma - 1) < 5 / np.sqrt(2 * 500)).all()
     assert (abs(np.corrcoef(noise)[np.triu_indices(4, 1)]) < 5 / np.sqrt(500)).all()
-
-
-def test_bounds_are_found_in_what_the_cap_leaves(
-    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of an entity's rows the search counts no more than are published, so that what it has beyond them cannot show."""
-    counted = []
-
-    def find(counts: np.ndarray, *rest: Any) -> Any:
-        counted.append(counts.sum(axis=1).tolist())
-        return find_bounds(counts, *rest)
-
-    monkeypatch.setattr(rows_release, "find_bounds", find)
-    owners = [f"person {index}" for index in range(300)] + ["crowd"] * 1000
-    frame = pd.DataFrame({"x": [1.5] * 300 + [1e9] * 1000, "y": [0.5] * 1300, "who": owners})
-    privacy = {"unit": {"entity": "who", "max_rows": 2}, "mu": 1.0}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy})
-    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
-    assert counted == [[302, 302]]
-    assert receipt.release.n_rows == 302
 
 
 def test_entities_are_capped_in_a_release(tmp_path: Path, key: Ed25519PrivateKey) -> None:

@@ -1,0 +1,169 @@
+"""Budgets: filled exactly and never passed, in every unit, by any order of releases and publishers."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dp_bundle.errors import BudgetExceededError, MissingBudgetError
+from dp_publish.accounting.cost import Cost
+from dp_publish.ledger.ledger import Ledger
+
+ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
+
+
+CELL = Cost("cell", {"cell": 1.0, "row": 12.0}, continuous=True)
+
+
+NOTHING = Cost("row", {}, continuous=True)
+
+
+ENTITY = Cost("entity:who", {"cell": 1.0, "row": 2.0, "entity:who": 4.0}, continuous=True)
+
+
+def lines(ledger: Ledger) -> list[tuple[int, str, str]]:
+    """Return the log as it is in the file."""
+    with sqlite3.connect(ledger.path) as connection:
+        found = connection.execute("SELECT line, content, sha256 FROM log ORDER BY line").fetchall()
+    connection.close()
+    return found
+
+
+def test_budget_is_filled_exactly_and_not_passed(ledger: Ledger) -> None:
+    """Four releases at mu = 1 fill a budget of 2; a millionth more is refused, and nothing is written."""
+    one = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
+    for _ in range(4):
+        ledger.reserve("wine", one, budget_mu=2.0)
+    before = lines(ledger)
+    with pytest.raises(BudgetExceededError) as caught:
+        ledger.reserve("wine", Cost("row", {"cell": 0.0, "row": 2e-3}, continuous=True), budget_mu=2.0)
+    assert (caught.value.spent_mu, caught.value.requested_mu, caught.value.budget_mu) == (pytest.approx(2), 2e-3, 2.0)
+    assert caught.value.exit_code == 5
+    assert lines(ledger) == before
+    assert ledger.reserve("beer", one, budget_mu=1.0).lineage.number == 1
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("cider", Cost("row", {"row": 1 + 1e-6}, continuous=True), budget_mu=1.0)
+    assert ledger.entries("cider") == []
+
+
+def test_cancelled_releases_free_their_budget_and_keep_their_number(ledger: Ledger) -> None:
+    """What was cancelled costs nothing, and its number is never given again."""
+    cancelled = ledger.reserve("wine", ROW, budget_mu=5.0)
+    ledger.cancel(cancelled)
+    again = ledger.reserve("wine", ROW, budget_mu=5.0)
+    assert (cancelled.lineage.number, again.lineage.number) == (1, 2)
+    assert again.cumulative.releases == 1
+    ledger.cancel(again)
+    assert ledger.total("wine", "row") is None
+    assert ledger.reserve("wine", ROW).lineage.number == 3
+
+
+@pytest.mark.parametrize(("before", "cost"), [(NOTHING, ROW), (ROW, NOTHING), (ROW, ENTITY)])
+def test_budget_allows_nothing_beside_a_release_without_its_guarantee(before: Cost, cost: Cost, ledger: Ledger) -> None:
+    """Where one release does not protect the unit, no budget for that unit holds."""
+    ledger.reserve("wine", before)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("wine", cost, budget_mu=1e9)
+    assert len(ledger.entries()) == 1
+
+
+def test_budget_is_not_passed_by_changing_the_unit(ledger: Ledger) -> None:
+    """A release in another unit keeps to the budget of the first one, named now or before, and leaves no trace if not.
+
+    Two rows at mu = 1 under a budget of 1.5; a cell-level release that costs a row 3.2 does not fit, whatever the
+    cells' budget, nor does it if its policy names no budget at all.
+    """
+    row = Cost("row", {"cell": 0.3, "row": 1.0}, continuous=True)
+    cell = Cost("cell", {"cell": 1.0, "row": 3.2}, continuous=True)
+    for _ in range(2):
+        ledger.reserve("wine", row, budget_mu=1.5)
+    before = lines(ledger)
+    for budget in (None, 1.5, {"cell": 1.5}, {"cell": 9.0, "row": 1.5}):
+        with pytest.raises(BudgetExceededError, match=r"mu = 1\.41421 of its budget of 1\.5 per row") as caught:
+            ledger.reserve("wine", cell, budget_mu=budget)
+        assert (caught.value.unit, caught.value.requested_mu) == ("row", 3.2)
+    assert lines(ledger) == before
+    assert ledger.budgets("wine") == {"row": 1.5}
+
+    raised = ledger.reserve("wine", cell, budget_mu={"cell": 2.0, "row": 4.0})
+    assert raised.budgets == ledger.budgets("wine") == {"cell": 2.0, "row": 4.0}
+    assert ledger.budgets("beer") == {}
+
+
+def test_budget_once_given_stays_on_the_books(ledger: Ledger) -> None:
+    """A later policy that does not mention the budget keeps to it, and one that gives another replaces it."""
+    one = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
+    ledger.reserve("wine", one, budget_mu=1.0)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("wine", one)
+    with pytest.raises(BudgetExceededError, match="would void"):
+        ledger.reserve("wine", NOTHING)
+    assert Ledger().reserve("wine", one, budget_mu=1.5).budgets == {"row": 1.5}
+
+
+@pytest.mark.parametrize(("first", "second", "unit"), [(ROW, CELL, "row"), (CELL, ROW, "cell"), (ENTITY, ROW, "row")])
+def test_every_unit_in_which_something_was_promised_needs_a_budget(
+    first: Cost, second: Cost, unit: str, ledger: Ledger
+) -> None:
+    """Books without budgets take none in one unit alone, and a release in a new unit names one for that unit."""
+    if first is ENTITY:
+        ledger.reserve("wine", first, budget_mu=50.0)
+        with pytest.raises(BudgetExceededError, match=r"budget per entity:who, .* does not protect that unit"):
+            ledger.reserve("wine", second, budget_mu=50.0)
+        with pytest.raises(MissingBudgetError, match="none per row"):
+            ledger.reserve("wine", Cost("row", ENTITY.mu, continuous=True))
+        return
+    ledger.reserve("wine", first)
+    with pytest.raises(MissingBudgetError, match=f"none per {unit}") as caught:
+        ledger.reserve("wine", second, budget_mu=50.0)
+    assert (caught.value.exit_code, caught.value.unit) == (5, unit)
+    assert len(ledger.entries()) == 1
+    assert ledger.reserve("wine", second, budget_mu={"row": 50.0, "cell": 50.0}).lineage.number == 2
+
+
+@pytest.mark.slow
+def test_eight_processes_with_room_for_five(home: Path) -> None:
+    """Of eight processes that reserve at once from a new ledger, exactly as many as the budget allows succeed."""
+    script = (
+        "import sys\n"
+        "from dp_publish.ledger.ledger import Ledger\n"
+        "from dp_publish.ledger.budget import Cost\n"
+        "from dp_bundle.errors import BudgetExceededError\n"
+        "sys.stdin.readline()\n"
+        "try: Ledger().reserve('wine', Cost('row', {'row': 1.0}, True), budget_mu=5**0.5)\n"
+        "except BudgetExceededError as error: sys.exit(error.exit_code)\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(8)]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    for process in running:
+        process.communicate(timeout=120)
+    assert sorted(process.returncode for process in running) == [0] * 5 + [5] * 3
+    assert sorted(entry.number for entry in Ledger().entries("wine")) == [1, 2, 3, 4, 5]
+    total = Ledger().total("wine", "row")
+    assert total is not None
+    assert total.mu == pytest.approx(math.sqrt(5))
+
+
+def test_a_budget_limits_what_is_excepted(ledger: Ledger) -> None:
+    """Exceptions of 0.0004 each fit twice into a budget, and a third time does not; without one, at 1 nothing holds."""
+    cost = Cost("row", {"row": 0.01}, continuous=True, excepted_delta=4e-4)
+    for _ in range(2):
+        assert ledger.reserve("wine", cost, budget_mu=5.0).cumulative.mu is not None
+    with pytest.raises(BudgetExceededError, match=r"fail to hold with a probability of 0\.0012"):
+        ledger.reserve("wine", cost, budget_mu=5.0)
+    ledger.reserve("cider", replace(cost, excepted_delta=0.01))
+    with pytest.raises(BudgetExceededError, match="nothing is left of it"):
+        ledger.reserve("cider", ROW, budget_mu=50.0)
+    half = replace(cost, excepted_delta=0.6)
+    assert ledger.reserve("beer", half).cumulative.mu is not None
+    total = ledger.reserve("beer", half).cumulative
+    assert (total.mu, total.rho, total.excepted_delta) == (None, None, 1.0)

@@ -1,0 +1,38 @@
+"""Helpers for tests of releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dp_bundle.bundle import open_bundle
+from dp_publish import Policy, Receipt
+from dp_publish.ledger.ledger import Ledger
+
+
+@pytest.fixture
+def one_column() -> Policy:
+    """Return a policy for a column x within [0, 1]."""
+    return Policy.model_validate(
+        {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": {"x": {"bounds": [0, 1]}}}
+    )
+
+
+def rows_of(receipt: Receipt) -> pd.DataFrame:
+    """Verify a bundle and read all of it."""
+    with open_bundle(receipt.path) as opened:
+        return pa.Table.from_batches(list(opened.batches())).to_pandas()
+
+
+def nothing_happened(folder: Path, before: set[Path]) -> bool:
+    """Tell whether the folder holds what it held and the ledger nothing."""
+    return {path for path in folder.iterdir() if path.name != "home"} == before and Ledger().entries() == []
+
+
+def private(columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
+    """Return a policy that leaves bounds out."""
+    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns or {}})

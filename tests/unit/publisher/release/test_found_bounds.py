@@ -1,0 +1,117 @@
+"""A release whose bounds are found privately: the search is paid for, and what could tell of it stays paid for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.conftest import nothing_happened, private, rows_of
+
+from dp_bundle.bundle import open_bundle
+from dp_bundle.errors import (
+    MissingValuesError,
+    PrivacyError,
+)
+from dp_publish import Policy, publish
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.release import publishing as release
+from dp_publish.release import rows as rows_release
+from dp_publish.rows.private_bounds import find_bounds
+from dp_publish.sampling.keystream import insecure_keystream
+
+
+def test_bounds_are_found_and_paid_for(tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns without bounds get powers of two around their values, and search and rows together cost the strength."""
+    monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {"x": rng.uniform(3, 900, 50_000), "n": rng.integers(-30, 5, 50_000), "y": rng.uniform(size=50_000)}
+    )
+    policy = private({"y": {"bounds": [0, 1]}}, mu=2.0)
+    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
+    made = receipt.release
+
+    assert made.guarantee is not None
+    assert [column.bounds_obtained for column in made.columns] == ["private-histogram"] * 2 + ["declared"]
+    for column, (low, high) in zip(made.columns, [(2.0, 1024.0), (-32.0, 8.0), (0.0, 1.0)], strict=True):
+        assert column.bounds is not None  # at least those, and now and then a bin or two more
+        assert (8 * low if low < 0 else 0.25) <= column.bounds[0] <= low or low == 0
+        assert high <= column.bounds[1] <= 8 * high
+    assert made.guarantee.bounds_mu == pytest.approx(2 * np.sqrt(0.1), rel=1e-9)
+    assert made.guarantee.rho == pytest.approx(2.0, rel=1e-9)
+    assert Ledger().entries()[0].cost.mu["row"] == pytest.approx(2.0, rel=1e-9)
+    assert receipt.report.clipped == {}
+    with open_bundle(receipt.path) as opened:
+        assert opened.release == made
+
+
+def test_refusal_that_tells_of_the_search_stays_paid_for(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """When the strength does not go with the bounds that were found, the error shows noisy bounds, so they count."""
+    frame = pd.DataFrame({"x": np.full(10_000, 2**51)})
+    with pytest.raises(PrivacyError, match="does not go with"):
+        publish(frame, private(mu=1.0), out=tmp_path / "a.tar", key=key)
+    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+@pytest.mark.parametrize(
+    "place", [(rows_release, "guarantee_of_rows"), (rows_release, "set_noise"), (release, "write_bundle")]
+)
+def test_fault_after_the_search_stays_paid_for(
+    place: tuple[ModuleType, str], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong once bounds were found may show them, up to the guarantee and beyond, so that it counts."""
+
+    def fail(*_words: object, **_options: object) -> None:
+        raise OverflowError("bounds of 1024")
+
+    monkeypatch.setattr(*place, fail)
+    with pytest.raises(OverflowError):
+        publish(pd.DataFrame({"x": [900.0] * 1000}), private(mu=1.0), out=tmp_path / "a.tar", key=key)
+    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
+
+
+def test_failure_after_the_search_that_tells_nothing_is_free(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A missing value, which the search does not look at, ends the release without cost."""
+    frame = pd.DataFrame({"x": [1.0] * 1000 + [np.nan]})
+    with pytest.raises(MissingValuesError):
+        publish(frame, private(mu=1.0), out=tmp_path / "a.tar", key=key)
+    assert nothing_happened(tmp_path, set())
+
+
+@pytest.mark.parametrize("missing", ["midpoint", "drop"])
+def test_missing_values_go_with_found_bounds(missing: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Gaps are filled with the middle of the found bounds, or their rows dropped, as with declared ones."""
+    frame = pd.DataFrame({"x": [3.0] * 30_000 + [np.nan] * 30_000})
+    receipt = publish(frame, private({"x": {"missing": missing}}, mu=5.0), out=tmp_path / "a.tar", key=key)
+    column, values = receipt.release.columns[0], rows_of(receipt)["x"]
+    assert column.bounds is not None
+    assert column.bounds[0] <= 2 < 4 <= column.bounds[1]
+    assert len(values) == receipt.release.n_rows == (60_000 if missing == "midpoint" else 30_000)
+    middle = 3.0 if missing == "drop" else sum(column.bounds) / 2
+    assert abs(values[-20_000:].mean() - middle) < 5 * np.sqrt(column.noise.variance / 20_000)
+
+
+def test_bounds_are_found_in_what_the_cap_leaves(
+    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an entity's rows the search counts no more than are published, so that what it has beyond them cannot show."""
+    counted = []
+
+    def find(counts: np.ndarray, *rest: Any) -> Any:
+        counted.append(counts.sum(axis=1).tolist())
+        return find_bounds(counts, *rest)
+
+    monkeypatch.setattr(rows_release, "find_bounds", find)
+    owners = [f"person {index}" for index in range(300)] + ["crowd"] * 1000
+    frame = pd.DataFrame({"x": [1.5] * 300 + [1e9] * 1000, "y": [0.5] * 1300, "who": owners})
+    privacy = {"unit": {"entity": "who", "max_rows": 2}, "mu": 1.0}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy})
+    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
+    assert counted == [[302, 302]]
+    assert receipt.release.n_rows == 302
