@@ -87,15 +87,20 @@ def find_moment_contradictions(
     """
     if noise.distribution is None or noise.granularity is None:
         return []
+
     p, d = len(names), len(matrix)
     noisy = np.ones((d, d), dtype=bool)
     if d > p and exact_count:
         noisy[p, p] = False
+
+    # entries on the grid
     steps = matrix / noise.granularity
     off_grid = int(np.count_nonzero(np.triu((steps != np.rint(steps)) & noisy)))
     found = []
     if off_grid:
         found.append(f"{off_grid} of {d * (d + 1) // 2} entries are not multiples of {noise.granularity:g}")
+
+    # sums within what the rows can add up to, and the noise
     on, beside = _moment_tails(noise, FALSE_ALARM / d**2)
     squares = matrix.diagonal()[:p] - noise.bias
     products = np.abs(matrix[:p, :p] - np.diag(matrix.diagonal()[:p])).max(axis=1)
@@ -103,9 +108,11 @@ def find_moment_contradictions(
     highest = n_rows * min(1.0, radius**2) + on if exact_count else math.inf
     largest = n_rows * min(1.0, radius**2 / 2.0) + beside if exact_count else math.inf
     with_constant = n_rows * noise.constant * min(1.0, radius) + beside if exact_count else math.inf
+
     wrong = (squares < -on) | (squares > highest) | (products > largest)
     if d > p:
         wrong |= np.abs(matrix[:p, p]) > with_constant
+
     if wrong.any():
         outside = _named([names[index] for index in np.flatnonzero(wrong).tolist()])
         found.append(f"sums over the rows with {outside} are beyond what the stated bounds and noise together allow")
@@ -149,6 +156,8 @@ def _contradicting_noise(names: Sequence[str], covariance: FloatArray, variance:
     """Compare the published variances with the stated noise's: column by column, then in every direction."""
     if not names:
         return []
+
+    # column by column
     ratio = np.diagonal(covariance) / variance
     least = 1.0  # or less: where no variance is below the noise's own, it does not matter by how much one could be
     if (ratio < least).any():
@@ -161,6 +170,8 @@ def _contradicting_noise(names: Sequence[str], covariance: FloatArray, variance:
             f"variance of {quote_name(names[worst])} is {ratio[worst]:.3g} times that of the noise, and "
             f"at least {least:.3g} times was expected"
         ]
+
+    # in every direction
     edge = smallest_possible_eigenvalue(len(names), n_rows)
     if edge == 0.0:
         return []

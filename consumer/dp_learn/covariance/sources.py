@@ -143,15 +143,18 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     """
     if len({bundle.manifest_sha256 for bundle in bundles}) < len(bundles):
         raise SchemaError("the same release is given twice: name each bundle once")
+
     origins = [
         (bundle.signer.key.fingerprint, bundle.release.dataset.name, bundle.release.lineage.partition)
         for bundle in bundles
     ]
+
     parts: dict[tuple[str, str], set[str | None]] = {}
     for signer, dataset, partition in origins:
         parts.setdefault((signer, dataset), set()).add(partition)
     if any(None in partitions and len(partitions) > 1 for partitions in parts.values()):
         raise SchemaError("a whole dataset and a part of it share rows: give the whole, or its parts, alone")
+
     if len(bundles) == 1 or len(set(origins)) == len(origins):
         return False
     if len(set(origins)) > 1:
@@ -159,6 +162,7 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
             "some of the bundles are releases of the same rows and some of others, which cannot be weighted together: "
             "give releases of one dataset, or one release of each"
         )
+
     if len({bundle.release.n_rows for bundle in bundles if counts_rows(bundle)}) > 1:
         raise SchemaError(
             "the bundles are releases of one dataset whose number of rows has changed in between, so that they share "
@@ -174,9 +178,11 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
     noise, matrix = release.second_moments, bundle.second_moments()
     if noise is None:
         raise BundleFormatError("the manifest of a covariance release does not describe it")
+
     order = [*places, len(places)] if noise.constant else places
     bounds = np.array([column.bounds for column in chosen], dtype=float)
     centers, half_widths = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1], 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
+
     counted = counts_rows(bundle)
     mean, covariance, n_rows = mean_and_covariance(
         matrix[np.ix_(order, order)],
@@ -187,10 +193,12 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
         bias=noise.bias,
         off_diagonal_variance=noise.off_diagonal_variance or 0.0,
     )
+
     if counted and not n_rows >= 2:
         raise EstimationError("a covariance needs at least two rows, and the release has one")
     if not n_rows >= 2:
         raise EstimationError("the noise hides how many rows there are: learn from a release with less noise")
+
     return CovarianceSource(
         tuple(column.name for column in chosen),
         mean,

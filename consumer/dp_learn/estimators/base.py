@@ -54,6 +54,7 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
         """Check the rows, or open the bundle's, and note or compare their columns as scikit-learn does."""
         if isinstance(X, str | Path):
             raise ParameterError("X", "rows or a Bundle, which dp_bundle.open_bundle makes of a file's name", str(X))
+
         if not isinstance(X, Bundle):
             least = 2 if reset else 1
             values = validate_data(
@@ -61,10 +62,12 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
             )
             names = getattr(self, "feature_names_in_", [f"x{index}" for index in range(values.shape[1])])
             return table_rows(values, [str(name) for name in names], self.noise_variance)
+
         if not (np.ndim(self.noise_variance) == 0 and self.noise_variance == 0.0):
             raise ParameterError(
                 "noise_variance", "left at 0 for a bundle, which states its noise", self.noise_variance
             )
+
         rows = bundle_source(X)
         if reset:
             self.n_features_in_ = len(rows.columns)

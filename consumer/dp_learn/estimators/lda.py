@@ -223,9 +223,12 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         """
         if not pooled.has_errors:
             return
+
         sources = pooled.sources
         first, second = self._two_classes()
         unit = (second - first) ** 2
+
+        # two standard errors add up: that of the variance, and that of share * (1 - share)
         form = np.zeros((1, len(pooled.columns)))
         form[0, -1] = 1.0
         shares_error = sum(
@@ -234,6 +237,7 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
             if isinstance(source, NoisyCovariance)
         )
         squared = float(form_variances(pooled, form)[0, 0]) / unit**2 + (1 - 2 * share) ** 2 * shares_error / unit
+
         expected, found = share * (1.0 - share), float(pooled.covariance[-1, -1]) / unit
         tolerated = max(_DOUBT * float(np.sqrt(squared)), _TOLERATED * expected)
         several_tables = len(sources) > 1 and not pooled.same_rows

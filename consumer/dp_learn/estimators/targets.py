@@ -46,11 +46,13 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                     "noise_variance", "left at 0 for a bundle, which states its noise", self.noise_variance
                 )
             return self._fit_sample(Sample([bundle_source(X)]))
+
         if self.target is None:
             rows, n_targets = self._rows_beside(X, y)
             sample = Sample([rows])
             self._estimate(sample.pooled, sample.location, n_targets)
             return self
+
         if y is not None:
             raise ParameterError("y", "left out where target names a column of X", type(y).__name__)
         values = check_array(X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=2)

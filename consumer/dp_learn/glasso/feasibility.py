@@ -146,25 +146,33 @@ def smallest_solvable_alpha(
     s = check_covariance(covariance)
     w = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal)
     check_free_diagonal(s, w)
+
+    # in units in which no entry exceeds one
     largest = np.abs(s).max(axis=1)
     scale = 1.0 / np.sqrt(np.where(largest > 0.0, largest, 1.0))
     s, w = s * np.outer(scale, scale), w * np.outer(scale, scale)
     if is_positive_definite(s):
         return 0.0
+
+    # bounds on alpha: `needed` empties the graph, and a little more allows a matrix inside
     costly = np.isfinite(w) & (w > 0.0)
     needed = float((np.abs(s[costly]) / w[costly]).max(initial=0.0))
     if needed == 0.0:  # all costly entries are zero, and the scale is that of the free ones
         needed = float(np.abs(s).max()) / float(w[costly].max(initial=1.0)) or 1.0
+
     inside = _find_inside(s, w, needed)
     if inside is None:
         return math.inf
     if not costly.any():
         return 0.0
+
     free, finite = np.where(np.isinf(w), np.inf, 0.0), np.where(np.isinf(w), 0.0, w)
     projection = project_max_norm(s, free, finite, inside, rtol=rtol, max_iter=MAX_ITER)
     alpha = projection.distance * (1.0 + MARGIN)
     if alpha <= TINIEST * needed:  # semidefinite, so that any alpha will do
         return 0.0
+
+    # the box at the alpha returned must hold a definite matrix in double precision
     while alpha < needed:
         share = (alpha - projection.distance) / (2.0 * needed)
         if is_positive_definite((1.0 - share) * projection.matrix + share * inside):

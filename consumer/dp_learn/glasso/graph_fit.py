@@ -86,6 +86,7 @@ def fit_on_graph(
     """
     share, definite = 0.0, is_positive_definite(matrix)
     known = start if definite else find_start(matrix, _restrict(0.0, edges), solver=solver, start=start)
+
     while share < 1.0:
         solution = None
         if share > 0.0 or definite or known is not None:
@@ -99,8 +100,10 @@ def fit_on_graph(
                 start=known or start,
                 definite=definite,
             )
+
         if solution is not None and solution.converged:
             return GraphFit(solution.precision, share)
+
         smallest = 0.0
         if solution is None:
             smallest = smallest_solvable_alpha(matrix, weights=_restrict(penalty, edges), rtol=_SHARE_RTOL)

@@ -36,6 +36,7 @@ def excess_of_box(H: Array, S: Array, A: Array, weights: Array, radius: float, o
         if wider <= width * (1.0 + ROUNDING):
             break
         width = wider
+
     for i in range(p):
         for j in range(p):
             moved = H[i, j] - S[i, j]

@@ -54,13 +54,17 @@ class Anderson:
         new: FloatArray = image.ravel().take(self._upper)
         residual: FloatArray = new - point.ravel().take(self._upper)
         norm = float(np.linalg.norm(residual))
+
         last = self._last
         if last is not None and norm > self.GROWTH * last[2]:
             self.forget()
             return self._unpack(last[1])
+
         self._last = residual, new, norm
         if last is None:
             return image
+
+        # the newest differences take the place of the oldest
         memory = len(self._gram)
         at = self._count % memory
         self._count += 1
@@ -68,6 +72,8 @@ class Anderson:
         np.subtract(residual, last[0], out=self._residuals[at])
         np.subtract(new, last[1], out=self._images[at])
         self._gram[at, :k] = self._gram[:k, at] = self._residuals[:k] @ self._residuals[at]
+
+        # least squares, with a ridge against rounding
         ridge = self.RIDGE * float(np.trace(self._gram[:k, :k])) + self.CAUTION * norm * norm
         normal = self._gram[:k, :k] + ridge * np.eye(k)
         try:

@@ -143,16 +143,19 @@ def project_max_norm(
     size = _Sizes(s, allowance, weights, np.ones_like(s))
     floor = max(smallest_eigenvalue(inside), float(np.finfo(float).tiny))
     matrix, upper, certificate, lower = inside, size.distance(inside), np.zeros_like(s), 0.0
+
     bounded = bool(np.isfinite(allowance).all())
     h, anderson = s.copy(), Anderson(s.shape[0])
     rounding = 10.0 * RESOLUTION * (1.0 + upper / floor)  # what is lost by drawing a singular matrix inside
     rho, n_iter, next_change = 1.0 / s.shape[0], 0, FIRST_CHANGE_OF_UNITS
+
     while n_iter < max_iter and upper - lower > max(rtol * upper, rounding):
         n_iter += 1
         dual = size.excess(h, 1.0 / rho)
         box = h - dual
         negative = negative_part(box - dual, roughly=rtol >= ROUGH)
         psd = box - dual + negative
+
         if n_iter % CHECK_EVERY == 0:
             z = (negative if bounded else raise_to_semidefinite(dual)) * size.outer
             bound, norm = size.bound(z)
@@ -164,7 +167,9 @@ def project_max_norm(
                 matrix, upper = candidate, distance
             if upper < decide[0] or lower > decide[1]:
                 break
+
         h = anderson.next_point(h, RELAXATION * psd + (1.0 - RELAXATION) * box + dual)
+
         if n_iter % BALANCE_EVERY == 0:
             dual = size.excess(h, 1.0 / rho)
             after = h - dual

@@ -71,12 +71,14 @@ def repair_covariance(covariance: ArrayLike, method: str = "none", *, rtol: floa
     s = check_covariance(covariance)
     if is_positive_definite(s):
         return Repair(s, RepairMethod.NONE, 0.0, 0.0)
+
     lowest, direction = smallest_eigenpair(s)
     if lowest >= 0.0 and method != RepairMethod.NONE:
         return Repair(s, RepairMethod.NONE, 0.0, 0.0)
     bound = max(0.0, -lowest) / float(np.abs(direction).sum()) ** 2  # certificate: the outer product of the direction
     if method == RepairMethod.NONE:
         return Repair(s, RepairMethod.NONE, 0.0, bound)
+
     if method == RepairMethod.MAXNORM:
         projection = nearest_psd_max_norm(s, rtol=rtol)
         return Repair(projection.matrix, RepairMethod.MAXNORM, projection.distance, projection.lower_bound)

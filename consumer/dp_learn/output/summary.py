@@ -137,6 +137,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
     """Return the summary of a graph."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
+
     return {
         **describe_origin(bundles, learned.sample.pooled),
         "n_features": len(learned.estimate.columns),

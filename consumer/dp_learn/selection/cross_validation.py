@@ -84,6 +84,7 @@ def cross_validate(
         raise ParameterError("score", "one of " + ", ".join(_SCORES), score)
     check_patience(patience)
     alphas = check_alphas(alphas)
+
     by_fold, ended = _walk(
         splits, alphas, _SCORES[score], patience, solver, weights, penalize_diagonal=penalize_diagonal
     )
@@ -92,9 +93,11 @@ def cross_validate(
         raise EstimationError(
             "no alpha of the path has a solution in every fold: the folds are too small for this noise, give --alpha"
         )
+
     index = int(np.nanargmax(scores))
     if score == "mse":
         index = _sharp_drop(by_fold, index)
+
     return choose(
         index,
         f"{len(splits)}-fold cross-validation of the {_TITLES[score]}",

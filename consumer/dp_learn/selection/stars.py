@@ -91,12 +91,14 @@ def select_stars(
     if not 0.0 < threshold < 0.5:
         raise ParameterError("threshold", "in (0, 0.5)", threshold)
     alphas = check_alphas(alphas)
+
     paths = [
         solve_path(matrix, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal)
         for matrix in subsamples
     ]
     scores = np.full(len(alphas), np.nan)
     ended = False
+
     for index, step in enumerate(zip(*paths, strict=True)):
         shares = _edge_shares([solution for _, solution in step])
         ended = shares is None
@@ -105,11 +107,13 @@ def select_stars(
         scores[index] = -float(np.mean(2.0 * shares * (1.0 - shares)))
         if scores[index] < -threshold and shares.mean() > SPARSE:
             break
+
     if np.isnan(scores[0]):
         raise EstimationError(
             "no alpha of the path has a solution in every subsample: the subsamples are too small for this noise, "
             "give --alpha"
         )
+
     stable = np.flatnonzero(scores >= -threshold)
     return choose(
         int(stable[-1]) if stable.size else 0,

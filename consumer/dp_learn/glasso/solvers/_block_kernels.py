@@ -46,14 +46,17 @@ def list_edges(S: Array, L: Array):  # type: ignore[no-untyped-def]
     linked = np.zeros(-(-p // 8) * 8, dtype=np.uint8)
     eight = linked.view(np.uint64)  # most are zero, all at once
     n: int = 0
+
     for i in range(p):
         for j in range(p):  # without a branch, so that it compiles to vector instructions
             linked[j] = abs(S[i, j]) > L[i, j]
         linked[i] = 0
+
         if n + p > column.size:
             wider = np.empty(2 * column.size + p, dtype=np.int32)
             wider[:n] = column[:n]
             column = wider
+
         for block in range(eight.size):
             if eight[block] == 0:
                 continue

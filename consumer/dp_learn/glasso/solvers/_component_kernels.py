@@ -94,6 +94,8 @@ def _solve_component(  # type: ignore[no-untyped-def]
     variance = np.ones(k)
     _gather_and_shrink(S, L, index, scale, s, penalty, w)
     edges = _edges_among(w, start, column, place, index)
+
+    # a warm start, where its dual matrix is definite in the box
     started = False
     if warm:
         gather_block(W0, index, scale, earlier)
@@ -103,6 +105,8 @@ def _solve_component(  # type: ignore[no-untyped-def]
             gather_block(T0, index, 1.0 / scale, earlier)
             edges = _coefficients(earlier, penalty, variance)
             started = True
+
+    # a cold one, where that is known to be definite or soon found not to be
     if not started:
         if k > SMALL:  # where it is small, a proof takes longer than a sweep that finds out
             if edges.length.sum() > DEGREE * k:
@@ -113,6 +117,7 @@ def _solve_component(  # type: ignore[no-untyped-def]
             for e in range(edges.length[a]):
                 if penalty[a, edges.column[a, e]] == 0.0:  # an unpenalised fit, which may have a closed form
                     return 0.0, 0.0, 0
+
     value, reached, sweeps, edges = _descend(s, penalty, w, edges, variance, gap, max_iter, scratch, neighbour)
     if sweeps > 0:
         _put_back(w, index, scale, W)
@@ -204,6 +209,7 @@ def _descend(  # type: ignore[no-untyped-def]
     """
     tol, target, next_check = LOOSEST, FIRST_CHECK * gap, CHECK_EVERY
     stale, fresh = np.full(variance.size, np.inf), FRESH * gap / variance.size
+
     for n_iter in range(1, max_iter + 1):
         coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol, stale, fresh)
         if not definite:
@@ -211,6 +217,8 @@ def _descend(  # type: ignore[no-untyped-def]
         tol = next_tolerance(increase, variance, LOOSEST)
         if increase > target and n_iter < next_check:
             continue
+
+        # the certificate, as in `sparse_certificate`
         edges, diagonal = fill_precision(coefficients, variance, scratch), 1.0 / variance
         logdet = log_determinant(edges, diagonal, scratch, neighbour)
         if logdet == -np.inf:
@@ -222,6 +230,7 @@ def _descend(  # type: ignore[no-untyped-def]
         if distance < 1.0:
             bound = square * (0.5 + distance / (3.0 * (1.0 - distance)))  # see `sparse_certificate`
             reached = complementarity + bound + ROUNDING * size
+
         if reached <= gap:
             return linear - logdet, reached, n_iter, edges
         next_check = n_iter + CHECK_EVERY

@@ -32,9 +32,11 @@ def log_determinant(edges: SparseRows, diagonal: Array, M: Array, neighbour: Arr
         for e in range(degree[i]):
             neighbour[i, e] = edges.column[i, e]
             M[i, edges.column[i, e]] = edges.value[i, e]
+
     remaining, place = np.arange(p), np.arange(p)
     total: float = 0.0
     product, fewest, at = 1.0, 0, 0
+
     for n_left in range(p, 0, -1):
         best = at if at < n_left else 0
         if degree[remaining[best]] > fewest:  # search on from the last place, until one has no more than that
@@ -45,16 +47,19 @@ def log_determinant(edges: SparseRows, diagonal: Array, M: Array, neighbour: Arr
                     best = other
                     if degree[remaining[best]] <= fewest:
                         break
+
         k = remaining[best]
         if DENSE * degree[k] >= n_left > 2:
             total += np.log(product) + _dense_log_determinant(M, pivot, remaining[:n_left])
             return total
         if not pivot[k] > 0.0:
             return -np.inf
+
         product *= pivot[k]
         if not SMALLEST < product < LARGEST:  # one logarithm of many pivots
             total += np.log(product)
             product = 1.0
+
         remaining[best] = remaining[n_left - 1]
         place[remaining[best]] = best
         fewest, at = degree[k], best
@@ -63,6 +68,7 @@ def log_determinant(edges: SparseRows, diagonal: Array, M: Array, neighbour: Arr
             i = neighbour[k, e]
             if degree[i] < fewest:
                 fewest, at = degree[i], place[i]
+
     total += np.log(product)
     return total
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.startup import njit
+from dp_learn.glasso.solvers._lasso_kernels import factor_and_solve
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
 from dp_learn.matrices import Array
 
@@ -59,12 +60,14 @@ def remove_cliques(edges: Array, column: Array, length: Array):  # type: ignore[
     waiting, n_waiting = np.arange(p), p
     order, near = np.empty(p, dtype=np.int64), np.zeros((p, CLIQUE), dtype=np.int64)
     count, n_removed = np.empty(p, dtype=np.int64), 0
+
     while n_waiting:
         n_waiting -= 1
         j = waiting[n_waiting]
         is_waiting[j] = False
         if degree[j] > CLIQUE:
             continue
+
         k = 0
         for a in range(length[j]):
             if left[column[j, a]]:
@@ -72,6 +75,7 @@ def remove_cliques(edges: Array, column: Array, length: Array):  # type: ignore[
                 k += 1
         if not _is_clique(edges, near[n_removed], k):
             continue
+
         order[n_removed], count[n_removed], left[j] = j, k, False
         for a in range(k):
             i = near[n_removed, a]
@@ -104,13 +108,15 @@ def regress_removed(S: Array, order: Array, near: Array, count: Array):  # type:
     rows, columns, values = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), np.empty(size)
     G, b, u, member = np.empty((CLIQUE, CLIQUE)), np.empty(CLIQUE), np.empty(CLIQUE + 1), np.empty(CLIQUE + 1)
     n, total = 0, 0.0
+
     for r in range(order.size):
         j, k = order[r], count[r]
         for a in range(k):
             for c in range(a + 1):
                 G[a, c] = S[near[r, a], near[r, c]]
             b[a] = S[j, near[r, a]]
-        definite = _factor_and_solve(G, b, k)
+
+        definite = factor_and_solve(G, b, k)
         variance = S[j, j]
         for a in range(k):
             variance -= S[j, near[r, a]] * b[a]
@@ -118,6 +124,7 @@ def regress_removed(S: Array, order: Array, near: Array, count: Array):  # type:
         u[k], member[k] = 1.0, j
         if not definite or not variance > 0.0:
             return rows, columns, values, total, False
+
         total += np.log(variance)
         for a in range(k + 1):
             for c in range(k + 1):
@@ -195,7 +202,7 @@ def sweep_graph(E: SparseRows, W: Array, B: Array, variance: Array, relaxation: 
                 G[a, c] = W[i, E.column[j, c]]
             G[a, a] = 1.0
             b[a] = E.value[j, a]
-        definite = _factor_and_solve(G, b, k)
+        definite = factor_and_solve(G, b, k)
         left = 1.0
         for a in range(k):
             left -= E.value[j, a] * b[a]
@@ -214,34 +221,6 @@ def sweep_graph(E: SparseRows, W: Array, B: Array, variance: Array, relaxation: 
             W[i, j] = W[j, i]
     _write_columns(W, first, p)
     return progress, True
-
-
-@njit(cache=True, nogil=True)
-def _factor_and_solve(G: Array, b: Array, k: int) -> bool:
-    """Overwrite `b` with the solution of ``G x = b`` and the lower triangle of G with its factor; False for no factor.
-
-    The first k rows and columns count.
-    """
-    for a in range(k):
-        for c in range(a + 1):
-            left = G[a, c]
-            for e in range(c):
-                left -= G[a, e] * G[c, e]
-            if c < a:
-                G[a, c] = left / G[c, c]
-            elif left > 0.0:
-                G[a, a] = np.sqrt(left)
-            else:
-                return False
-    for a in range(k):
-        for e in range(a):
-            b[a] -= G[a, e] * b[e]
-        b[a] /= G[a, a]
-    for a in range(k - 1, -1, -1):
-        for e in range(a + 1, k):
-            b[a] -= G[e, a] * b[e]
-        b[a] /= G[a, a]
-    return True
 
 
 @njit(cache=True, nogil=True)

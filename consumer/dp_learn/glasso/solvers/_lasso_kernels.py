@@ -13,7 +13,7 @@ import numpy as np
 from dp_bundle.startup import njit
 from dp_learn.matrices import Array
 
-__all__ = ["lasso_on_active"]
+__all__ = ["factor_and_solve", "lasso_on_active"]
 
 MAX_PASSES = 500  # over the active coordinates of one lasso
 NEWTON_EVERY = 8  # passes
@@ -48,6 +48,7 @@ def lasso_on_active(
                 for c in range(k):
                     residual[c] -= step * G[a, c]
                 largest = max(largest, abs(step))
+
         if largest <= tol:
             break
         if newton and n_pass % NEWTON_EVERY == NEWTON_EVERY - 1:
@@ -74,36 +75,56 @@ def _newton_step(G: Array, s: Array, penalty: Array, beta: Array, residual: Arra
         if beta[a] != 0.0:
             chosen[m] = a
             m += 1
-    factor = np.empty((m, m))
-    step = np.empty(m)
+
+    block, step = np.empty((m, m)), np.empty(m)
     for a in range(m):
         i = chosen[a]
         for c in range(a + 1):
-            t = G[i, chosen[c]]
-            for e in range(c):
-                t -= factor[a, e] * factor[c, e]
-            if c < a:
-                factor[a, c] = t / factor[c, c]
-            elif t > 0.0:
-                factor[a, a] = np.sqrt(t)
-            else:
-                return
-        t = residual[i] - (penalty[i] if beta[i] > 0.0 else -penalty[i])
-        for e in range(a):
-            t -= factor[a, e] * step[e]
-        step[a] = t / factor[a, a]
-    length = 1.0
-    blocking = -1
+            block[a, c] = G[i, chosen[c]]
+        step[a] = residual[i] - (penalty[i] if beta[i] > 0.0 else -penalty[i])
+    if not factor_and_solve(block, step, m):
+        return
+
+    length, blocking = 1.0, -1
     for a in range(m - 1, -1, -1):
-        for e in range(a + 1, m):
-            step[a] -= factor[e, a] * step[e]
-        step[a] /= factor[a, a]
         b = beta[chosen[a]]
         if b * (b + length * step[a]) < 0.0:
             length = -b / step[a]
             blocking = chosen[a]
+
     for a in range(m):
         beta[chosen[a]] += length * step[a]
     if blocking >= 0:
         beta[blocking] = 0.0
     _residual(G, s, beta, residual, k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def factor_and_solve(G: Array, b: Array, k: int) -> bool:
+    """Overwrite `b` with the solution of ``G x = b`` and the lower triangle of G with its Cholesky factor.
+
+    The first k rows and columns count. Returns False where there is no factor.
+    """
+    for a in range(k):
+        for c in range(a + 1):
+            left = G[a, c]
+            for e in range(c):
+                left -= G[a, e] * G[c, e]
+            if c < a:
+                G[a, c] = left / G[c, c]
+            elif left > 0.0:
+                G[a, a] = np.sqrt(left)
+            else:
+                return False
+
+    for a in range(k):
+        left = b[a]
+        for e in range(a):
+            left -= G[a, e] * b[e]
+        b[a] = left / G[a, a]
+    for a in range(k - 1, -1, -1):
+        left = b[a]
+        for e in range(a + 1, k):
+            left -= G[e, a] * b[e]
+        b[a] = left / G[a, a]
+    return True

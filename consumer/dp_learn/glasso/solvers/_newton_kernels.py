@@ -25,12 +25,15 @@ def descend_once(S: Array, L: Array, W: Array, X: Array, U: Array, rows: Array, 
     u = np.empty(p)
     column = -1
     decrease = 0.0
+
     for entry in range(rows.shape[0]):
         i, j = rows[entry], cols[entry]
         if j != column:
             column = j
             for k in range(p):
                 u[k] = U[k, j]
+
+        # the slope and the curvature along the entry and its mirror image
         curvature = 0.0
         for k in range(p):
             curvature += W[i, k] * u[k]
@@ -38,6 +41,8 @@ def descend_once(S: Array, L: Array, W: Array, X: Array, U: Array, rows: Array, 
         a = W[i, j] * W[i, j]
         if i != j:
             a += W[i, i] * W[j, j]
+
+        # the minimum along it
         old = X[i, j]
         z = old - slope / a
         threshold = L[i, j] / a
@@ -50,6 +55,8 @@ def descend_once(S: Array, L: Array, W: Array, X: Array, U: Array, rows: Array, 
         step = new - old
         if step == 0.0:
             continue
+
+        # the step
         gain = L[i, j] * (abs(old) - abs(new)) - step * (slope + 0.5 * a * step)
         X[i, j] = new
         for k in range(p):

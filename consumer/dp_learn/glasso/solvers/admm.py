@@ -58,16 +58,20 @@ def solve_admm(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
     """
     units = _Units(form.covariance, form.penalty, np.ones_like(start.w))
     incumbent, anderson = Incumbent(form, start), Anderson(start.w.shape[0])
+
     rho, balance_until, next_change = 1.0, max_iter // 2, FIRST_CHANGE_OF_UNITS
     before = math.inf
+
     theta, w = np.eye(start.w.shape[0]), start.w
     if start.theta is not None and (start.theta.diagonal() > 0.0).all():
         factor = units.change(start.theta, w)
         theta, w = start.theta / factor, w * factor
     h = theta + (w - units.s) / rho
+
     for n_iter in range(1, max_iter + 1):
         z = soft_threshold(h, units.penalty / rho)
         u = h - z
+
         if n_iter % CHECK_EVERY == 1 or n_iter == max_iter:
             incumbent.offer_theta(z * units.outer)
             incumbent.offer_w((units.s + rho * u) / units.outer)
@@ -77,8 +81,10 @@ def solve_admm(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
             if incumbent.duality_gap > LITTLE * before:
                 return incumbent.answer(n_iter, Status.STALLED)
             before = incumbent.duality_gap
+
         x = _proximal_step(rho * (z - u) - units.s, rho)
         h = anderson.next_point(h, RELAXATION * x + (1.0 - RELAXATION) * z + u)
+
         if n_iter % BALANCE_EVERY == 0 and n_iter <= balance_until:
             after = soft_threshold(h, units.penalty / rho)
             multiple = balancing_factor(x - z, z, after - z, h - after)

@@ -38,9 +38,11 @@ def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_ite
     w = safe = start.w
     coefficients, variance = _coefficients(start.theta, s.shape[0])
     best = None
+
     loosest, tol = LOOSEST, LOOSEST
     target, next_check, failures, idle = FIRST_CHECK * gap, CHECK_EVERY, 0, 0
     stale = np.full(s.shape[0], math.inf)
+
     for n_iter in range(1, max_iter + 1):
         if w is safe:
             w = safe.copy()
@@ -55,6 +57,7 @@ def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_ite
             next_check = n_iter + CHECK_EVERY
             target = 0.5 * increase * gap / reached if reached < math.inf else 0.1 * increase
             definite = reached < math.inf or is_positive_definite(w)
+
         if not definite:  # a lasso was solved too loosely for so ill-conditioned a matrix: go back, and tighter
             failures += 1
             loosest = tol = max(TIGHTEST, 1e-2 * loosest)
@@ -62,6 +65,7 @@ def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_ite
             if failures > MAX_FAILURES:
                 return _ended(form, start, best, n_iter, Status.STALLED)
             continue
+
         safe = w
         reached_before = math.inf if best is None else best.duality_gap
         idle = idle + 1 if reached > 0.99 * reached_before and tol <= TIGHTEST else 0

@@ -33,6 +33,7 @@ def solve_on_chordal_graph(form: StandardForm, *, gap: float) -> Answer | None:
     free = penalty == 0.0
     if len(s) > MOST or not (free | np.isinf(penalty)).all():
         return None
+
     order = _cardinality_order(free)
     theta, w, before = np.zeros_like(s), np.zeros_like(s), np.zeros(len(s), dtype=np.bool_)
     for column in order:
@@ -40,6 +41,7 @@ def solve_on_chordal_graph(form: StandardForm, *, gap: float) -> Answer | None:
         before[column] = True
         if not free[np.ix_(near, near)].all():
             return None
+
         try:
             beta = solve(s[np.ix_(near, near)], s[near, column], assume_a="pos") if near.size else np.empty(0)
         except LinAlgError:
@@ -47,12 +49,14 @@ def solve_on_chordal_graph(form: StandardForm, *, gap: float) -> Answer | None:
         variance = 1.0 - float(s[near, column] @ beta)
         if not variance > 0.0:
             return None
+
         residual = np.append(1.0, -beta)
         own = np.append(column, near)
         theta[np.ix_(own, own)] += np.outer(residual, residual / variance)
         w[column, earlier] = w[earlier, column] = w[np.ix_(earlier, near)] @ beta
         w[column, near] = w[near, column] = s[near, column]
         w[column, column] = 1.0
+
     theta = 0.5 * (theta + theta.T)
     value, reached = certify(s, penalty, theta, w)
     if not np.isfinite(reached):

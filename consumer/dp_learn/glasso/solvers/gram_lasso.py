@@ -59,6 +59,7 @@ def _descend(G: Array, C: Array, L: Array, B: Array, residuals: Array, tol: floa
     penalty = np.empty(p)
     rest = np.empty(p)
     w = np.empty(p)
+
     for j in range(C.shape[0]):
         is_active = np.zeros(p, dtype=np.bool_)
         k = 0
@@ -70,6 +71,7 @@ def _descend(G: Array, C: Array, L: Array, B: Array, residuals: Array, tol: floa
             residuals[j] = _violation(C[j], L[j], w, active, is_active, beta, k)
             if not residuals[j] > tol:
                 break
+
             k = activate_violators(C, L, j, w, tol, active, is_active, beta, k)
             block = np.empty((k, k))
             for a in range(k):

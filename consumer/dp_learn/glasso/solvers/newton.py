@@ -43,17 +43,21 @@ def solve_newton(form: StandardForm, start: Start, *, gap: float, max_iter: int)
     s, penalty = form.covariance, form.penalty
     p = s.shape[0]
     incumbent = Incumbent(form, start)
+
     theta = np.eye(p) if start.theta is None or not is_positive_definite(start.theta) else start.theta
     theta = _rescaled(form, theta)
     value, rho, idle = incumbent.offer_theta(theta), 1.0, 0
     atol, earlier = MODEL_SHARE * min(gap, LARGEST_GAP), math.inf
+
     for n_iter in range(1, max_iter + 1):
         before = incumbent.duality_gap
         if before <= gap:
             return incumbent.answer(n_iter - 1, Status.OPTIMAL)
+
         w = _inverse(theta)
         if not (np.isfinite(w).all() and (w.diagonal() > 0.0).all()):  # singular in double precision
             return incumbent.answer(n_iter - 1, Status.STALLED)
+
         model = Model(s, penalty, theta, w)
         minimum = minimise_model(model, rho=rho, rtol=MODEL_RTOL, atol=atol)
         rho = minimum.rho
@@ -63,6 +67,7 @@ def solve_newton(form: StandardForm, start: Start, *, gap: float, max_iter: int)
         value = incumbent.offer_theta(theta)
         if incumbent.duality_gap <= gap:
             return incumbent.answer(n_iter, Status.OPTIMAL)
+
         idle = idle + 1 if minimum.decrease <= slack and incumbent.duality_gap > 0.5 * before else 0
         if idle >= MAX_IDLE:
             return incumbent.answer(n_iter, Status.STALLED)

@@ -122,9 +122,11 @@ def _split(model: Model, first: ModelMinimum, most: float, *, rtol: float, atol:
     d, q = eigendecomposition(scaled.w)
     curvature = np.outer(d, d)
     linear = q.T @ (2.0 * scaled.w - scaled.s) @ q
+
     best_x, best_v, least, rho = first.x, first.v, first.decrease, first.rho
     anderson = Anderson(root.size)
     h = best_x / factor + (best_v * factor - scaled.s) / rho
+
     for n_iter in range(MAX_SPLITTING_STEPS):
         z = soft_threshold(h, scaled.penalty / rho)
         dual = h - z
@@ -137,9 +139,11 @@ def _split(model: Model, first: ModelMinimum, most: float, *, rtol: float, atol:
                 best_v, most = v / factor, bound
             if most - least <= max(rtol * least, atol):
                 break
+
         free = q @ ((rho * (q.T @ (z - dual) @ q) + linear) / (curvature + rho)) @ q.T
         free = 0.5 * (free + free.T)
         h = anderson.next_point(h, RELAXATION * free + (1.0 - RELAXATION) * z + dual)
+
         if n_iter % BALANCE_EVERY == BALANCE_EVERY - 1:
             after = soft_threshold(h, scaled.penalty / rho)
             multiple = balancing_factor(free - z, z, after - z, h - after)

@@ -68,11 +68,13 @@ def solve_small(
     p, variance = problem.n_features, s.diagonal() + penalty.diagonal()
     if not (variance > 0.0).all():
         return None
+
     n_components = _count_components(s, penalty)
     allowed = np.isfinite(penalty)
     finite = np.where(allowed, penalty, 0.0)
     point = _first_point(s, finite, allowed, start)
     answer: Solution | None = None
+
     for n_steps in range(min(max_iter, MAX_STEPS) + 1):
         dual = np.minimum(np.maximum(point.w, s - penalty), s + penalty)
         value, gap = certify(s, penalty, point.theta, dual)
@@ -83,6 +85,7 @@ def solve_small(
             answer = Solution(point.theta, dual, value, gap, n_steps, Status.OPTIMAL, problem.alpha, NAME, n_components)
             if close:
                 return answer
+
         if n_steps == DOUBTFUL and not definite and not has_solution(problem):  # which takes less time than the steps
             return None
         following = _newton_step(s, finite, allowed, point)
