@@ -1,16 +1,18 @@
 """Made-up tables published like real ones, and opened like a reader does.
 
-Publication itself is handed in (`Press`; the command's is `release.publish_aside`): nothing here can reach a ledger.
+Publication itself is handed in, as a `Press`, which yields the bundle's path and the cost that was booked: nothing here
+can reach a ledger. The command's is `release.publish_aside`.
 """
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +29,7 @@ from dp_publish.sampling import Keystream
 
 __all__ = ["Press", "Published", "made_up_policy", "publish_made_up"]
 
-
-class Press(Protocol):
-    """Publication of a made-up table: yields the bundle's path, and the cost that was booked."""
-
-    def __call__(
-        self, table: pa.Table, policy: Policy, keystream: Keystream | None = None
-    ) -> AbstractContextManager[tuple[Path, Cost]]:
-        """Publish a table; its bundle is there until the block ends."""
+Press: TypeAlias = Callable[[pa.Table, Policy, Keystream | None], AbstractContextManager[tuple[Path, Cost]]]
 
 
 @dataclass(frozen=True)

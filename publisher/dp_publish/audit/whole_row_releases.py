@@ -69,7 +69,6 @@ def audit_rows(
     *,
     n_canaries: int | None = None,
     confidence: float = 0.9999,
-    rng: np.random.Generator | None = None,
 ) -> AuditReport:
     """Publish made-up rows under a policy, and attack what a reader finds.
 
@@ -85,8 +84,6 @@ def audit_rows(
         Rows of canaries of each kind, from 1000 to 2^26; by default enough for a bound within a factor 2.
     confidence : float
         In [0.5, 1): the chance that a sound release passes every check, and that the lower bound holds.
-    rng : numpy.random.Generator, optional
-        The auditor's own coins; unpredictable by default.
 
     Raises
     ------
@@ -96,7 +93,7 @@ def audit_rows(
         The policy allows no release.
     """
     check_confidence(confidence)
-    rng = np.random.default_rng() if rng is None else rng
+    rng = np.random.default_rng()  # the auditor's own coins
     policy = made_up_policy(policy, kinds)
     columns = calibrate(policy, kinds)
     claim = claimed_mu(policy, columns)

@@ -1,4 +1,4 @@
-"""At most so many rows of every entity: the others are left out at random.
+"""A cap on the rows of every entity: those beyond it are left out at random.
 
 One pass counts the rows of each entity, a second keeps a simple random sample of the rows of those that have too many
 (Knuth's algorithm S: each row is kept with probability wanted / left). Memory grows with the number of entities, not of
@@ -26,7 +26,7 @@ __all__ = ["EntityCap"]
 
 
 class EntityCap:
-    """A table's rows without those that are too many for their entity.
+    """The rows of a table, up to a cap for each entity.
 
     Parameters
     ----------

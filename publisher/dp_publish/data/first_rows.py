@@ -1,4 +1,4 @@
-"""The first rows of a private table, column by column: what the publisher is warned by, and nothing else rests on."""
+"""The first rows of a private table, column by column: warnings to the publisher rest on them, and nothing else."""
 
 from __future__ import annotations
 

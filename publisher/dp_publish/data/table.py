@@ -46,7 +46,6 @@ _READERS = {  # of pandas, for tables that it reads and we do not
 }
 _TEXTS = (".txt", ".dat", ".data")
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
-_CSV_BLOCK = 2**24
 _PAGE_BUFFER = 2**18  # read a column chunk page by page: row groups may be far larger than a batch
 
 
@@ -194,7 +193,7 @@ def _open_arrow(path: Path) -> Table:
 
 
 def _open_text(path: Path, dialect: Dialect) -> Table:
-    file = TextFile.find(path, dialect, _CSV_BLOCK)
+    file = TextFile.find(path, dialect)
     names = file.layout.names
     _require_distinct(list(names))
     return Table(dict.fromkeys(names, ColumnType.UNKNOWN), file.read, layout=file.layout)

@@ -3,9 +3,9 @@
 pyarrow reads numbers fast; a column in which it meets anything else is read as text and converted cell by cell by
 `read_cell`, by the same rule. Where that finds a fault, the csv module searches the file once more for its line.
 
-Of the rows only the decimal mark is found out: a comma, if numbers in the first rows have one, or semicolons separate
-the cells, and no point there is a decimal one. A cell is read in one way at most whichever mark is chosen, so that the
-choice changes no value: it can only refuse.
+The decimal mark, and nothing else, is taken from the rows. It is a comma if numbers in the first rows have one, or if
+semicolons separate the cells, unless a point in those rows is a decimal one. No cell has two meanings, one for each
+mark, so that the choice changes no value: it can only refuse one.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _RAW = pa.binary()  # what is not converted need not be in any encoding
 TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}
 _SUFFIXES = (".csv", ".tsv")
 _SAMPLE_CELLS = 100_000  # in which the decimal mark and columns of words are looked for
+_BLOCK = 2**24  # bytes that pyarrow takes apart at a time
 _LEAST_SAMPLE, _MOST_SAMPLE = 20, 1000  # rows
 
 
@@ -47,12 +48,11 @@ class TextFile:
 
     path: Path
     layout: Layout
-    block_size: int = 2**24
 
     @classmethod
-    def find(cls, path: Path, dialect: Dialect, block_size: int = 2**24) -> TextFile:
+    def find(cls, path: Path, dialect: Dialect) -> TextFile:
         """Return the file with its layout; see `find_layout`."""
-        return cls(path, find_layout(path, dialect), block_size)
+        return cls(path, find_layout(path, dialect))
 
     def read(self, kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield record batches as a `Table` does.
@@ -126,7 +126,7 @@ class TextFile:
     def _batches(self, convert: pacsv.ConvertOptions) -> Iterator[pa.RecordBatch]:
         layout = self.layout
         options = pacsv.ReadOptions(
-            block_size=self.block_size,
+            block_size=_BLOCK,
             use_threads=False,
             encoding="utf8" if layout.encoding == "utf-8-sig" else layout.encoding,
             column_names=None if layout.has_header else list(layout.written),

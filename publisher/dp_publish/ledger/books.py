@@ -33,7 +33,7 @@ class Books:
     heads : list of str
         The hash of every line.
     entries : dict of (str, int, str) to Entry
-        Every release by dataset, number, and a mark that is empty but for a second release of one number.
+        Every release by dataset, number, and a mark, which is empty except for a second release of the same number.
     budgets : dict of str to dict of str to float
         By dataset and unit of privacy.
     """

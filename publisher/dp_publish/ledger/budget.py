@@ -3,9 +3,9 @@
 The cost of a release is kept for every unit of privacy that it protects, so that releases at different levels add up to
 a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjoint parts of the rows (one month each,
 say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
-Not so for an entity, which may have rows in every partition: for it, everything adds up. So do, for every unit, the
-probabilities with which guarantees do not hold: a budget is spent when they exceed a thousandth, and where they reach
-one there is no guarantee. A budget is kept by unit of privacy, too, and stays on the books once it was given.
+An entity may have rows in every partition, so that for it all releases add up. The probabilities with which guarantees
+fail add up for every unit: a budget is spent once they exceed a thousandth, and at one no guarantee is left. Budgets
+are kept by unit of privacy as well, and stay on the books once they were given.
 """
 
 from __future__ import annotations

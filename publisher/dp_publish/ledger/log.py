@@ -1,8 +1,8 @@
 """The file that holds the ledger's log, and the copy of the log beside the signing key.
 
 The file is SQLite, in a mode in which it is complete by itself between any two uses, so that copying it is enough. The
-copy is plain text, one line for an event, and only ever behind the file by what a crash cut short. So a file that lacks
-lines of the copy was rolled back or replaced, and is refused.
+copy is plain text, one line for each event. It is behind the file only where a crash cut it short, so that a file which
+lacks lines of the copy was rolled back or replaced, and is refused.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _use_one_file(connection: sqlite3.Connection) -> None:
-    """Keep no part of the log in a file beside it; SQLite does not wait for others here, as elsewhere, so this does."""
+    """Keep the whole log in one file; wait for other processes, as SQLite does elsewhere and not here."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:

@@ -1,7 +1,7 @@
 """A look at the columns before anything is spent: identifiers, columns that hardly vary, codes, bounds that do not fit.
 
-What the first rows show goes to the publisher and nowhere else: no release depends on it, except that one which she
-would regret is refused until she says that she means it.
+What the first rows show goes to the publisher and nowhere else. No release depends on it, but one that she would
+probably regret is refused until she insists.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The columns' means, found privately, for rows with gaps to stand at.
 
-A row without a value in a column of `missing = "center"` is published as if it were the mean of all others: whole, so
-that its gap links no columns and dilutes no link. If gaps are like other rows (missing completely at random, together
-or not), the published rows then have q times the covariance of the complete ones, q being the share of these, and the
-same partial correlations. A fill that is off by e adds q (1 - q) e e^T, which the noise on the means makes of order
-1 / n^2.
+A row without a value in a column of `missing = "center"` is published, whole, as if it stood at the mean of all others,
+so that its gap links no columns and dilutes no link. If gaps are like other rows (missing completely at random,
+together or not), the published rows then have q times the covariance of the complete ones, q being the share of these,
+and the same partial correlations. A fill that is off by e adds q (1 - q) e e^T, which the noise on the means makes of
+order 1 / n^2.
 
 **Sensitivity.** A complete row adds (z, 1) to the sum, z_j in [-1, 1] being its place in column j's bounds, and a row
 with a gap adds 0. Replacing a complete row by another moves the sum by at most 2 sqrt(p), by one with a gap at most by

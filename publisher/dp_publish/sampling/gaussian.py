@@ -69,24 +69,7 @@ def sample_discrete_gaussian(
 ) -> NDArray[np.int64]:
     """Draw from the discrete Gaussian: k with probability proportional to exp(-k^2 / (2 sigma^2)).
 
-    Parameters
-    ----------
-    sigma : float
-        The distribution's parameter, from 0.05 to 1e9.
-    size : int or sequence of int
-        The shape of the result.
-    rng : Keystream, optional
-        Where the random bits come from; a new `SecureKeystream` unless given. To be used by one thread at a time.
-
-    Returns
-    -------
-    ndarray of int64
-        Independent values.
-
-    Raises
-    ------
-    ParameterError
-        `sigma` is outside the range, or `size` is not a shape.
+    Parameters, result and errors are those of `sample_rounded_gaussian`.
     """
     return _sample(check_sigma(sigma), size, rng, discrete_table, fill_large_discrete)
 

@@ -20,7 +20,6 @@ import hashlib
 import os
 from typing import Any, Protocol
 
-import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
@@ -69,12 +68,6 @@ class SecureKeystream:
                 self._renew()
             self._left -= len(part)
             self._encryptor.update_into(_ZEROS[: len(part)], part)
-
-    def words(self, n: int) -> NDArray[np.uint64]:
-        """Return `n` random 64-bit words."""
-        words = np.empty(n, dtype=np.uint64)
-        self.fill(words)
-        return words
 
     def _renew(self) -> None:
         key, counter = self._key_and_counter()

@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_bundle.errors import DataError, SchemaError
-from dp_publish.data import table as module
 from dp_publish.data.table import ColumnType, open_table
 
 FRAME = pd.DataFrame({"x": [0.5, 1.5, None], "n": pd.array([1, None, 3], dtype="Int64"), "t": ["a", "b", "s3cr3t"]})
@@ -201,7 +200,7 @@ def test_csv_spellings_of_missing_and_infinite(tmp_path: Path) -> None:
 
 def test_csv_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A CSV file longer than a block comes whole and in order."""
-    monkeypatch.setattr(module, "_CSV_BLOCK", 1000)
+    monkeypatch.setattr("dp_publish.data.text_file._BLOCK", 1000)
     pd.DataFrame({"a": range(5000)}).to_csv(tmp_path / "a.csv", index=False)
     batches = list(open_table(tmp_path / "a.csv").read({"a": "integer"}, 300))
 

@@ -139,7 +139,7 @@ def test_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
 
 def test_a_late_word_does_not_repeat_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A column that turns out to hold words in a later block is begun again, and every row comes once."""
-    monkeypatch.setattr("dp_publish.data.table._CSV_BLOCK", 20_000)
+    monkeypatch.setattr("dp_publish.data.text_file._BLOCK", 20_000)
     rows = [f"{index},{index}" for index in range(30_000)]
     rows[20_000] = "yes,20000"
     rows[25_000] = "25000,1e0"

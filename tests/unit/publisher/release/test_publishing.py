@@ -27,7 +27,6 @@ from dp_bundle.errors import (
 )
 from dp_bundle.trust import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
-from dp_publish.data import table
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import publishing as release
 from dp_publish.sampling.keystream import insecure_keystream
@@ -130,7 +129,7 @@ def test_layout_of_the_source_does_not_show(
     """Row groups, schema and metadata are the same whatever the source's chunks, files, text lengths and metadata."""
     monkeypatch.setattr(parts, "batch_rows", lambda _: 700)
     monkeypatch.setattr(release, "batch_rows", lambda _: 700)
-    monkeypatch.setattr(table, "_CSV_BLOCK", 4096)
+    monkeypatch.setattr("dp_publish.data.text_file._BLOCK", 4096)
     secret = one_column.columns["x"].model_copy(update={"bounds": None, "drop": True})
     policy = one_column.model_copy(update={"columns": {**one_column.columns, "secret": secret}})
     layouts = set()

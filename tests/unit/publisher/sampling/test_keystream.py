@@ -112,15 +112,6 @@ def test_long_requests_are_one_stream() -> None:
     assert _bytes(insecure_keystream(9), n) == _bytes(stream, 1000) + _bytes(stream, n - 1000)
 
 
-def test_words_are_the_bytes_of_the_stream() -> None:
-    """`words` returns the same bits as filling a buffer, 64 at a time, and none when asked for none."""
-    stream = SecureKeystream()
-    assert stream.words(0).size == 0
-    words = stream.words(1000)
-    assert words.dtype == np.uint64
-    assert np.unique(words).size == 1000
-
-
 def test_insecure_streams_follow_their_seed() -> None:
     """The same seed gives the same bits, another seed others."""
     assert _bytes(insecure_keystream(1), 100) == _bytes(insecure_keystream(1), 100)
