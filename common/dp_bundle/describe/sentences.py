@@ -91,10 +91,9 @@ def describe_moments(moments: SecondMoments) -> list[str]:
             return [held, f"{said}."]
         errors = f"{on:.3g} on the diagonal and {beside:.3g} beside it"
         return [held, f"{said}; errors are about {errors}, as the publisher estimates them."]
-    kind = {"rounded-gaussian": "Gaussian", "discrete-laplace": "Laplace", "wishart": "Wishart"}[moments.distribution]
     noise = (
-        f"{kind} noise ({moments.mechanism}): variance {moments.diagonal_variance:.6g} on the diagonal and "
-        f"{moments.off_diagonal_variance:.6g} beside it, on a grid of {moments.granularity:.6g}"
+        f"{moments.noise.label} noise ({moments.mechanism}): variance {moments.diagonal_variance:.6g} on the diagonal "
+        f"and {moments.off_diagonal_variance:.6g} beside it, on a grid of {moments.granularity:.6g}"
     )
     return [held, f"{noise}, with a mean of {moments.bias:.6g} on the diagonal." if moments.bias else f"{noise}."]
 

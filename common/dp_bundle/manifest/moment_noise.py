@@ -8,24 +8,26 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from dp_bundle.manifest.base import Finite, Model, Name, Positive
-from dp_bundle.privacy import discrete_laplace_variance, rounded_gaussian_variance
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.guarantee_checks import SLACK, check_unit
+from dp_bundle.manifest.matrix_noise import (
+    DiscreteLaplace,
+    MatrixNoise,
+    RoundedGaussian,
+    RowLimits,
+    WishartNoise,
+    noise_of,
+)
 
 __all__ = ["SecondMoments"]
 
-_SLACK = 1e-9  # relative: what separately rounded floats may differ by
-_DISTRIBUTIONS = {
-    "gaussian": "rounded-gaussian",
-    "sulq": "rounded-gaussian",
-    "laplace": "discrete-laplace",
-    "wishart": "wishart",
-    "eigenvectors": None,
-    "kapralov-talwar": None,
-}
-_PARAMETERS = {
-    "rounded-gaussian": {"diagonal_sigma", "off_diagonal_sigma"},
-    "discrete-laplace": {"scale"},
-    "wishart": {"degrees_of_freedom", "scale"},
-    None: set[str](),
+_NOISE: dict[str, type[MatrixNoise]] = {
+    "gaussian": RoundedGaussian,
+    "sulq": RoundedGaussian,
+    "laplace": DiscreteLaplace,
+    "wishart": WishartNoise,
+    "eigenvectors": MatrixNoise,
+    "kapralov-talwar": MatrixNoise,
 }
 
 
@@ -58,9 +60,9 @@ class SecondMoments(Model):
     estimated_off_diagonal_error: Positive | None = None
 
     @property
-    def square(self) -> float:
-        """The largest squared norm of (z, c): radius^2 + constant^2."""
-        return self.radius * self.radius + self.constant * self.constant
+    def noise(self) -> MatrixNoise:
+        """The noise that `distribution` and `parameters` state."""
+        return noise_of(self.distribution, self.granularity, self.parameters)
 
     @model_validator(mode="after")
     def _check(self) -> SecondMoments:
@@ -68,10 +70,9 @@ class SecondMoments(Model):
             raise ValueError("the constant is larger than the radius")
         if math.fmod(256 * self.constant, 1):
             raise ValueError("the constant is no multiple of 1/256")
-        if self.distribution != _DISTRIBUTIONS[self.mechanism]:
+        if self.distribution != _NOISE[self.mechanism].distribution:
             raise ValueError(f"{self.mechanism} has noise of another distribution")
-        if set(self.parameters) != _PARAMETERS[self.distribution] or min(self.parameters.values(), default=1.0) <= 0:
-            raise ValueError("the noise's parameters are not those of its distribution")
+        noise = self.noise
         known = self.distribution is not None
         variances = (self.diagonal_variance, self.off_diagonal_variance)
         if any((value is not None) != known for value in variances) or (known and self.granularity is None):
@@ -81,26 +82,19 @@ class SecondMoments(Model):
             raise ValueError("errors are estimated in pairs, and only where noise does not act entry by entry")
         if self.granularity is not None and math.frexp(self.granularity)[0] != 0.5:
             raise ValueError("the granularity is not a power of two")
-        exact = self._exact()
+        exact = (noise.diagonal_variance or 0.0, noise.off_diagonal_variance or 0.0, noise.bias)
         stated = (self.diagonal_variance or 0.0, self.off_diagonal_variance or 0.0, self.bias)
-        if not all(math.isclose(one, other, rel_tol=_SLACK) for one, other in zip(stated, exact, strict=True)):
+        if not all(math.isclose(one, other, rel_tol=SLACK) for one, other in zip(stated, exact, strict=True)):
             raise ValueError("the stated variances and mean are not those of the stated noise")
         return self
 
-    def _exact(self) -> tuple[float, float, float]:
-        """Return the variances on and beside the diagonal, and the mean, that the parameters give."""
-        step, numbers = self.granularity or 1.0, self.parameters
-        if self.distribution == "rounded-gaussian":
-            sigmas = (numbers["diagonal_sigma"], numbers["off_diagonal_sigma"])
-            diagonal, beside = (step * step * rounded_gaussian_variance(sigma / step) for sigma in sigmas)
-            return diagonal, beside, 0.0
-        if self.distribution == "discrete-laplace":
-            variance = step * step * discrete_laplace_variance(numbers["scale"] / step)
-            return variance, variance, 0.0
-        if self.distribution == "wishart":
-            degrees, scale = numbers["degrees_of_freedom"], numbers["scale"]
-            if degrees != round(degrees) or degrees < 3:
-                raise ValueError("the degrees of freedom are no whole number, or fewer than 3")
-            beside, rounding = degrees * scale * scale, step * step / 12
-            return 2 * beside + rounding, beside + rounding, degrees * scale
-        return 0.0, 0.0, 0.0
+    def check_guarantee(self, guarantee: Guarantee, n_features: int) -> None:
+        """Refuse, by ValueError, a guarantee that the noise cannot give."""
+        check_unit(guarantee)
+        if guarantee.unit == "cell" and not guarantee.neighbours.n_rows_public:
+            raise ValueError("rows and entities may come and go, cells may not")
+        if guarantee.bounds_mu or guarantee.centers_mu:
+            raise ValueError("a covariance release has declared bounds and no centers, which cost nothing")
+        if not (guarantee.neighbours.n_rows_public or self.constant):
+            raise ValueError("the number of rows is private, and can only be read from a constant that is not there")
+        self.noise.check_guarantee(guarantee, RowLimits(self.radius, self.constant, n_features))

@@ -17,7 +17,6 @@ from dp_bundle.manifest.base import Digest, Model, Name, Positive, Text
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import MAX_RELEASES, Cumulative, Guarantee
 from dp_bundle.manifest.guarantee_checks import (
-    check_moments_guarantee,
     check_rows_guarantee,
     check_rows_without_guarantee,
 )
@@ -150,7 +149,7 @@ class Release(Model):
             raise ValueError(f"a column is called {CONSTANT_LABEL}, which stands for the constant")
         if moments.radius > math.sqrt(len(self.columns)) * (1 + _SLACK):
             raise ValueError("the radius is larger than any row")
-        check_moments_guarantee(self.guarantee, len(self.columns), moments)
+        moments.check_guarantee(self.guarantee, len(self.columns))
         if self.guarantee.neighbours.n_rows_public != (NUMBER_PUBLIC in self.guarantee.public):
             raise ValueError("the number of rows is public exactly where rows are replaced and do not come or go")
         if not self.guarantee.neighbours.n_rows_public and ORDER_PUBLIC in self.guarantee.public:

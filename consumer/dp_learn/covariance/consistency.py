@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_bundle.manifest import Column, SecondMoments
+from dp_bundle.manifest import Column, DiscreteLaplace, MatrixNoise, RoundedGaussian, SecondMoments, WishartNoise
 from dp_bundle.privacy import normal_quantile
 from dp_bundle.quoting import quote_name
 from dp_learn.covariance.moments import Moments
@@ -101,7 +101,7 @@ def find_moment_contradictions(
         found.append(f"{off_grid} of {d * (d + 1) // 2} entries are not multiples of {noise.granularity:g}")
 
     # sums within what the rows can add up to, and the noise
-    on, beside = _moment_tails(noise, FALSE_ALARM / d**2)
+    on, beside = _moment_tails(noise.noise, FALSE_ALARM / d**2)
     squares = matrix.diagonal()[:p] - noise.bias
     products = np.abs(matrix[:p, :p] - np.diag(matrix.diagonal()[:p])).max(axis=1)
     radius = noise.radius
@@ -119,22 +119,23 @@ def find_moment_contradictions(
     return found
 
 
-def _moment_tails(noise: SecondMoments, chance: float) -> tuple[float, float]:
-    """Return what the noise of an entry on the diagonal, and beside it, exceeds in size with so small a chance.
+def _moment_tails(noise: MatrixNoise, chance: float) -> tuple[float, float]:
+    """Return the size that the noise of a diagonal and of an off-diagonal entry exceeds with so small a chance.
 
-    Beside the diagonal of a Wishart matrix stands half the difference of two chi-squared numbers.
+    Off the diagonal of a Wishart matrix stands half the difference of two chi-squared numbers.
     """
-    numbers, step = noise.parameters, noise.granularity or 0.0
-    if noise.distribution == "wishart":
-        degrees = numbers["degrees_of_freedom"]
+    if isinstance(noise, WishartNoise):
+        degrees = noise.degrees_of_freedom
         low, high = chi_squared_quantiles(degrees, chance / 4.0)
-        on, beside = max(high - degrees, degrees - low), (high - low) / 2.0
-        return numbers["scale"] * on + step, numbers["scale"] * beside + step
-    if noise.distribution == "discrete-laplace":
-        tail = numbers["scale"] * -math.log(chance) + step
-        return tail, tail
-    far = -normal_quantile(chance / 2.0)
-    return far * numbers["diagonal_sigma"] + step, far * numbers["off_diagonal_sigma"] + step
+        on, off = noise.scale * max(high - degrees, degrees - low), noise.scale * ((high - low) / 2.0)
+    elif isinstance(noise, DiscreteLaplace):
+        on = off = noise.scale * -math.log(chance)
+    elif isinstance(noise, RoundedGaussian):
+        far = -normal_quantile(chance / 2.0)
+        on, off = far * noise.diagonal_sigma, far * noise.off_diagonal_sigma
+    else:
+        on = off = math.inf
+    return on + noise.step, off + noise.step
 
 
 def smallest_possible_eigenvalue(n_features: int, n_rows: int) -> float:

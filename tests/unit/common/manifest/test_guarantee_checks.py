@@ -335,7 +335,8 @@ def test_no_row_moves_the_sum_further_than_a_guarantee_by_mu_assumes() -> None:
     v = np.concatenate([rows, np.full((2000, 2, 1), moments.constant)], axis=2)
     moved = np.linalg.norm(v[:, 0, :, None] * v[:, 0, None] - v[:, 1, :, None] * v[:, 1, None], axis=(1, 2))
 
-    assert moved.max() <= math.sqrt(2) * moments.square * (1 + 1e-12)
+    square = moments.radius**2 + moments.constant**2
+    assert moved.max() <= math.sqrt(2) * square * (1 + 1e-12)
     one, other = np.array([1, 1, 1, 1.0]), np.array([1, -1, -1, 1.0])
     attained = np.linalg.norm(np.outer(one, one) - np.outer(other, other))
-    assert attained == pytest.approx(math.sqrt(2) * moments.square)
+    assert attained == pytest.approx(math.sqrt(2) * square)
