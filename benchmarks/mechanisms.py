@@ -34,62 +34,73 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_wine
 
 from dp_bundle.errors import ParameterError
-from dp_publish.accounting import mu_for_epsilon_delta
-from dp_publish.covariance import NoisyMoments, SecondMoments, degrees_tight, moments_of_batch, scaling_for
+from dp_publish.accounting import ApproximateDP, GaussianDP, PureDP
+from dp_publish.covariance import ExactMoments, NoisyMoments, moments_of_batch, scaling_for
 from dp_publish.covariance.choice import choose_mechanism
-from dp_publish.covariance.mechanisms.eigenvectors import insecure_eigenvectors, insecure_kapralov_talwar
-from dp_publish.covariance.mechanisms.gaussian import release_gaussian, release_sulq
-from dp_publish.covariance.mechanisms.laplace import release_laplace
-from dp_publish.covariance.mechanisms.wishart import release_wishart
-from dp_publish.covariance.mechanisms.wishart_curve import degrees_printed
+from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
+from dp_publish.covariance.mechanisms.laplace import Laplace
+from dp_publish.covariance.mechanisms.sulq import Sulq
+from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.sampling import Keystream, insecure_keystream
+from printed_forms import (
+    OneVariance,
+    PrintedEigenvectors,
+    PrintedKapralovTalwar,
+    PrintedLaplace,
+    PrintedUniformEigenvectors,
+    PrintedWishart,
+    UniformEigenvectors,
+    insecure_release,
+    make,
+    release,
+)
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.0, 4.0)
 DELTA = 1e-6
 MOST_NORMALS = 1_000_000
-Mechanism = Callable[[SecondMoments, float, Keystream], NoisyMoments]
+Mechanism = Callable[[ExactMoments, float, Keystream], NoisyMoments]
 Results = dict[tuple[str, float], dict[str, Any]]
 
 
-def printed_gaussian(moments: SecondMoments, epsilon: float, rng: Keystream) -> NoisyMoments:
+def printed_gaussian(moments: ExactMoments, epsilon: float, rng: Keystream) -> NoisyMoments:
     """Release with sigma = Delta sqrt(2 ln(1.25 / delta)) / epsilon on every entry, which is stated for epsilon < 1."""
     if epsilon >= 1:
         raise ParameterError("epsilon", "below 1", epsilon)
-    return release_gaussian(moments, mu=epsilon / math.sqrt(2 * math.log(1.25 / DELTA)), isotropic=False, rng=rng)
+    return release(OneVariance, moments, GaussianDP(epsilon / math.sqrt(2 * math.log(1.25 / DELTA))), rng=rng)
 
 
-def equal_mu_gaussian(moments: SecondMoments, epsilon: float, rng: Keystream) -> NoisyMoments:
+def equal_mu_gaussian(moments: ExactMoments, epsilon: float, rng: Keystream) -> NoisyMoments:
     """Release with one variance for all entries, as printed, but with the mu of our form."""
-    return release_gaussian(moments, mu=mu_for_epsilon_delta(epsilon, DELTA), isotropic=False, rng=rng)
+    return release(OneVariance, moments, GaussianDP(ApproximateDP(epsilon, DELTA).mu), rng=rng)
 
 
-def wishart(moments: SecondMoments, epsilon: float, rng: Keystream, *, degrees: str) -> NoisyMoments:
+def wishart(moments: ExactMoments, epsilon: float, rng: Keystream, *, kind: type[Wishart]) -> NoisyMoments:
     """Release with Wishart noise, unless that takes more than a million normal numbers."""
-    d = moments.scaling.n_coordinates
-    choose = degrees_printed if degrees == "printed" else partial(degrees_tight, neighbours="replace-one")
-    if choose(d, epsilon, DELTA) * d > MOST_NORMALS:
+    mechanism = make(kind, moments, ApproximateDP(epsilon, DELTA))
+    if mechanism.degrees_for(DELTA) * moments.scaling.n_coordinates > MOST_NORMALS:
         raise ParameterError("epsilon", "larger, as this takes too long", epsilon)
-    return release_wishart(moments, epsilon=epsilon, delta=DELTA, degrees=degrees, rng=rng)
+    return mechanism.draw(moments, rng)
 
 
 def mechanisms() -> dict[str, Mechanism]:
     """Return every mechanism as a function of moments, epsilon and a keystream."""
     pure = {
-        "eigen adaptive": partial(insecure_eigenvectors, split="adaptive"),
-        "  printed": partial(insecure_eigenvectors, split="adaptive", sensitivity="printed"),
-        "eigen uniform": partial(insecure_eigenvectors, split="uniform"),
-        " printed": partial(insecure_eigenvectors, split="uniform", sensitivity="printed"),
-        "Kapralov-T.": partial(insecure_kapralov_talwar, sensitivity="printed"),
-        "Laplace": release_laplace,
-        "printed": partial(release_laplace, sensitivity="printed"),
+        "eigen adaptive": Eigenvectors,
+        "  printed": PrintedEigenvectors,
+        "eigen uniform": UniformEigenvectors,
+        " printed": PrintedUniformEigenvectors,
+        "Kapralov-T.": PrintedKapralovTalwar,
+        "Laplace": Laplace,
+        "printed": PrintedLaplace,
     }
-    return {name: lambda m, e, rng, f=release: f(m, epsilon=e, rng=rng) for name, release in pure.items()} | {
-        "Gauss": lambda m, e, rng: release_gaussian(m, mu=mu_for_epsilon_delta(e, DELTA), rng=rng),
+    return {name: lambda m, e, rng, k=kind: insecure_release(k, m, PureDP(e), rng) for name, kind in pure.items()} | {
+        "Gauss": lambda m, e, rng: release(Gaussian, m, GaussianDP(ApproximateDP(e, DELTA).mu), rng=rng),
         "one variance": equal_mu_gaussian,
         "printed ": printed_gaussian,
-        "Wishart": partial(wishart, degrees="tight"),
-        "printed  ": partial(wishart, degrees="printed"),
-        "SULQ": lambda m, e, rng: release_sulq(m, epsilon=e, delta=DELTA, rng=rng),
+        "Wishart": partial(wishart, kind=Wishart),
+        "printed  ": partial(wishart, kind=PrintedWishart),
+        "SULQ": lambda m, e, rng: release(Sulq, m, ApproximateDP(e, DELTA), rng=rng),
     }
 
 
@@ -118,18 +129,18 @@ def to_ball(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return result
 
 
-def errors_of(release: Mechanism, moments: SecondMoments, epsilon: float, n: int) -> NDArray[np.float64] | None:
+def errors_of(draw: Mechanism, moments: ExactMoments, epsilon: float, n: int) -> NDArray[np.float64] | None:
     """Return the normalised Frobenius error and the mean squared off-diagonal one of every repetition."""
     exact, upper = moments.matrix, np.triu_indices(moments.scaling.n_coordinates, 1)
     found = []
     for seed in range(n):
         try:
-            noisy = release(moments, epsilon, insecure_keystream(seed))
+            noisy = draw(moments, epsilon, insecure_keystream(seed))
         except (
             ParameterError
         ):  # printed Wishart and Gaussian noise are stated for epsilon < 1 only; or it takes too long
             return None
-        error = noisy.matrix - noisy.bias * np.eye(len(exact)) - exact
+        error = noisy.matrix - noisy.noise.bias * np.eye(len(exact)) - exact
         found.append((np.linalg.norm(error) / moments.n_rows, np.mean(error[upper] ** 2)))
     return np.array(found)
 
@@ -157,7 +168,7 @@ def main() -> None:
             print(f"{epsilon:7g} " + "".join(f"{means[n]:15.4f}" if n in means else f"{'-':>15}" for n in releases))
             for ours, theirs in PAIRS:
                 verdicts.append((table, epsilon, ours, line[ours][:, 0] - line[theirs][:, 0]))
-            pick = choose_mechanism(len(rows), scaling, epsilon=epsilon)[0]
+            pick = choose_mechanism(len(rows), scaling, PureDP(epsilon))[0].name
             best = min(PURE, key=means.__getitem__)
             print(f"{'':8}auto, pure epsilon: {pick}; better here: {best}", flush=True)
     print_checks(results, verdicts)

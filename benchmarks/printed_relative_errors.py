@@ -11,11 +11,11 @@ import pandas as pd
 
 from dp_learn import graphical_lasso, smallest_solvable_alpha
 from dp_learn.glasso import make_problem, solve
-from dp_publish.covariance import SecondMoments
-from dp_publish.covariance.mechanisms.gaussian import release_sulq
-from dp_publish.covariance.mechanisms.laplace import release_laplace
-from dp_publish.covariance.mechanisms.unsound import insecure_output_perturbation, insecure_wishart_pure
+from dp_publish.accounting import ApproximateDP, PureDP
+from dp_publish.covariance import ExactMoments
+from dp_publish.covariance.mechanisms.sulq import Sulq
 from dp_publish.sampling import insecure_keystream
+from printed_forms import PrintedLaplace, insecure_output_perturbation, insecure_wishart_pure, release
 from printed_noise import Floats, mean_and_error, moments_of, release_as_printed
 
 PENALTY, N_COLUMNS = 0.001, 400
@@ -138,15 +138,15 @@ def colon(data: Path) -> tuple[Floats, None]:
 
 
 def noisy_moment(
-    mechanism: str, guarantee: str, moments: SecondMoments, epsilon: float, seed: int, rng: np.random.Generator
+    mechanism: str, guarantee: str, moments: ExactMoments, epsilon: float, seed: int, rng: np.random.Generator
 ) -> Floats:
     """Return S with W18's noise, sensitivity 1/n."""
     n, d, delta = moments.n_rows, moments.scaling.n_features, 1e-4
     stream = insecure_keystream(seed)
     if mechanism == "laplace":
-        return release_laplace(moments, epsilon=epsilon, sensitivity="printed", rng=stream).matrix / n
+        return release(PrintedLaplace, moments, PureDP(epsilon), rng=stream).matrix / n
     if mechanism == "sulq":
-        return release_sulq(moments, epsilon=epsilon, delta=delta, rng=stream).matrix / n
+        return release(Sulq, moments, ApproximateDP(epsilon, delta), rng=stream).matrix / n
     if mechanism == "gaussian":
         return release_as_printed(moments, 1.0, epsilon, delta, stream) / n
     if guarantee == "pure":

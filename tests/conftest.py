@@ -24,6 +24,8 @@ from dp_publish import Policy, Receipt, publish
 from dp_publish.cli import cli as dp_publish
 from dp_publish.sampling.keystream import SecureKeystream
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))  # for the printed forms
+
 COMMANDS = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
 
 

@@ -174,12 +174,12 @@ def _every_eigenvector_gets_half_of_epsilon(patch: pytest.MonkeyPatch) -> None:
 
 
 def _auto_looks_at_the_number_of_rows(patch: pytest.MonkeyPatch) -> None:
-    honest = moments_calibration._choose
+    honest = moments_calibration.choose_for_policy
 
     def choose(privacy: Any, *rest: Any) -> Any:
         return honest(privacy.model_copy(update={"neighbours": Neighbours.REPLACE_ONE}), *rest)
 
-    patch.setattr(moments_calibration, "_choose", choose)
+    patch.setattr(moments_calibration, "choose_for_policy", choose)
 
 
 def _exact_number_of_rows(patch: pytest.MonkeyPatch) -> None:

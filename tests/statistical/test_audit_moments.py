@@ -11,24 +11,27 @@ from scipy import stats
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import ApproximateDP, PureDP
 from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
-from dp_publish.covariance.calibration import MechanismSetting
-from dp_publish.covariance.mechanisms import eigenvectors, wishart
+from dp_publish.covariance.mechanisms import spectral, wishart
+from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 
-def _setting(mechanism: str, epsilon: float, neighbours: str = "replace-one") -> MechanismSetting:
-    delta = 1e-5 if mechanism == "wishart" else None
-    return MechanismSetting(
-        mechanism, Neighbours(neighbours), scaling_for([(0.0, 4.0)] * 13), 1, epsilon=epsilon, delta=delta
-    )
+def _mechanism(name: str, epsilon: float, neighbours: str = "replace-one") -> Mechanism:
+    kind = mechanism_named(name)
+    assert kind is not None
+    strength = ApproximateDP(epsilon, 1e-5) if kind is Wishart else PureDP(epsilon)
+    return kind(scaling_for([(0.0, 4.0)] * 13), Neighbours(neighbours), strength)
 
 
-def _attack(setting: MechanismSetting, n_runs: int, seed: int = 1) -> tuple[float, set[str]]:
+def _attack(mechanism: Mechanism, n_runs: int, seed: int = 1) -> tuple[float, set[str]]:
     keystream = insecure_keystream(seed)
-    _, lower, _, checks = attack_from_outside(setting, n_runs=n_runs, new_keystream=lambda: keystream)
+    _, lower, _, checks = attack_from_outside(mechanism, n_runs=n_runs, new_keystream=lambda: keystream)
     return lower, {check.name for check in checks if not check.passed}
 
 
@@ -46,7 +49,7 @@ def calibrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("calibrated_once")
 def test_sound_mechanisms_pass(mechanism: str, neighbours: str) -> None:
     """Nothing is found in what is built."""
-    assert _attack(_setting(mechanism, 4.0, neighbours), 1000)[1] == set()
+    assert _attack(_mechanism(mechanism, 4.0, neighbours), 1000)[1] == set()
 
 
 @pytest.mark.slow
@@ -55,7 +58,7 @@ def test_sound_mechanisms_pass(mechanism: str, neighbours: str) -> None:
 @pytest.mark.usefixtures("calibrated_once")
 def test_sound_mechanisms_pass_twenty_times(mechanism: str, epsilon: float) -> None:
     """Nothing is found in any of twenty audits."""
-    assert [_attack(_setting(mechanism, epsilon), 2000, seed)[1] for seed in range(20)] == [set()] * 20
+    assert [_attack(_mechanism(mechanism, epsilon), 2000, seed)[1] for seed in range(20)] == [set()] * 20
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
@@ -64,12 +67,12 @@ def test_too_few_degrees_of_freedom_are_found(epsilon: float, monkeypatch: pytes
     fewer = lru_cache(lambda *args: degrees_tight(*args) // 4)
     monkeypatch.setattr(wishart, "degrees_tight", fewer)
     monkeypatch.setattr(wishart, "delta_of_wishart", lambda *_: 0.0)
-    assert "noise" in _attack(_setting("wishart", epsilon), 1000)[1]
+    assert "noise" in _attack(_mechanism("wishart", epsilon), 1000)[1]
 
     honest = wishart._wishart
     monkeypatch.setattr(wishart, "degrees_tight", lru_cache(degrees_tight))
     monkeypatch.setattr(wishart, "_wishart", lambda m, d, rng: honest(m // 4, d, rng))
-    assert "noise" in _attack(_setting("wishart", epsilon), 1000)[1]
+    assert "noise" in _attack(_mechanism("wishart", epsilon), 1000)[1]
 
 
 @pytest.mark.slow
@@ -77,7 +80,7 @@ def test_outputs_impossible_for_a_neighbour_are_found(monkeypatch: pytest.Monkey
     """With a fourth of the degrees of freedom at epsilon = 4 the attack alone proves too much, in 20000 releases."""
     monkeypatch.setattr(wishart, "degrees_tight", lru_cache(lambda *args: degrees_tight(*args) // 4))
     monkeypatch.setattr(wishart, "delta_of_wishart", lambda *_: 0.0)
-    assert _attack(_setting("wishart", 4.0), 20_000)[1] == {"attack", "noise"}
+    assert _attack(_mechanism("wishart", 4.0), 20_000)[1] == {"attack", "noise"}
 
 
 @pytest.mark.slow
@@ -88,9 +91,9 @@ def test_too_strong_a_preference_is_found(
     mechanism: str, epsilon: float, neighbours: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Vectors drawn with four times the exponent, exp(2 eps_i u'Cu) for replaced rows, are found."""
-    honest = eigenvectors._exponent
-    monkeypatch.setattr(eigenvectors, "_exponent", lambda *args: 4 * honest(*args))
-    assert "noise" in _attack(_setting(mechanism, epsilon, neighbours), 1500)[1]
+    honest = spectral.SpectralMechanism.exponent
+    monkeypatch.setattr(spectral.SpectralMechanism, "exponent", property(lambda self: 4 * honest.fget(self)))
+    assert "noise" in _attack(_mechanism(mechanism, epsilon, neighbours), 1500)[1]
 
 
 @pytest.mark.slow
@@ -98,9 +101,9 @@ def test_too_strong_a_preference_is_found(
 @pytest.mark.parametrize("mechanism", ["eigenvectors", "kapralov-talwar"])
 def test_exact_eigenvalues_are_found(mechanism: str, epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without noise on the eigenvalues the attack proves more than is stated, in 6000 releases at the latest."""
-    monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", lambda _scale, size, _rng, **_: np.zeros(size))
+    monkeypatch.setattr(spectral, "sample_discrete_laplace", lambda _scale, size, _rng, **_: np.zeros(size))
     n_runs = 6000 if (mechanism, epsilon) == ("kapralov-talwar", 4.0) else 3000
-    lower, failed = _attack(_setting(mechanism, epsilon), n_runs)
+    lower, failed = _attack(_mechanism(mechanism, epsilon), n_runs)
     assert "attack" in failed
     assert lower > epsilon
 
@@ -127,10 +130,10 @@ def test_bound_is_clopper_and_pearsons() -> None:
 def test_number_of_releases_is_checked() -> None:
     """Too few are refused."""
     with pytest.raises(ParameterError, match="canaries must be from 1000"):
-        attack_from_outside(_setting("eigenvectors", 1.0), n_runs=10)
+        attack_from_outside(_mechanism("eigenvectors", 1.0), n_runs=10)
 
 
 def test_an_audit_that_would_take_hours_is_refused() -> None:
     """Millions of degrees of freedom in a thousand releases are too many normal numbers."""
     with pytest.raises(PrivacyError, match="would take hours"):
-        attack_from_outside(_setting("wishart", 1e-3, "add-remove"))
+        attack_from_outside(_mechanism("wishart", 1e-3, "add-remove"))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
-from dp_publish.covariance.calibration import draw_moments, set_mechanism
-from dp_publish.covariance.second_moments import moments_of_batch
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.forecast.outlook import ForecastRow, forecast
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import insecure_keystream
@@ -53,7 +53,7 @@ def simulated_moments_error(x: np.ndarray, bounds: np.ndarray, mu: float) -> flo
 
     squares = np.zeros((p, p))
     for seed in range(N_DRAWS):
-        matrix = draw_moments(setting, exact, insecure_keystream(seed)).matrix / n_rows
+        matrix = setting.draw(exact, insecure_keystream(seed)).matrix / n_rows
         mean = matrix[:p, p] / setting.scaling.constant
         squares += ((matrix[:p, :p] - np.outer(mean, mean) - clean) / np.outer(deviations, deviations)) ** 2
     noise = np.median(np.sqrt(squares[np.triu_indices(p, 1)] / N_DRAWS))

@@ -42,27 +42,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import PrivacyError
+from dp_bundle.manifest import WishartNoise
 from dp_publish.audit.checks import LEAST_RUNS, Check, make_check, require_runs
 from dp_publish.audit.hypothesis_tests import least_chance
 from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables
 from dp_publish.audit.noise_laws import check_directions, check_wishart, exponent_for
 from dp_publish.covariance import (
-    BY_EIGENVECTORS,
-    MechanismSetting,
-    NoisyMoments,
+    Eigenvectors,
+    ExactMoments,
+    KapralovTalwar,
+    Mechanism,
     Scaling,
-    SecondMoments,
-    degrees_tight,
-    draw_moments,
+    SpectralMechanism,
+    Wishart,
     moments_of_batch,
     scaling_for,
 )
 from dp_publish.sampling import Keystream, SecureKeystream
 
-__all__ = ["ATTACKED", "attack_from_outside", "epsilon_bound"]
+__all__ = ["attack_from_outside", "epsilon_bound"]
 
-ATTACKED = ("wishart", *BY_EIGENVECTORS)
-Draw: TypeAlias = Callable[[MechanismSetting, SecondMoments, Keystream], NoisyMoments]
 _Floats: TypeAlias = NDArray[np.float64]
 
 _RUNS = 40_000
@@ -75,25 +74,22 @@ _MANY = 1 << 20  # rows
 
 
 def attack_from_outside(
-    setting: MechanismSetting,
+    mechanism: Mechanism,
     *,
     n_runs: int | None = None,
     confidence: float = 0.9999,
-    draw: Draw = draw_moments,
     new_keystream: Callable[[], Keystream] = SecureKeystream,
 ) -> tuple[float, float, int, tuple[Check, ...]]:
     """Attack a covariance mechanism by its releases alone.
 
     Parameters
     ----------
-    setting : MechanismSetting
-        As a policy sets it; one of `ATTACKED`. Of an entity, one row is attacked.
+    mechanism : Mechanism
+        As a policy sets it. Of an entity, one row is attacked.
     n_runs : int, optional
         How many releases are attacked, from 1000 to 2^20; half of them of each table.
     confidence : float
         The chance that a sound mechanism passes every check, and that the lower bound holds.
-    draw : callable
-        `draw_moments`, or another that is to be judged by the same claims.
     new_keystream : callable
         Where the mechanism's random bits come from.
 
@@ -111,39 +107,33 @@ def attack_from_outside(
     ParameterError
         `n_runs` is outside its range.
     """
-    n = _default_runs(setting) if n_runs is None else n_runs
+    small = replace(mechanism, scaling=_two_coordinates(mechanism))
+    n = _default_runs(small) if n_runs is None else n_runs
     require_runs(n)
-    small = replace(setting, scaling=_two_coordinates(setting))
     tables = [moments_of_batch(rows, small.scaling) for rows in _neighbours(small)]
     keystream = new_keystream()
-    runs = [[draw(small, table, keystream) for _ in range(n // 2)] for table in tables]
+    runs = [[small.draw(table, keystream) for _ in range(n // 2)] for table in tables]
     released = [np.array([run.matrix for run in of_table]) for of_table in runs]
-    delta = setting.excepted_delta
-    stated = (setting.epsilon or 0.0) / (1 if setting.mechanism == "wishart" else setting.max_rows)
-    wishart = setting.mechanism == "wishart"
+
+    spent = mechanism.spends(1)
+    stated, delta = spent.pure_epsilon, spent.excepted_delta
     alpha = (1 - confidence) / _N_CHECKS
     half = n // 4
-    score = _likelihood_score(tables) if wishart else _learned_score([part[:half] for part in released], tables)
+    score = _score(small, [part[:half] for part in released], tables)
     scores = [score(part) for part in released]
     bound = epsilon_bound([part[:half] for part in scores], [part[half:] for part in scores], delta, alpha)
     checks = [_check_attack("attack", bound, stated, delta, n)]
-    if not wishart:
-        checks.append(_check_low_bits(small, stated, min(half, _MOST_BY_BITS), alpha, draw, keystream))
-    if wishart:
-        checks.append(check_wishart(released, tables, runs[0][0], small, alpha))
-    step = runs[0][0].granularity or 0.0
-    if setting.mechanism == "eigenvectors":
-        kappa = exponent_for(setting.neighbours, stated / 2)
-        checks.append(check_directions(released, tables, kappa, stated, alpha, step))
-    if setting.mechanism == "kapralov-talwar":
-        many = _repeat(tables[0], _MANY)
-        drawn = np.array([draw(small, many, keystream).matrix for _ in range(n // 2)])
-        kappa = exponent_for(setting.neighbours, stated / 4)
-        checks.append(check_directions([drawn], [many], kappa, stated, alpha, step))
+
+    noise = runs[0][0].noise
+    if isinstance(small, SpectralMechanism):
+        checks.append(_check_low_bits(small, stated, min(half, _MOST_BY_BITS), alpha, keystream))
+        checks += _check_first_vector(small, released, tables, stated, alpha, noise.step, keystream)
+    if isinstance(small, Wishart) and isinstance(noise, WishartNoise):
+        checks.append(check_wishart(released, tables, noise, small, alpha))
     return stated, bound, n, tuple(checks)
 
 
-def _default_runs(setting: MechanismSetting) -> int:
+def _default_runs(mechanism: Mechanism) -> int:
     """Return how many releases take minutes; those of Wishart noise take time with the degrees of freedom.
 
     Raises
@@ -151,9 +141,9 @@ def _default_runs(setting: MechanismSetting) -> int:
     PrivacyError
         Even the fewest would take hours.
     """
-    if setting.mechanism != "wishart":
+    if not isinstance(mechanism, Wishart):
         return _RUNS
-    m = degrees_tight(2, setting.epsilon or 0.0, setting.delta or 0.0, setting.neighbours)
+    m = mechanism.degrees_for(mechanism.strength.delta)
     if LEAST_RUNS * m > _MOST_NORMALS:
         raise PrivacyError(
             f"an audit of Wishart noise with {m:,} degrees of freedom would take hours: audit a larger epsilon"
@@ -195,30 +185,35 @@ def _bounds(scores: list[_Floats], thresholds: _Floats, sign: float, delta: floa
     return bounds
 
 
-def _two_coordinates(setting: MechanismSetting) -> Scaling:
-    own = setting.scaling
-    public_rows = setting.neighbours.n_rows_public
+def _two_coordinates(mechanism: Mechanism) -> Scaling:
+    own = mechanism.scaling
+    public_rows = mechanism.neighbours.n_rows_public
     chosen = [index % own.n_features for index in range(2 if public_rows else 1)]
     bounds = [(own.centers[j] - own.half_widths[j], own.centers[j] + own.half_widths[j]) for j in chosen]
     radius = own.radius if own.squared_radius < len(bounds) else None
     return scaling_for(bounds, radius=radius, with_mean=not public_rows)
 
 
-def _neighbours(setting: MechanismSetting) -> tuple[_Floats, _Floats]:
-    scaling = setting.scaling
+def _neighbours(mechanism: Mechanism) -> tuple[_Floats, _Floats]:
+    scaling = mechanism.scaling
     v, w = np.ones(scaling.n_features), np.ones(scaling.n_features)
     w[-1] = -1.0
     one, other = (scaling.centers + scaling.half_widths * z for z in (v, w))
-    if not setting.neighbours.n_rows_public:
+    if not mechanism.neighbours.n_rows_public:
         return one[None], np.vstack([one, other])
     return np.vstack([one, one]), np.vstack([one, other])
 
 
-def _repeat(table: SecondMoments, times: int) -> SecondMoments:
+def _repeat(table: ExactMoments, times: int) -> ExactMoments:
     return replace(table, n_rows=table.n_rows * times, products=table.products * times, sums=table.sums * times)
 
 
-def _likelihood_score(tables: list[SecondMoments]) -> Callable[[_Floats], _Floats]:
+def _score(mechanism: Mechanism, learning: list[_Floats], tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
+    """Return the score of a release: by the likelihood where that is known, or else learned from the first half."""
+    return _likelihood_score(tables) if isinstance(mechanism, Wishart) else _learned_score(learning, tables)
+
+
+def _likelihood_score(tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
     def score(released: _Floats) -> _Floats:
         logs = [_log_det(released - table.matrix) for table in tables]
         with np.errstate(invalid="ignore"):
@@ -234,7 +229,7 @@ def _log_det(matrices: _Floats) -> _Floats:
     return np.where(possible, np.log(np.where(possible, determinants, 1.0)), -math.inf)
 
 
-def _learned_score(learning: list[_Floats], tables: list[SecondMoments]) -> Callable[[_Floats], _Floats]:
+def _learned_score(learning: list[_Floats], tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
     v = tables[0].matrix[0] / np.linalg.norm(tables[0].matrix[0])  # the first table's rows are multiples of v
     features = [_features(part, v) for part in learning]
     inner = np.linspace(0, 1, _N_CELLS + 1)[1:-1]
@@ -257,15 +252,34 @@ def _features(released: _Floats, v: _Floats) -> _Floats:
     return np.round(np.column_stack(digits), 9)
 
 
-def _check_low_bits(
-    setting: MechanismSetting, stated: float, n: int, alpha: float, draw: Draw, keystream: Keystream
-) -> Check:
+def _check_low_bits(mechanism: SpectralMechanism, stated: float, n: int, alpha: float, keystream: Keystream) -> Check:
     """Check that the last bits of releases do not tell tables apart."""
-    tables = low_bit_tables(setting.scaling, setting.neighbours)
-    released = [np.array([draw(setting, table, keystream).matrix for _ in range(n)]) for table in tables]
-    scores = low_bit_scores(released, tables, stated, setting.neighbours, mechanism=setting.mechanism)
+    tables = low_bit_tables(mechanism.scaling, mechanism.neighbours)
+    released = [np.array([mechanism.draw(table, keystream).matrix for _ in range(n)]) for table in tables]
+    scores = low_bit_scores(released, tables, mechanism)
     bound = epsilon_bound([part[: n // 2] for part in scores], [part[n // 2 :] for part in scores], 0.0, alpha)
     return _check_attack("low bits", bound, stated, 0.0, 2 * n)
+
+
+def _check_first_vector(
+    mechanism: SpectralMechanism,
+    released: list[_Floats],
+    tables: list[ExactMoments],
+    stated: float,
+    alpha: float,
+    step: float,
+    keystream: Keystream,
+) -> list[Check]:
+    """Check that the first vector has the density that its part of epsilon allows, as far as it can be read."""
+    if isinstance(mechanism, Eigenvectors):
+        kappa = exponent_for(mechanism.neighbours, stated / 2)
+        return [check_directions(released, tables, kappa, stated, alpha, step)]
+    if isinstance(mechanism, KapralovTalwar):  # whose vectors are not orthogonal
+        many = _repeat(tables[0], _MANY)
+        drawn = np.array([mechanism.draw(many, keystream).matrix for _ in range(sum(map(len, released)) // 2)])
+        kappa = exponent_for(mechanism.neighbours, stated / 4)
+        return [check_directions([drawn], [many], kappa, stated, alpha, step)]
+    return []
 
 
 def _check_attack(name: str, bound: float, stated: float, delta: float, n: int) -> Check:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from dp_bundle.manifest import Column
-from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_publish.accounting import (
     SLACK,
+    ApproximateDP,
     Loss,
     delta_for_epsilon,
     epsilon_of_unit,
@@ -18,7 +18,7 @@ from dp_publish.accounting import (
 )
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.press import Published
-from dp_publish.covariance import BY_EIGENVECTORS, EXCEPTED_DELTA
+from dp_publish.covariance import Mechanism
 from dp_publish.policy import Policy, Privacy
 
 __all__ = ["check_books", "check_books_of_moments", "claimed_mu"]
@@ -56,33 +56,21 @@ def check_books(policy: Policy, columns: Sequence[Column], published: Published)
     return make_check("books", faults, f"bounds and noise come to mu = {mu:.4g}, stated and booked as no less")
 
 
-def check_books_of_moments(policy: Policy, published: Published) -> Check:
-    """Check the guarantee and the ledger's entry of a covariance release."""
-    privacy, guarantee, faults = policy.privacy, published.release.guarantee, []
-    asked = privacy.mu or (mu_for_rho(privacy.rho) if privacy.rho is not None else math.inf)
-    least = asked
-    if privacy.epsilon is not None:
-        pure = privacy.delta is None
-        asked = (
-            mu_implied_by_epsilon(privacy.epsilon)
-            if pure
-            else mu_for_epsilon_delta(privacy.epsilon, privacy.delta or 0)
-        )
-        least = asked if pure else 0.0
-    stated = math.inf if guarantee is None or guarantee.mu is None else guarantee.mu
-    mechanism = published.release.second_moments.mechanism if published.release.second_moments else ""
-    if mechanism not in ("wishart", "sulq") and stated > asked * (1 + 1e-6):
-        faults.append(f"the manifest states mu = {stated:.6g}, above the {asked:.6g} of the policy")
-    epsilon = None if guarantee is None else guarantee.epsilon
-    if epsilon is not None and privacy.epsilon is not None and epsilon > privacy.epsilon * SLACK:
-        faults.append(f"the manifest states epsilon = {epsilon:g}, above that of the policy")
-    booked = published.cost.mu.get(privacy.account, 0.0)
-    promised = min(stated, least) if mechanism == "gaussian" else 0.0
-    if booked * SLACK < promised:
-        faults.append(f"the ledger books mu = {booked:.6g}, less than the {promised:.6g} that it costs")
-    excepted = privacy.delta or 0.0 if mechanism == "wishart" else 0.0
-    if mechanism in BY_EIGENVECTORS:
-        excepted = EXCEPTED_DELTA
+def check_books_of_moments(policy: Policy, mechanism: Mechanism, published: Published) -> Check:
+    """Check the guarantee and the ledger's entry of a covariance release against what the policy asks for."""
+    guarantee, strength, faults = published.release.guarantee, policy.privacy.strength, []
+    if guarantee is None or strength is None:
+        return make_check("books", ["the release states no guarantee, or the policy asks for none"], "")
+    asked = mechanism.form_of(strength)
+    if not isinstance(asked, ApproximateDP) and guarantee.mu is not None and guarantee.mu > asked.mu * (1 + 1e-6):
+        faults.append(f"the manifest states mu = {guarantee.mu:.6g}, above the {asked.mu:.6g} of the policy")
+    if guarantee.epsilon is not None and guarantee.epsilon > asked.pure_epsilon * SLACK:
+        faults.append(f"the manifest states epsilon = {guarantee.epsilon:g}, above that of the policy")
+
+    booked = published.cost.mu.get(policy.privacy.account, 0.0)
+    if guarantee.mu is None or booked * SLACK < guarantee.mu:
+        faults.append(f"the ledger books mu = {booked:.6g}, less than the {guarantee.mu or math.inf:.6g} that it costs")
+    excepted = mechanism.spends(mechanism.max_rows).excepted_delta
     if published.cost.excepted_delta * SLACK < excepted:
         faults.append(f"the ledger books no exception, where the mechanism has one of {excepted:g}")
     return make_check("books", faults, "stated and booked as the policy asked for")

@@ -28,27 +28,17 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dp_bundle.errors import PrivacyError
-from dp_bundle.privacy import mu_implied_by_epsilon
+from dp_bundle.manifest import MatrixNoise
 from dp_publish.accounting import SLACK
 from dp_publish.audit.checks import LEAST_RUNS, Check, check_signs, make_check, require_runs
 from dp_publish.audit.hypothesis_tests import cdf_excess, least_chance, moment_ratio
-from dp_publish.audit.noise_laws import EntryLaw
-from dp_publish.covariance import (
-    GRID_BITS,
-    MechanismSetting,
-    NoisyMoments,
-    Scaling,
-    SecondMoments,
-    draw_moments,
-    moments_of_batch,
-)
+from dp_publish.audit.noise_laws import EntryLaw, entry_law
+from dp_publish.covariance import GRID_BITS, ExactMoments, Mechanism, Scaling, moments_of_batch
 from dp_publish.sampling import Keystream, SecureKeystream
 
-__all__ = ["AUDITED", "attack_moments"]
+__all__ = ["attack_moments"]
 
-AUDITED = ("gaussian", "laplace", "sulq")
-Draw: TypeAlias = Callable[[MechanismSetting, SecondMoments, Keystream], NoisyMoments]
-Sum: TypeAlias = Callable[[NDArray[np.float64], Scaling], SecondMoments]
+Sum: TypeAlias = Callable[[NDArray[np.float64], Scaling], ExactMoments]
 _Floats: TypeAlias = NDArray[np.float64]
 
 _VALUES = 1 << 21  # of noise, by default
@@ -56,11 +46,10 @@ _N_CHECKS = 5
 
 
 def attack_moments(
-    setting: MechanismSetting,
+    mechanism: Mechanism,
     *,
     n_runs: int | None = None,
     confidence: float = 0.9999,
-    draw: Draw = draw_moments,
     add_up: Sum = moments_of_batch,
     new_keystream: Callable[[], Keystream] = SecureKeystream,
     rng: np.random.Generator | None = None,
@@ -69,14 +58,14 @@ def attack_moments(
 
     Parameters
     ----------
-    setting : MechanismSetting
-        As a policy sets it; one of `AUDITED`. Of an entity, one row is attacked.
+    mechanism : Mechanism
+        As a policy sets it, with noise on entries independently. Of an entity, one row is attacked.
     n_runs : int, optional
         How many releases are attacked, from 1000 to 2^20.
     confidence : float
         The chance that a sound mechanism passes every check, and that the lower bound holds.
-    draw, add_up : callable
-        `draw_moments` and `moments_of_batch`, or others that are to be judged by the same claims.
+    add_up : callable
+        `moments_of_batch`, or another that is to be judged by the same claims.
     new_keystream : callable
         Where the mechanism's random bits come from; each half of the runs gets a stream of its own.
     rng : numpy.random.Generator, optional
@@ -94,42 +83,44 @@ def attack_moments(
     Raises
     ------
     PrivacyError
-        The mechanism is none of `AUDITED`.
+        Its noise does not act on entries independently.
     ParameterError
         `n_runs` is outside its range.
     """
-    if setting.mechanism not in AUDITED:
+    law = entry_law(mechanism.noise)
+    if law is None:
         raise PrivacyError(
-            f"the {setting.mechanism} mechanism cannot be audited: its noise does not act on entries independently; "
-            f"{', '.join(AUDITED)} can"
+            f"the {mechanism.name} mechanism cannot be audited entry by entry: its noise does not act on entries "
+            "independently"
         )
-    scaling = setting.scaling
+
+    scaling = mechanism.scaling
     d = scaling.n_coordinates
     n = max(LEAST_RUNS, _VALUES // d**2) if n_runs is None else n_runs
     require_runs(n)
     rng = np.random.default_rng() if rng is None else rng
     alpha = (1 - confidence) / _N_CHECKS
-    tables = [add_up(table, scaling) for table in _canaries(setting)]
+    tables = [add_up(table, scaling) for table in _canaries(mechanism, law)]
     upper = np.triu_indices(d)
     coins = rng.integers(0, 2, n).astype(np.bool_)
     runs, half = [], n // 2
     for part in (coins[:half], coins[half:]):
         keystream = new_keystream()
-        runs += [draw(setting, tables[int(coin)], keystream) for coin in part]
-    stated = runs[0]
+        runs += [mechanism.draw(tables[int(coin)], keystream) for coin in part]
+    stated = runs[0].noise
     exact = [_in_steps(table, stated)[upper] for table in tables]
-    noisy = np.array([run.matrix[upper] for run in runs]) / (stated.granularity or 1.0)
+    noisy = np.array([run.matrix[upper] for run in runs]) / stated.step
     free = np.ones(len(exact[0]), dtype=bool)
-    free[-1] = not scaling.constant or not setting.neighbours.n_rows_public  # the corner's entry is exact otherwise
+    free[-1] = not scaling.constant or not mechanism.neighbours.n_rows_public  # the corner's entry is exact otherwise
     expected = np.where(coins[:, None], exact[1], exact[0])
     residuals = (np.rint(noisy) - np.rint(expected))[:, free]
-    noise = EntryLaw(stated, upper, free)
-    stated_mu = _stated_mu(setting)
+    noise = law(stated, upper, free)
+    stated_mu = mechanism.spends(1).mu
     correct = int(np.count_nonzero((noise.log_ratio(noisy[:, free], exact[1][free], exact[0][free]) > 0) == coins))
     mu_lower, attack = _check_attack(correct, n, stated_mu, alpha)
     checks = (
         attack,
-        _check_movement(setting, add_up, noise, upper, free, stated),
+        _check_movement(mechanism, add_up, noise, upper, free, stated),
         _check_grid(noisy, free),
         _check_noise(residuals, noise, alpha),
         check_signs([np.sign(part).astype(np.int8) for part in (residuals[:half], residuals[half:])], alpha),
@@ -137,19 +128,16 @@ def attack_moments(
     return stated_mu, mu_lower, n, checks
 
 
-def _canaries(setting: MechanismSetting) -> tuple[_Floats, _Floats]:
+def _canaries(mechanism: Mechanism, law: type[EntryLaw]) -> tuple[_Floats, _Floats]:
     """Return two neighbouring tables whose sums are as far apart as corners of the bounds can make them."""
-    scaling, p = setting.scaling, setting.scaling.n_features
+    scaling, p = mechanism.scaling, mechanism.scaling.n_features
     ones, others = np.ones(p), np.array([_mixed(p, flips) for flips in range(p + 1)])
     data = scaling.centers + scaling.half_widths * np.vstack([np.zeros(p), ones, others])
     rows = [(moments_of_batch(row[None], scaling).matrix, row) for row in data]
     background = data[2:4]
-    if not setting.neighbours.n_rows_public:
+    if not mechanism.neighbours.n_rows_public:
         return background, np.vstack([background, data[1]])
-    upper = np.triu_indices(scaling.n_coordinates)
-    moved = [rows[1][0] - matrix for matrix, _ in rows]
-    laplace = setting.mechanism == "laplace"
-    far = [np.abs(matrix[upper]).sum() if laplace else np.linalg.norm(matrix) for matrix in moved]
+    far = [law.distance(rows[1][0] - matrix) for matrix, _ in rows]
     return np.vstack([background, rows[int(np.argmax(far))][1]]), np.vstack([background, data[1]])
 
 
@@ -157,16 +145,11 @@ def _mixed(p: int, flips: int) -> _Floats:
     return np.where(np.arange(p) < flips, -1.0, 1.0)
 
 
-def _in_steps(table: SecondMoments, stated: NoisyMoments) -> _Floats:
+def _in_steps(table: ExactMoments, stated: MatrixNoise) -> _Floats:
     """Return the exact sums, rounded to the grid half upwards, in its steps."""
-    step = Fraction(stated.granularity or 1.0) * 4**GRID_BITS
+    step = Fraction(stated.step) * 4**GRID_BITS
     rounded = [math.floor(Fraction(int(entry)) / step + Fraction(1, 2)) for entry in table.steps.flat]
     return np.array(rounded, dtype=np.float64).reshape(table.steps.shape)
-
-
-def _stated_mu(setting: MechanismSetting) -> float:
-    share = 1 / setting.max_rows
-    return setting.mu * share if setting.mu is not None else mu_implied_by_epsilon((setting.epsilon or 0.0) * share)
 
 
 def _check_attack(correct: int, n: int, stated_mu: float, alpha: float) -> tuple[float, Check]:
@@ -182,17 +165,16 @@ def _check_attack(correct: int, n: int, stated_mu: float, alpha: float) -> tuple
 
 
 def _check_movement(
-    setting: MechanismSetting,
+    mechanism: Mechanism,
     add_up: Sum,
     noise: EntryLaw,
     upper: tuple[NDArray[np.intp], ...],
     free: NDArray[np.bool_],
-    stated: NoisyMoments,
+    stated: MatrixNoise,
 ) -> Check:
     """Check how far rows at and outside their bounds move the sums, in units of the stated noise."""
-    scaling = setting.scaling
-    allowed = (setting.epsilon or 0.0) if noise.laplace else (setting.mu or 0.0)
-    allowed /= setting.max_rows
+    scaling = mechanism.scaling
+    allowed = noise.allowed(mechanism.spends(1))
     empty = _in_steps(add_up(np.empty((0, scaling.n_features)), scaling), stated)[upper][free]
     worst, faults = 0.0, []
     for where, reach in (("at", 1.0), ("outside", 1.5), ("far outside", 1e300), ("infinitely far outside", math.inf)):
@@ -201,12 +183,12 @@ def _check_movement(
             rows = scaling.centers + scaling.half_widths * signs * reach
         sums = [_in_steps(add_up(row[None], scaling), stated)[upper][free] for row in rows]
         center = _in_steps(add_up(scaling.centers[None], scaling), stated)[upper][free]
-        others = [sums[0], center] if setting.neighbours.n_rows_public else [empty]
+        others = [sums[0], center] if mechanism.neighbours.n_rows_public else [empty]
         loss = max(noise.loss(one, other) for one in sums for other in others)
         worst = max(worst, loss)
         if loss > allowed * SLACK:
-            name = "epsilon" if noise.laplace else "mu"
-            faults.append(f"rows {where} their bounds move the sums by {name} = {loss:.4g}, above the {allowed:.4g}")
+            said = f"{noise.strength_name} = {loss:.4g}, above the {allowed:.4g}"
+            faults.append(f"rows {where} their bounds move the sums by {said}")
     detail = f"rows at and outside their bounds move the sums by {worst / allowed:.1%} of what is stated"
     return make_check("bounds", faults, detail)
 

@@ -19,8 +19,6 @@ Precision-based attacks and interval refining, arXiv 2207.13793.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from itertools import product
 from typing import TypeAlias
 
@@ -29,57 +27,42 @@ from numpy.typing import NDArray
 
 from dp_bundle.privacy import Neighbours
 from dp_publish.covariance import (
+    ExactMoments,
+    KapralovTalwar,
     Scaling,
-    SecondMoments,
+    SpectralMechanism,
     complement,
     eigenvalue_grid,
-    expected_coefficients,
     moments_of_batch,
-    nuclear_sensitivity,
 )
 
-__all__ = ["low_bit_scores", "low_bit_tables", "rank_one_coefficients"]
+__all__ = ["low_bit_scores", "low_bit_tables"]
 
 _Floats: TypeAlias = NDArray[np.float64]
-Coefficients: TypeAlias = Callable[[_Floats], _Floats]
 
 _REACH = {2: 3, 3: 2}  # units in the last place, by the number of coordinates; 1 for more
 _CLOSE = 1e-9
 _ROWS = 20
 
 
-def low_bit_scores(
-    released: list[_Floats],
-    tables: list[SecondMoments],
-    epsilon: float,
-    neighbours: Neighbours,
-    *,
-    mechanism: str = "eigenvectors",
-    coefficients: Coefficients | None = None,
-) -> list[_Floats]:
+def low_bit_scores(released: list[_Floats], tables: list[ExactMoments], mechanism: SpectralMechanism) -> list[_Floats]:
     """Return the score of every release.
 
     Parameters
     ----------
     released : list of ndarray, shape (n, d, d)
         Releases of the first table and of the second.
-    tables : list of SecondMoments
+    tables : list of ExactMoments
         Both tables.
-    epsilon, neighbours, mechanism
+    mechanism : SpectralMechanism
         The guarantee, and how it is kept.
-    coefficients : callable, optional
-        What the mechanism makes of noisy eigenvalues; by default what `release_eigenvectors` does, or nothing.
     """
-    if coefficients is None:
-        coefficients = rank_one_coefficients
-        if mechanism == "eigenvectors":
-            coefficients = partial(expected_coefficients, epsilon=epsilon, neighbours=neighbours)
-    attackers = [_Attacker(table, epsilon, neighbours, mechanism, coefficients) for table in tables]
+    attackers = [_Attacker(table, mechanism) for table in tables]
     hits = [[np.array([attacker.reaches(one) for one in part]) for attacker in attackers] for part in released]
     return [second.astype(np.float64) - first for first, second in hits]
 
 
-def low_bit_tables(scaling: Scaling, neighbours: Neighbours) -> list[SecondMoments]:
+def low_bit_tables(scaling: Scaling, neighbours: Neighbours) -> list[ExactMoments]:
     """Return two tables that differ in their last row, of so many rows that the largest eigenvector stands out."""
     p = scaling.n_features
     rows = np.vstack([np.tile(np.linspace(0.9, 0.7, p), (_ROWS, 1)), np.ones(p), np.where(np.arange(p) % 2, 1.0, -1.0)])
@@ -88,23 +71,16 @@ def low_bit_tables(scaling: Scaling, neighbours: Neighbours) -> list[SecondMomen
     return [moments_of_batch(table, scaling) for table in (one if neighbours.n_rows_public else data[:-2], other)]
 
 
-def rank_one_coefficients(noisy: _Floats) -> _Floats:
-    """Return the eigenvalues themselves."""
-    return noisy
-
-
 class _Attacker:
     """What is known of one table."""
 
-    def __init__(
-        self, table: SecondMoments, epsilon: float, neighbours: Neighbours, mechanism: str, coefficients: Coefficients
-    ) -> None:
+    def __init__(self, table: ExactMoments, mechanism: SpectralMechanism) -> None:
         self.square = table.scaling.square
         self.axes = np.linalg.eigh(table.matrix / self.square)[1]
-        self.outer_first = mechanism == "kapralov-talwar"
-        self.coefficients = coefficients
-        self.most = float(table.n_rows) if neighbours.n_rows_public else np.inf
-        self.step = eigenvalue_grid(nuclear_sensitivity(table.scaling, neighbours), epsilon).step
+        self.outer_first = isinstance(mechanism, KapralovTalwar)
+        self.coefficients = mechanism.coefficients
+        self.most = float(table.n_rows) if mechanism.neighbours.n_rows_public else np.inf
+        self.step = eigenvalue_grid(mechanism.sensitivity, mechanism.row_epsilon).step
 
     def reaches(self, released: _Floats) -> bool:
         """Return whether the mechanism can have made exactly this of the table."""

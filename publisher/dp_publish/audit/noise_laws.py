@@ -19,19 +19,22 @@ Directional statistics, section 9.4, for the doubled angle.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from dp_bundle.manifest import DiscreteLaplace, MatrixNoise, RoundedGaussian, WishartNoise
 from dp_bundle.privacy import Neighbours
+from dp_publish.accounting import Strength
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.hypothesis_tests import cdf_excess
-from dp_publish.covariance import MechanismSetting, NoisyMoments, SecondMoments, delta_of_wishart
+from dp_publish.covariance import ExactMoments, Wishart, delta_of_wishart
 
-__all__ = ["EntryLaw", "check_directions", "check_wishart", "exponent_for"]
+__all__ = ["EntryLaw", "GaussianLaw", "LaplaceLaw", "check_directions", "check_wishart", "entry_law", "exponent_for"]
 
 _Floats: TypeAlias = NDArray[np.float64]
 
@@ -39,40 +42,159 @@ _CLEAR = 64  # steps between the eigenvalues
 _TURN = 2.0**40  # steps of a doubled angle, so fine that they are no grid
 
 
-class EntryLaw:
-    """The stated noise of every entry of the triangle, in steps."""
+class EntryLaw(ABC):
+    """The stated noise of every entry of the triangle, in steps.
 
-    def __init__(self, stated: NoisyMoments, upper: tuple[NDArray[np.intp], ...], free: NDArray[np.bool_]) -> None:
+    Attributes
+    ----------
+    strength_name : str
+        What `loss` is called.
+    """
+
+    strength_name: ClassVar[str]
+
+    def __init__(self, noise: MatrixNoise, upper: tuple[NDArray[np.intp], ...], free: NDArray[np.bool_]) -> None:
         self.diagonal = (upper[0] == upper[1])[free]
-        step, numbers = stated.granularity or 1.0, stated.parameters
-        self.laplace = stated.distribution == "discrete-laplace"
-        one = numbers["scale"] if self.laplace else numbers["diagonal_sigma"]
-        beside = numbers["scale"] if self.laplace else numbers["off_diagonal_sigma"]
-        self.scales = np.where(self.diagonal, one, beside) / step
+        self.scales = np.where(self.diagonal, *self.sizes(noise)) / noise.step
+
+    @staticmethod
+    @abstractmethod
+    def sizes(noise: Any) -> tuple[float, float]:
+        """Return the scale of diagonal and of off-diagonal entries."""
+
+    @staticmethod
+    @abstractmethod
+    def allowed(strength: Strength) -> float:
+        """Return the largest loss that a strength allows."""
+
+    @staticmethod
+    @abstractmethod
+    def distance(moved: _Floats) -> float:
+        """Return how far a symmetric matrix is from zero, in the norm of the sensitivity."""
+
+    @staticmethod
+    @abstractmethod
+    def size_of(moved: _Floats) -> float:
+        """Return the loss of entries that are moved by so many scales."""
+
+    @staticmethod
+    @abstractmethod
+    def chi_squared(found: _Floats) -> tuple[float, int]:
+        """Return a sum over entries of scale 1, and the degrees of freedom of its chi-squared law."""
+
+    @abstractmethod
+    def log_ratio(self, noisy: _Floats, one: _Floats, other: _Floats) -> _Floats:
+        """Return the logarithm of the likelihood ratio of the two tables."""
+
+    @abstractmethod
+    def cdf(self, scale: float) -> Callable[[_Floats], _Floats]:
+        """Return the distribution function of one entry's noise; a step is far below its scale."""
+
+    @abstractmethod
+    def moments(self, scale: float) -> tuple[float, float]:
+        """Return the variance and the fourth moment of one entry's noise."""
+
+    def loss(self, one: _Floats, other: _Floats) -> float:
+        """Return the stated noise's mu, or epsilon, for two tables."""
+        return self.size_of((one - other) / self.scales)
+
+
+class GaussianLaw(EntryLaw):
+    """Gaussian noise."""
+
+    strength_name = "mu"
+
+    @staticmethod
+    def sizes(noise: RoundedGaussian) -> tuple[float, float]:
+        """Return both standard deviations."""
+        return noise.diagonal_sigma, noise.off_diagonal_sigma
+
+    @staticmethod
+    def allowed(strength: Strength) -> float:
+        """Return mu."""
+        return strength.mu
+
+    @staticmethod
+    def distance(moved: _Floats) -> float:
+        """Return the Frobenius norm."""
+        return float(np.linalg.norm(moved))
+
+    @staticmethod
+    def size_of(moved: _Floats) -> float:
+        """Return the root of the sum of squares."""
+        return float(np.linalg.norm(moved))
+
+    @staticmethod
+    def chi_squared(found: _Floats) -> tuple[float, int]:
+        """Return the sum of squares."""
+        return float(found @ found), len(found)
 
     def log_ratio(self, noisy: _Floats, one: _Floats, other: _Floats) -> _Floats:
         """Return the logarithm of the likelihood ratio of the two tables."""
         scaled = [(noisy - center) / self.scales for center in (other, one)]
-        if self.laplace:
-            return np.asarray((np.abs(scaled[0]) - np.abs(scaled[1])).sum(axis=1))
         return np.asarray(0.5 * (scaled[0] ** 2 - scaled[1] ** 2).sum(axis=1))
 
-    def loss(self, one: _Floats, other: _Floats) -> float:
-        """Return the stated noise's mu, or epsilon, for two tables."""
-        moved = np.abs(one - other) / self.scales
-        return float(moved.sum() if self.laplace else np.linalg.norm(moved))
-
     def cdf(self, scale: float) -> Callable[[_Floats], _Floats]:
-        """Return the distribution function of one entry's noise; a step is far below its scale."""
-        if self.laplace:
-            return lambda steps: np.where(
-                steps < 0, 0.5 * np.exp((steps + 0.5) / scale), 1 - 0.5 * np.exp(-(np.abs(steps) + 0.5) / scale)
-            )
+        """Return the normal distribution function."""
         return lambda steps: np.asarray(special.ndtr((steps + 0.5) / scale))
 
     def moments(self, scale: float) -> tuple[float, float]:
-        """Return the variance and the fourth moment of one entry's noise."""
-        return (2 * scale**2, 24 * scale**4) if self.laplace else (scale**2, 3 * scale**4)
+        """Return the variance and the fourth moment."""
+        return scale**2, 3 * scale**4
+
+
+class LaplaceLaw(EntryLaw):
+    """Laplace noise."""
+
+    strength_name = "epsilon"
+
+    @staticmethod
+    def sizes(noise: DiscreteLaplace) -> tuple[float, float]:
+        """Return the one scale twice."""
+        return noise.scale, noise.scale
+
+    @staticmethod
+    def allowed(strength: Strength) -> float:
+        """Return epsilon."""
+        return strength.pure_epsilon
+
+    @staticmethod
+    def distance(moved: _Floats) -> float:
+        """Return the L1 norm of the upper triangle."""
+        return float(np.abs(moved[np.triu_indices(len(moved))]).sum())
+
+    @staticmethod
+    def size_of(moved: _Floats) -> float:
+        """Return the sum of magnitudes."""
+        return float(np.abs(moved).sum())
+
+    @staticmethod
+    def chi_squared(found: _Floats) -> tuple[float, int]:
+        """Return twice the sum of magnitudes, which are exponential."""
+        return 2 * float(np.abs(found).sum()), 2 * len(found)
+
+    def log_ratio(self, noisy: _Floats, one: _Floats, other: _Floats) -> _Floats:
+        """Return the logarithm of the likelihood ratio of the two tables."""
+        scaled = [(noisy - center) / self.scales for center in (other, one)]
+        return np.asarray((np.abs(scaled[0]) - np.abs(scaled[1])).sum(axis=1))
+
+    def cdf(self, scale: float) -> Callable[[_Floats], _Floats]:
+        """Return the Laplace distribution function."""
+        return lambda steps: np.where(
+            steps < 0, 0.5 * np.exp((steps + 0.5) / scale), 1 - 0.5 * np.exp(-(np.abs(steps) + 0.5) / scale)
+        )
+
+    def moments(self, scale: float) -> tuple[float, float]:
+        """Return the variance and the fourth moment."""
+        return 2 * scale**2, 24 * scale**4
+
+
+_LAWS: dict[type[MatrixNoise], type[EntryLaw]] = {RoundedGaussian: GaussianLaw, DiscreteLaplace: LaplaceLaw}
+
+
+def entry_law(noise: type[MatrixNoise]) -> type[EntryLaw] | None:
+    """Return the law of noise of a kind, or None if it does not act on entries independently."""
+    return _LAWS.get(noise)
 
 
 def exponent_for(neighbours: Neighbours, epsilon: float) -> float:
@@ -81,7 +203,7 @@ def exponent_for(neighbours: Neighbours, epsilon: float) -> float:
 
 
 def check_directions(
-    released: list[_Floats], tables: list[SecondMoments], kappa: float, epsilon: float, alpha: float, step: float = 0.0
+    released: list[_Floats], tables: list[ExactMoments], kappa: float, epsilon: float, alpha: float, step: float = 0.0
 ) -> Check:
     """Check that the first vector has the density exp(kappa u^T C u), of matrices rounded to multiples of a step."""
     worst = 0.0
@@ -105,20 +227,20 @@ def check_directions(
 
 
 def check_wishart(
-    released: list[_Floats], tables: list[SecondMoments], run: NoisyMoments, setting: MechanismSetting, alpha: float
+    released: list[_Floats], tables: list[ExactMoments], noise: WishartNoise, mechanism: Wishart, alpha: float
 ) -> Check:
     """Check that the noise's diagonal has the chi-squared law stated, and that its degrees of freedom suffice."""
-    m, square = run.parameters["degrees_of_freedom"], run.parameters["scale"]
-    step = run.granularity or 1.0
+    m, square, step = noise.degrees_of_freedom, noise.scale, noise.step
     faults = []
     residuals = [np.rint((part - table.matrix) / step) for part, table in zip(released, tables, strict=True)]
     for j in range(2):
         found = np.concatenate([part[:, j, j] for part in residuals])
         if cdf_excess(found, lambda steps: np.asarray(stats.chi2.cdf((steps + 0.5) * step / square, m)), alpha / 2) > 1:
             faults = [f"the noise on the diagonal is not chi-squared with the {m:g} degrees of freedom stated"]
-    epsilon, delta = setting.epsilon or 0.0, setting.delta or 0.0
-    nu = round(m) - setting.scaling.n_coordinates + 1
-    given = delta_of_wishart(nu, epsilon, setting.neighbours) if nu >= 3 else 1.0
+
+    epsilon, delta = mechanism.strength.epsilon, mechanism.strength.delta
+    nu = round(m) - mechanism.scaling.n_coordinates + 1
+    given = delta_of_wishart(nu, epsilon, mechanism.neighbours) if nu >= 3 else 1.0
     if given > delta:
         faults.append(f"{m:g} degrees of freedom give delta = {given:.3g} at epsilon = {epsilon:g}, above {delta:g}")
     return make_check("noise", faults, f"chi-squared with {m:g} degrees of freedom as stated, which are enough")

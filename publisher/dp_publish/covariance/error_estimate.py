@@ -19,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import PrivacyError
+from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
-from dp_publish.covariance.second_moments import SecondMoments
 
 __all__ = ["estimate_errors"]
 
 _N_ENTRIES = 100  # on the diagonal, at least, over all repetitions
 
 
-def estimate_errors(noisy: NoisyMoments, draw: Callable[[SecondMoments], NoisyMoments]) -> tuple[float, float] | None:
+def estimate_errors(noisy: NoisyMoments, draw: Callable[[ExactMoments], NoisyMoments]) -> tuple[float, float] | None:
     """Return the root mean square error of the columns' entries on and beside the diagonal.
 
     Parameters
@@ -60,13 +60,13 @@ def estimate_errors(noisy: NoisyMoments, draw: Callable[[SecondMoments], NoisyMo
     return float(np.sqrt(np.mean(on))), float(np.sqrt(np.mean(beside)))
 
 
-def _as_sums(matrix: NDArray[np.float64], scaling: Scaling, n_rows: int | None) -> SecondMoments:
+def _as_sums(matrix: NDArray[np.float64], scaling: Scaling, n_rows: int | None) -> ExactMoments:
     """Return noisy sums as if they were exact."""
     p, c = scaling.n_features, scaling.constant
     if n_rows is None:
         n_rows = max(1, round(matrix[-1, -1] / c**2))
     sums = matrix[:p, -1] / c if c else np.zeros(p)
-    return SecondMoments(scaling, n_rows, _integers(matrix[:p, :p] * 4**GRID_BITS), _integers(sums * 2**GRID_BITS))
+    return ExactMoments(scaling, n_rows, _integers(matrix[:p, :p] * 4**GRID_BITS), _integers(sums * 2**GRID_BITS))
 
 
 def _integers(values: NDArray[np.float64]) -> NDArray[Any]:

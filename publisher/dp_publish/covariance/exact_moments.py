@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dp_bundle.errors import DataError, ParameterError
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 
-__all__ = ["SecondMoments", "merge", "moments_of_batch"]
+__all__ = ["ExactMoments", "merge", "moments_of_batch"]
 
 _UNIT = 2.0**GRID_BITS
 _BLOCK = 1 << (52 - 2 * GRID_BITS)
@@ -34,7 +34,7 @@ _SHORTER = 1 - 2.0**-36
 
 
 @dataclass(frozen=True, eq=False)
-class SecondMoments:
+class ExactMoments:
     """Exact sums over rows. All of it is private, apart from `scaling` and, for replace-one neighbours, `n_rows`.
 
     Attributes
@@ -74,7 +74,7 @@ class SecondMoments:
         return np.array([int(entry) / 4**GRID_BITS for entry in exact.flat], dtype=np.float64).reshape(exact.shape)
 
 
-def moments_of_batch(values: NDArray[np.float64], scaling: Scaling) -> SecondMoments:
+def moments_of_batch(values: NDArray[np.float64], scaling: Scaling) -> ExactMoments:
     """Scale, clip and sum one batch: a pure function, whose results `merge` in any order.
 
     Parameters
@@ -103,10 +103,10 @@ def moments_of_batch(values: NDArray[np.float64], scaling: Scaling) -> SecondMom
         products += (block.T @ block).astype(np.int64).astype(object)
         sums += block.sum(axis=0).astype(np.int64).astype(object)
         n_clipped += clipped
-    return SecondMoments(scaling, len(values), products, sums, n_clipped)
+    return ExactMoments(scaling, len(values), products, sums, n_clipped)
 
 
-def merge(parts: Iterable[SecondMoments]) -> SecondMoments:
+def merge(parts: Iterable[ExactMoments]) -> ExactMoments:
     """Return the moments of all parts' rows.
 
     Raises
@@ -117,7 +117,7 @@ def merge(parts: Iterable[SecondMoments]) -> SecondMoments:
     kept = list(parts)
     if not kept or any(part.scaling is not kept[0].scaling for part in kept):
         raise ParameterError("parts", "one or more, all made with one scaling", len(kept))
-    return SecondMoments(
+    return ExactMoments(
         kept[0].scaling,
         sum(part.n_rows for part in kept),
         sum((part.products for part in kept), start=np.zeros_like(kept[0].products)),

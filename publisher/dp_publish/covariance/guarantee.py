@@ -1,61 +1,46 @@
-"""What a covariance release costs, and what it guarantees: from its mechanism's setting alone, never from the data."""
+"""The cost and the guarantee of a covariance release: from its mechanism alone, never from the data."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Column, EpsilonDelta, Guarantee
-from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_bundle.quoting import listed
-from dp_publish.accounting import ROUND_UP, Cost, Loss, privacy_curve, rho_for_mu
-from dp_publish.covariance.calibration import MechanismSetting, mu_of_rows
+from dp_publish.accounting import ROUND_UP, Cost, Loss, PureDP, privacy_curve, rho_for_mu
+from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.policy import Policy, public_facts
 
 __all__ = ["cost_of_moments", "guarantee_of_moments", "moment_columns"]
 
 
-def cost_of_moments(policy: Policy, setting: MechanismSetting) -> Cost:
+def cost_of_moments(policy: Policy, mechanism: Mechanism) -> Cost:
     """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn.
 
-    The ledger counts replaced rows, as every other release does: to replace one is to remove it and add another, so
-    that an add-remove release costs sqrt(2) times its mu (two rows at right angles in the ball), and a pure epsilon
-    twice (group privacy, with delta (1 + e^epsilon) where a delta is excepted; that of the eigenvector mechanisms holds
-    for replaced rows as it is). A cell is part of its row.
+    The ledger counts replaced rows, as every other release does: to replace one is to remove it and add another. A cell
+    is part of its row.
     """
-    row, unit = (_mu_of_replaced(setting, rows) * ROUND_UP for rows in (1, setting.max_rows))
-    spent = {"cell": row, "row": row, policy.privacy.account: unit}
-    excepted = setting.excepted_delta
-    if setting.mechanism == "wishart" and setting.neighbours == "add-remove":
-        excepted *= 1.0 + math.exp(setting.epsilon or 0.0)
-    return Cost(policy.privacy.account, spent, continuous=True, excepted_delta=excepted)
-
-
-def _mu_of_replaced(setting: MechanismSetting, rows: int) -> float:
-    """Return the mu of so many rows of a unit being replaced, whatever the neighbours of the guarantee."""
-    if setting.neighbours == "replace-one":
-        return mu_of_rows(setting, rows)
-    if setting.mu is not None:
-        return math.sqrt(2.0) * mu_of_rows(setting, rows)
-    return mu_implied_by_epsilon(2.0 * (setting.epsilon or 0.0) * rows / setting.max_rows)
+    row, unit = (mechanism.spends(rows, replaced=True) for rows in (1, mechanism.max_rows))
+    spent = {"cell": row.mu, "row": row.mu, policy.privacy.account: unit.mu}
+    booked = {name: mu * ROUND_UP for name, mu in spent.items()}
+    return Cost(policy.privacy.account, booked, continuous=True, excepted_delta=unit.excepted_delta)
 
 
 def guarantee_of_moments(
-    policy: Policy, setting: MechanismSetting, columns: tuple[Column, ...], partition: str | None = None
+    policy: Policy, mechanism: Mechanism, columns: tuple[Column, ...], partition: str | None = None
 ) -> Guarantee:
     """Return what a covariance release guarantees."""
     privacy = policy.privacy
-    mu = mu_of_rows(setting, setting.max_rows)
-    gaussian = setting.mechanism in ("gaussian", "sulq")
-    if not gaussian:
-        mu *= ROUND_UP
-    epsilon = None if gaussian else setting.epsilon
+    spent = mechanism.spends(mechanism.max_rows)
+    epsilon, mu = None, spent.mu
     curve: tuple[EpsilonDelta, ...] = ()
-    if epsilon is None:
+    if isinstance(spent, PureDP):
+        epsilon, mu = spent.epsilon, spent.mu * ROUND_UP
+        if spent.excepted_delta:
+            curve = (EpsilonDelta(epsilon=epsilon, delta=spent.excepted_delta),)
+    else:
         curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
-    elif setting.excepted_delta or setting.delta is not None:
-        curve = (EpsilonDelta(epsilon=epsilon, delta=setting.excepted_delta or setting.delta or 0.0),)
+
     return Guarantee(
         unit=privacy.unit_name,
         entity=privacy.entity.entity if privacy.entity else None,
@@ -64,9 +49,9 @@ def guarantee_of_moments(
         mu=mu,
         rho=rho_for_mu(mu if epsilon is None else min(mu, epsilon)),  # both hold
         epsilon=epsilon,
-        excepted_delta=setting.excepted_delta,
+        excepted_delta=spent.excepted_delta,
         epsilon_delta=curve,
-        accountant="gaussian-dp" if gaussian else "pure-epsilon",
+        accountant="gaussian-dp" if epsilon is None else "pure-epsilon",
         public=public_facts(policy, columns, partition),
     )
 

@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import math
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.errors import PrivacyError
+from dp_bundle.privacy import Neighbours
 from dp_publish.covariance.scaling import Scaling
 
 __all__ = ["check_neighbours", "frobenius_sensitivity", "l1_sensitivity", "nuclear_sensitivity"]
@@ -36,17 +37,17 @@ __all__ = ["check_neighbours", "frobenius_sensitivity", "l1_sensitivity", "nucle
 _UP = 1 + 2.0**-48  # far above the rounding of the few operations below
 
 
-def frobenius_sensitivity(scaling: Scaling, neighbours: str) -> float:
+def frobenius_sensitivity(scaling: Scaling, neighbours: Neighbours) -> float:
     """Return the largest Frobenius norm by which one row moves the sum, rounded up."""
     check_neighbours(scaling, neighbours)
-    return scaling.square * (math.sqrt(2.0) if neighbours == "replace-one" else 1.0) * _UP
+    return scaling.square * neighbours.frobenius * _UP
 
 
-def l1_sensitivity(scaling: Scaling, neighbours: str) -> float:
+def l1_sensitivity(scaling: Scaling, neighbours: Neighbours) -> float:
     """Return a bound on the L1 norm by which one row moves the sum's upper triangle, rounded up."""
     check_neighbours(scaling, neighbours)
     p, c, radius = scaling.n_features, scaling.constant, math.sqrt(scaling.squared_radius)
-    if neighbours == "add-remove":
+    if not neighbours.n_rows_public:
         return (radius**2 * (p + 1) / 2 + c * radius * math.sqrt(p) + c * c) * _UP
     bounds = [radius**2 * _spread(p) + 2 * c * radius * math.sqrt(p)]
     if c:
@@ -54,22 +55,20 @@ def l1_sensitivity(scaling: Scaling, neighbours: str) -> float:
     return min(bounds) * _UP
 
 
-def nuclear_sensitivity(scaling: Scaling, neighbours: str) -> float:
+def nuclear_sensitivity(scaling: Scaling, neighbours: Neighbours) -> float:
     """Return the largest sum by which one row moves the eigenvalues of the sum, rounded up."""
     check_neighbours(scaling, neighbours)
-    return scaling.square * (2.0 if neighbours == "replace-one" else 1.0) * _UP
+    return scaling.square * neighbours.nuclear * _UP
 
 
-def check_neighbours(scaling: Scaling, neighbours: str) -> None:
-    """Refuse a neighbour relation that is unknown, or that needs the constant coordinate where there is none.
+def check_neighbours(scaling: Scaling, neighbours: Neighbours) -> None:
+    """Refuse a neighbour relation that needs the constant coordinate where there is none.
 
     Raises
     ------
-    ParameterError, PrivacyError
+    PrivacyError
     """
-    if neighbours not in ("replace-one", "add-remove"):
-        raise ParameterError("neighbours", '"replace-one" or "add-remove"', neighbours)
-    if neighbours == "add-remove" and not scaling.constant:
+    if not (neighbours.n_rows_public or scaling.constant):
         raise PrivacyError(
             "with add-remove neighbours the number of rows is private and can only be read from the constant "
             "coordinate: release the mean as well"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance import GRID_BITS, MechanismSetting, SecondMoments, insecure_draw
+from dp_publish.covariance import GRID_BITS, ExactMoments, Mechanism
 from dp_publish.forecast.power import scaled_variance
 from dp_publish.sampling import insecure_keystream
 
@@ -27,12 +27,12 @@ _MOST = 0.25  # of the largest variance: from there on a column is among those t
 _Floats = NDArray[np.float64]
 
 
-def drawn_error(setting: MechanismSetting, n_rows: int, spreads: Sequence[float]) -> float:
+def drawn_error(mechanism: Mechanism, n_rows: int, spreads: Sequence[float]) -> float:
     """Return the root mean square error that the mechanism would leave in the correlations of related columns.
 
     Parameters
     ----------
-    setting : MechanismSetting
+    mechanism : Mechanism
         The mechanism and its strength.
     n_rows : int
         The number of rows, which is public.
@@ -44,7 +44,7 @@ def drawn_error(setting: MechanismSetting, n_rows: int, spreads: Sequence[float]
     float
         At most 2; for a single column, the relative error of its variance over sqrt(2), which compares with it.
     """
-    scaling = setting.scaling
+    scaling = mechanism.scaling
     p, largest = scaling.n_features, scaling.radius**2 / scaling.n_features
     variances = np.array([scaled_variance(spread, scaling.radius, p) for spread in spreads])
     means = np.sqrt(np.maximum(0.0, min(1.0, largest) - variances) / 2.0)
@@ -54,12 +54,12 @@ def drawn_error(setting: MechanismSetting, n_rows: int, spreads: Sequence[float]
     for related in (pairs, np.ones((p, p))):
         correlation = np.where(related > 0.0, _RELATED, 0.0)
         np.fill_diagonal(correlation, 1.0)
-        errors.append(_error(setting, n_rows, correlation, variances, means, clear))
+        errors.append(_error(mechanism, n_rows, correlation, variances, means, clear))
     return min(errors)
 
 
 def _error(
-    setting: MechanismSetting,
+    mechanism: Mechanism,
     n_rows: int,
     correlation: _Floats,
     variances: _Floats,
@@ -67,15 +67,15 @@ def _error(
     clear: NDArray[np.bool_],
 ) -> float:
     """Return the larger of the errors of strong correlations and of zeros, between clear columns if possible."""
-    p, constant = len(means), setting.scaling.constant
+    p, constant = len(means), mechanism.scaling.constant
     covariance = correlation * np.sqrt(np.outer(variances, variances))
-    sums = _sums(setting, n_rows, covariance, means)
+    sums = _sums(mechanism, n_rows, covariance, means)
     rng = insecure_keystream(1)
 
     squares = np.zeros((p, p))
     n_draws = -(-_COLUMNS // p)
     for _ in range(n_draws):
-        noisy = insecure_draw(setting, sums, rng).matrix / n_rows
+        noisy = mechanism.insecure_draw(sums, rng).matrix / n_rows
         found = noisy[:p, :p] - np.outer(noisy[:p, -1], noisy[:p, -1]) / constant**2
         if p == 1:
             squares += (found / covariance - 1.0) ** 2 / 2.0
@@ -101,10 +101,10 @@ def _correlations(covariance: _Floats) -> _Floats:
     return correlations
 
 
-def _sums(setting: MechanismSetting, n_rows: int, covariance: _Floats, means: _Floats) -> SecondMoments:
+def _sums(mechanism: Mechanism, n_rows: int, covariance: _Floats, means: _Floats) -> ExactMoments:
     products = n_rows * (covariance + np.outer(means, means))
-    return SecondMoments(
-        setting.scaling, n_rows, _integers(products * 4.0**GRID_BITS), _integers(n_rows * means * 2.0**GRID_BITS)
+    return ExactMoments(
+        mechanism.scaling, n_rows, _integers(products * 4.0**GRID_BITS), _integers(n_rows * means * 2.0**GRID_BITS)
     )
 
 

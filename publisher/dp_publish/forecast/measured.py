@@ -13,7 +13,7 @@ import numpy as np
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.quoting import listed
-from dp_publish.covariance import entry_variance, set_mechanism
+from dp_publish.covariance import set_mechanism
 from dp_publish.data import Glance
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.power import covariance_variance, moments_error, scaled_variance
@@ -99,8 +99,8 @@ def _errors_in_moments(
     spreads: Mapping[str, float], policy: Policy, kinds: Mapping[str, str], n_rows: int
 ) -> dict[str, float]:
     """Return the same from a release of second moments; nothing where its noise has no variance of its own."""
-    setting = set_mechanism(policy, kinds, lambda: n_rows)
-    entry, scaling = entry_variance(setting), setting.scaling
+    mechanism = set_mechanism(policy, kinds, lambda: n_rows)
+    entry, scaling = mechanism.off_diagonal_variance, mechanism.scaling
     if entry is None:
         return {}
     ball = (scaling.radius, scaling.n_features)

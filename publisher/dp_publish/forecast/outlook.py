@@ -26,13 +26,21 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.manifest import Column
 from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import Loss, epsilon_for_delta, epsilon_for_delta_zcdp, epsilon_of_unit, rho_for_mu
-from dp_publish.covariance import MAX_FEATURES, MechanismSetting, entry_variance, mu_of_rows, scaling_for, set_mechanism
+from dp_publish.accounting import (
+    GaussianDP,
+    Loss,
+    PureDP,
+    epsilon_for_delta,
+    epsilon_for_delta_zcdp,
+    epsilon_of_unit,
+    rho_for_mu,
+)
+from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, scaling_for, set_mechanism
 from dp_publish.forecast.assumptions import (
     DEFAULT_SPREAD,
     assumed_spreads,
@@ -143,25 +151,25 @@ def _forecast_one(
 ) -> ForecastRow:
     if strength.snr_db is not None:
         raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
-    setting = _moments_setting(n_rows, fill_bounds(policy, kinds), kinds, strength)
-    if setting is not None:  # rows are forecast at the same mu
-        strength = Privacy(unit=strength.unit, mu=mu_of_rows(setting, setting.max_rows))
+    mechanism = _mechanism_of(n_rows, fill_bounds(policy, kinds), kinds, strength)
+    if mechanism is not None:  # rows are forecast at the same mu
+        strength = Privacy(unit=strength.unit, mu=mechanism.spends(mechanism.max_rows).mu)
     columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
     max_rows = strength.max_rows
-    if setting is None:
-        setting = _gaussian_setting(len(columns), max_rows, mu)
+    if mechanism is None:
+        mechanism = _gaussian(len(columns), max_rows, mu)
 
     spreads = assumed_spreads(policy, kinds, spread)
     widths = {column.name: _width(column, len(columns)) for column in columns}
     deviations = {name: spreads[name] * width for name, width in widths.items()}
     ratios = sorted(column.cell_noise.variance / deviations[column.name] ** 2 for column in columns)
-    radius, n_scaled = setting.scaling.radius, setting.scaling.n_features
-    ball = (radius, n_scaled, setting.scaling.constant)
+    radius, n_scaled = mechanism.scaling.radius, mechanism.scaling.n_features
+    ball = (radius, n_scaled, mechanism.scaling.constant)
     scaled = sorted((scaled_variance(spreads[name], radius, n_scaled) for name in kinds), reverse=True)
 
     ratio, typical = statistics.median(ratios), statistics.median(scaled)
     clearest = math.sqrt(scaled[0] * scaled[min(1, len(scaled) - 1)])
-    entry = entry_variance(setting) or math.inf
+    entry = mechanism.off_diagonal_variance or math.inf
     variance = covariance_variance(entry, typical, *ball)
     row_error = (1 + ratio) / math.sqrt(n_rows)
     moment_error = moments_error(n_rows, variance, typical)
@@ -170,7 +178,7 @@ def _forecast_one(
     p = len(columns)
     return ForecastRow(
         mu=mu,
-        epsilon=_epsilon(strength.unit_name, columns, max_rows, mu, setting) if with_epsilon else math.nan,
+        epsilon=_epsilon(strength.unit_name, columns, max_rows, mu, mechanism) if with_epsilon else math.nan,
         delta=DELTA,
         sigma={column.name: column.cell_noise.sigma for column in columns if _has_units(column)},
         sigma_over_width=statistics.median(column.cell_noise.sigma / widths[column.name] for column in columns),
@@ -191,24 +199,23 @@ def _needed(n_columns: int, sampling: float, noise: float) -> dict[float, int]:
     return {rho: rows_needed(n_columns, rho, sampling, noise) for rho in TARGETS if n_columns > 1}
 
 
-def _moments_setting(
-    n_rows: int, policy: Policy, kinds: Mapping[str, str], strength: Privacy
-) -> MechanismSetting | None:
+def _mechanism_of(n_rows: int, policy: Policy, kinds: Mapping[str, str], strength: Privacy) -> Mechanism | None:
     """Return the mechanism of a covariance release, or the one that stands for it; None for a release of rows."""
     if strength.release != "covariance":
         return None
-    setting = set_mechanism(policy.model_copy(update={"privacy": strength}), kinds, lambda: n_rows)
-    return setting if entry_variance(setting) is not None else replace(setting, mechanism="laplace")
+    mechanism = set_mechanism(policy.model_copy(update={"privacy": strength}), kinds, lambda: n_rows)
+    return mechanism.for_forecast()
 
 
-def _gaussian_setting(n_features: int, max_rows: int, mu: float) -> MechanismSetting:
+def _gaussian(n_features: int, max_rows: int, mu: float) -> Mechanism:
     scaling = scaling_for([(-1.0, 1.0)] * min(n_features, MAX_FEATURES))  # no more columns than a release can have
-    return MechanismSetting("gaussian", Neighbours.REPLACE_ONE, scaling, max_rows, mu=mu)
+    return Gaussian(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu), max_rows)
 
 
-def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, setting: MechanismSetting) -> float:
-    if setting.mu is None and setting.epsilon is not None:  # pure, but for Wishart's own delta
-        return setting.epsilon if (setting.delta or 0.0) <= DELTA else math.nan
+def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, mechanism: Mechanism) -> float:
+    spent = mechanism.spends(mechanism.max_rows)
+    if isinstance(spent, PureDP):
+        return spent.epsilon if spent.excepted_delta <= DELTA else math.nan
     if all(column.kind == "continuous" for column in columns):
         return epsilon_for_delta(mu, DELTA)
     if any(column.ball is not None for column in columns):

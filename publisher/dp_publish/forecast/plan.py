@@ -14,17 +14,16 @@ from typing import Any
 from dp_bundle.errors import DataError, ParameterError, PrivacyError
 from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed
-from dp_publish.covariance import BY_EIGENVECTORS, set_mechanism
+from dp_publish.covariance import Mechanism, PureMechanism, mechanism_named, set_mechanism
 from dp_publish.data import Table, count_rows, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds
 from dp_publish.forecast.outlook import DEFAULT_SPREAD, GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
-from dp_publish.policy import Policy, Privacy, choose_columns, find_policy, resolve
+from dp_publish.policy import BY_EPSILON_AND_DELTA, Policy, Privacy, choose_columns, find_policy, resolve
 
 __all__ = ["Plan", "make_plan"]
 
 _STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
-_NOT_BY_MU = ("wishart", "sulq")
 _NARROW = (0.05, 0.02)  # spreads of values with longer and longer tails
 _POINTS_PER_DECADE = 20  # of the picture's curves
 
@@ -92,7 +91,12 @@ class Plan:
     @property
     def is_pure(self) -> bool:
         """True where the second moments are released with a pure epsilon."""
-        return self.mechanism in ("laplace", *BY_EIGENVECTORS)
+        return self.kind is not None and issubclass(self.kind, PureMechanism)
+
+    @property
+    def kind(self) -> type[Mechanism] | None:
+        """The mechanism's class; None of rows, or where it could not be chosen."""
+        return None if self.mechanism is None else mechanism_named(self.mechanism)
 
 
 def make_plan(
@@ -136,7 +140,7 @@ def make_plan(
     notes += why_not
     mechanism: str | None = policy.privacy.mechanism if policy.privacy.release == "covariance" else None
     if own is not None and mechanism is not None:
-        mechanism = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows).mechanism
+        mechanism = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows).name
 
     rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
     if refused:
@@ -212,7 +216,7 @@ def _forecast_each(
     rows, refused = [], []
     changes: dict[str, Any] = {}
     if mechanism is not None:
-        changes = {"mechanism": "gaussian" if mechanism in _NOT_BY_MU else mechanism}
+        changes = {"mechanism": "gaussian" if mechanism in BY_EPSILON_AND_DELTA else mechanism}
     for mu in mus:
         strength = Privacy.model_validate({**policy.privacy.model_dump(exclude=_STRENGTHS), **changes, "mu": mu})
         try:
@@ -253,13 +257,15 @@ def _bounds_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
 
 
 def _covariance_notes(mechanism: str, neighbours: Neighbours) -> list[str]:
-    notes = [f"from moments: with {'the best' if mechanism == 'auto' else mechanism} noise."]
-    if mechanism in _NOT_BY_MU:
+    kind = mechanism_named(mechanism)
+    notes = [f"from moments: with {'the best' if kind is None else mechanism} noise."]
+    if mechanism in BY_EPSILON_AND_DELTA:
         notes = [
             f"from moments: with {mechanism} noise at the policy's own strength, with gaussian noise at the others."
         ]
-    elif mechanism in BY_EIGENVECTORS:
-        notes = [f"from moments: with laplace noise of the same epsilon, as {mechanism} noise cannot be forecast."]
+    elif kind is not None and kind.forecast_as is not None:
+        stand_in = kind.forecast_as.name
+        notes = [f"from moments: with {stand_in} noise of the same epsilon, as {mechanism} noise cannot be forecast."]
     if not neighbours.n_rows_public:
         notes.append(
             "The ledger books an add-remove release at its cost for a row that is replaced, which is more than mu."

@@ -18,7 +18,7 @@ from scipy import special
 from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Column
 from dp_bundle.quoting import listed
-from dp_publish.covariance import BY_EIGENVECTORS, set_mechanism
+from dp_publish.covariance import mechanism_named, set_mechanism
 from dp_publish.data import ColumnType
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed
 from dp_publish.forecast.drawn import drawn_error
@@ -131,10 +131,10 @@ def _forecast(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Forecast
     (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
     if policy.privacy.release == "rows":
         return row
-    setting = set_mechanism(policy, kinds, lambda: n_rows)
-    if setting.mechanism not in BY_EIGENVECTORS:
+    mechanism = set_mechanism(policy, kinds, lambda: n_rows)
+    if mechanism.forecast_as is None:
         return row
-    error = math.hypot(n_rows**-0.5, drawn_error(setting, n_rows, list(assumed_spreads(policy, kinds).values())))
+    error = math.hypot(n_rows**-0.5, drawn_error(mechanism, n_rows, list(assumed_spreads(policy, kinds).values())))
     seen = smallest_seen(n_rows, len(kinds), error)
     return replace(row, error_in_moments=error, seen_in_moments=seen, clearest_in_moments=seen)
 
@@ -153,7 +153,8 @@ def _what_instead(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Fo
     if policy.privacy.release == "rows" and row.clearest_in_moments is not None:
         shown = f"would show partial correlations from about {row.clearest_in_moments:.2g} on, under the same guarantee"
         return f"{first}publish second moments alone (--release covariance), which {shown}; "
-    if policy.privacy.mechanism in BY_EIGENVECTORS:
+    kind = mechanism_named(policy.privacy.mechanism)
+    if kind is not None and kind.forecast_as is not None:
         other = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mechanism": "auto"})})
         better = _forecast(other, kinds, n_rows)
         if _shows_something(better, "covariance", len(kinds)):

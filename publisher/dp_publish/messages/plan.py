@@ -6,7 +6,6 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from dp_publish.covariance import BY_EIGENVECTORS
 from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, smallest_seen, why_hidden
 from dp_publish.messages.tables import table_lines
 
@@ -142,7 +141,7 @@ def _remedy(plan: Plan) -> str:
 
 def _covariance_verdict(plan: Plan) -> list[str]:
     row, target = plan.focus, TARGETS[-1]
-    if plan.mechanism in BY_EIGENVECTORS:
+    if plan.kind is not None and plan.kind.forecast_as is not None:
         return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."]
     lines = [
         f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance",

@@ -4,7 +4,15 @@ from dp_bundle.startup.lazy import import_on_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from dp_publish.policy.choices import DEFAULT_SPREAD, Mechanism, ReleaseKind
+    from dp_publish.policy.choices import (
+        BY_EPSILON_AND_DELTA,
+        DEFAULT_SPREAD,
+        NEVER_PURE,
+        Mechanism,
+        ReleaseKind,
+        SoundMechanism,
+        UnsoundMechanism,
+    )
     from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey
     from dp_publish.policy.columns import choose_columns, require_bounds, require_rows
     from dp_publish.policy.file import find_policy, policy_path

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = ["DEFAULT_SPREAD", "STRENGTHS", "Mechanism", "ReleaseKind"]
+__all__ = [
+    "BY_EPSILON_AND_DELTA",
+    "DEFAULT_SPREAD",
+    "NEVER_PURE",
+    "STRENGTHS",
+    "Mechanism",
+    "ReleaseKind",
+    "SoundMechanism",
+    "UnsoundMechanism",
+]
 
 STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
 DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of its bounds: see `forecast.assumptions`
 
 ReleaseKind: TypeAlias = Literal["rows", "covariance"]
-Mechanism: TypeAlias = Literal[
-    "auto",
-    "gaussian",
-    "laplace",
-    "wishart",
-    "eigenvectors",
-    "sulq",
-    "kapralov-talwar",
-    "wishart-pure",  # this and the next have no guarantee, and are named to be refused for what they are
-    "output-perturbation",
-]
+SoundMechanism: TypeAlias = Literal["gaussian", "laplace", "wishart", "eigenvectors", "sulq", "kapralov-talwar"]
+UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # named to be refused for what they are
+Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]
+
+BY_EPSILON_AND_DELTA = frozenset({"wishart", "sulq"})  # these take no other strength, and protect one row
+NEVER_PURE = frozenset({"gaussian", *BY_EPSILON_AND_DELTA})  # these give no pure epsilon

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from dp_bundle.manifest import Dataset
 from dp_bundle.quoting import escape
 from dp_publish.data import Dialect
-from dp_publish.policy.choices import Mechanism
+from dp_publish.policy.choices import SoundMechanism
 from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy, Privacy
 
 __all__ = ["SECTIONS", "allowed_of", "describe_mistake"]
@@ -34,7 +34,7 @@ _ALLOWED = {
     "dataset.name": "a text in quotes on one line, of 1 to 1000 letters",
     "privacy": "a table: [privacy] on a line of its own, and its entries below",
     "privacy.release": '"rows" or "covariance"',
-    "privacy.mechanism": _ONE_OF.format(", ".join(f'"{name}"' for name in get_args(Mechanism)[:-2])),
+    "privacy.mechanism": _ONE_OF.format(", ".join(f'"{name}"' for name in ("auto", *get_args(SoundMechanism)))),
     "privacy.neighbours": '"replace-one" or "add-remove"',
     "privacy.unit": '"cell", "row", or { entity = "COLUMN", max_rows = 10 }',
     "privacy.unit.entity": "the name of the column that says which rows belong together",

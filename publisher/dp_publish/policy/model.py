@@ -16,7 +16,7 @@ from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed
 from dp_publish.accounting import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.data import Dialect
-from dp_publish.policy.choices import STRENGTHS, Mechanism, ReleaseKind
+from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, STRENGTHS, Mechanism, ReleaseKind
 
 __all__ = [
     "STRENGTHS",
@@ -27,7 +27,6 @@ __all__ = [
     "Privacy",
 ]
 
-_BY_EPSILON_DELTA = ("wishart", "sulq")
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
 
@@ -88,7 +87,7 @@ class Privacy(_Model):
         if self.release == "covariance":
             self._check_covariance()
             return self
-        if self.mechanism != "auto" or not self.neighbours.n_rows_public:
+        if not (self.chooses_mechanism and self.neighbours.n_rows_public):
             raise ValueError(
                 'mechanism and neighbours are those of a covariance release: give release = "covariance" as well'
             )
@@ -103,11 +102,11 @@ class Privacy(_Model):
             raise ValueError(
                 "a covariance release is made at mu, epsilon with or without delta, or rho, not by its noise"
             )
-        if self.mechanism in _BY_EPSILON_DELTA and self.delta is None:
+        if self.mechanism in BY_EPSILON_AND_DELTA and self.delta is None:
             raise ValueError(f"the {self.mechanism} mechanism is calibrated by epsilon and delta: give both")
-        if self.mechanism == "gaussian" and self.epsilon is not None and self.delta is None:
-            raise ValueError("the gaussian mechanism gives no pure epsilon: give delta as well, or mu, or rho")
-        if self.mechanism in _BY_EPSILON_DELTA and self.entity:
+        if self.mechanism in NEVER_PURE and isinstance(self.strength, PureDP):
+            raise ValueError(f"the {self.mechanism} mechanism gives no pure epsilon: give delta as well, or mu, or rho")
+        if self.mechanism in BY_EPSILON_AND_DELTA and self.entity:
             raise ValueError(f"the {self.mechanism} mechanism protects one row: for an entity, choose another")
         if self.unit == "cell" and not self.neighbours.n_rows_public:
             raise ValueError('with neighbours = "add-remove" rows come and go, not cells: give unit = "row"')
@@ -127,6 +126,11 @@ class Privacy(_Model):
     def entity(self) -> EntityUnit | None:
         """The unit of privacy where it is an entity."""
         return self.unit if isinstance(self.unit, EntityUnit) else None
+
+    @property
+    def chooses_mechanism(self) -> bool:
+        """Whether the mechanism is chosen for the publisher."""
+        return self.mechanism == "auto"
 
     @property
     def max_rows(self) -> int:

@@ -22,7 +22,7 @@ def public_facts(policy: Policy, columns: Sequence[Column], partition: str | Non
     """Return what the guarantee does not protect; where rows may come and go, at most the partition's name."""
     privacy = policy.privacy
     part = [f"{PARTITION_PUBLIC}{partition!r}"] if partition is not None else []
-    if privacy.neighbours == "add-remove":
+    if not privacy.neighbours.n_rows_public:
         return tuple(part)
 
     together = [TOGETHER_PUBLIC] if privacy.entity else []

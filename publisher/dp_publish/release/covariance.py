@@ -12,19 +12,15 @@ from numpy.typing import NDArray
 
 from dp_bundle.data import stated_rows, to_numpy, write_triangle
 from dp_bundle.errors import DataError
-from dp_bundle.manifest import CONSTANT_LABEL, Column
-from dp_bundle.manifest import SecondMoments as StatedMoments
+from dp_bundle.manifest import CONSTANT_LABEL, Column, SecondMoments
 from dp_publish.accounting import Cost
 from dp_publish.covariance import (
-    BY_EIGENVECTORS,
-    MechanismSetting,
+    ExactMoments,
+    Mechanism,
     NoisyMoments,
-    SecondMoments,
     cost_of_moments,
-    draw_moments,
     estimate_errors,
     guarantee_of_moments,
-    insecure_draw,
     merge,
     moment_columns,
     moments_of_batch,
@@ -68,46 +64,46 @@ class CovarianceMaker:
         self._columns = moment_columns(policy, kinds)
 
     @cached_property
-    def _setting(self) -> MechanismSetting:
+    def _mechanism(self) -> Mechanism:
         return set_mechanism(self._policy, self._kinds, self._count_rows)
 
     @property
     def cost(self) -> Cost:
         """What the release costs."""
-        return cost_of_moments(self._policy, self._setting)
+        return cost_of_moments(self._policy, self._mechanism)
 
     @property
     def remark(self) -> str | None:
         """Why this mechanism, where `auto` chose."""
-        return self._setting.reason
+        return self._mechanism.reason
 
     def make(
         self, keystream: Keystream, new_file: NewFile, progress: Progress | None, drawn: contextlib.ExitStack
     ) -> Contents:
         """Sum the rows' products, add noise and write it; see `Maker`."""
-        guarantee = guarantee_of_moments(self._policy, self._setting, self._columns, self._partition)
+        guarantee = guarantee_of_moments(self._policy, self._mechanism, self._columns, self._partition)
         moments = self._sum(progress)
-        if self._setting.mechanism in BY_EIGENVECTORS:  # the time that they take
+        if self._mechanism.draws_depend_on_data:  # and so does the time that they take
             drawn.enter_context(could_reveal_noise())
-        noisy = draw_moments(self._setting, moments, keystream)
+        noisy = self._mechanism.draw(moments, keystream)
         drawn.enter_context(could_reveal_noise())
-        errors = estimate_errors(noisy, lambda sums: insecure_draw(self._setting, sums, keystream))
-        stated = state_moments(noisy, errors)
+        errors = estimate_errors(noisy, lambda sums: self._mechanism.insecure_draw(sums, keystream))
+        stated = state_moments(self._mechanism, noisy, errors)
         n_rows = noisy.n_rows or stated_rows(noisy.matrix, stated.constant, stated.bias)
         file = new_file()
         write_triangle(noisy.matrix, [*self._kinds, CONSTANT_LABEL], file)
         return Contents([file], n_rows, self._columns, guarantee, second_moments=stated)
 
-    def _sum(self, progress: Progress | None) -> SecondMoments:
+    def _sum(self, progress: Progress | None) -> ExactMoments:
         p = len(self._kinds)
-        total = moments_of_batch(np.empty((0, p)), self._setting.scaling)
+        total = moments_of_batch(np.empty((0, p)), self._mechanism.scaling)
         for batch in self._read(self._kinds):
             total = merge([total, moments_of_batch(_values(batch, self._columns, self._report), total.scaling)])
             self._report.n_rows = total.n_rows
             if progress is not None:
                 progress(total.n_rows)
         self._report.n_clipped_rows = total.n_clipped
-        if total.n_rows == 0 and self._setting.neighbours.n_rows_public:  # else their absence is protected
+        if total.n_rows == 0 and self._mechanism.neighbours.n_rows_public:  # else their absence is protected
             raise DataError("the table has no rows to publish")
         return total
 
@@ -122,22 +118,24 @@ class CovarianceMaker:
         return n_rows
 
 
-def state_moments(noisy: NoisyMoments, errors: tuple[float, float] | None = None) -> StatedMoments:
+def state_moments(
+    mechanism: Mechanism, released: NoisyMoments, errors: tuple[float, float] | None = None
+) -> SecondMoments:
     """Return what a manifest says of noisy second moments, and of their errors as `estimate_errors` gives them."""
-    on, beside = errors or (None, None)
-    return StatedMoments.model_validate(
+    noise, (on, off) = released.noise, errors or (None, None)
+    return SecondMoments.model_validate(
         {
-            "mechanism": noisy.mechanism,
-            "radius": min(noisy.scaling.radius, math.sqrt(noisy.scaling.n_features)),
-            "constant": noisy.scaling.constant,
-            "granularity": noisy.granularity,
-            "distribution": noisy.distribution,
-            "parameters": dict(noisy.parameters),
-            "diagonal_variance": noisy.diagonal_variance,
-            "off_diagonal_variance": noisy.off_diagonal_variance,
-            "bias": noisy.bias,
+            "mechanism": mechanism.published_as,
+            "radius": min(released.scaling.radius, math.sqrt(released.scaling.n_features)),
+            "constant": released.scaling.constant,
+            "granularity": noise.granularity,
+            "distribution": noise.distribution,
+            "parameters": noise.parameters,
+            "diagonal_variance": noise.diagonal_variance,
+            "off_diagonal_variance": noise.off_diagonal_variance,
+            "bias": noise.bias,
             "estimated_diagonal_error": on,
-            "estimated_off_diagonal_error": beside,
+            "estimated_off_diagonal_error": off,
         }
     )
 

@@ -1,4 +1,4 @@
-"""What a covariance mechanism returns, and the dyadic grid that entry-wise noise lives on.
+"""What a covariance mechanism is to the rest of the house, what it returns, and the grid that its noise lives on.
 
 An exact sum is a matrix of integers. It is rounded to a grid of 2^e of these units, far finer than the noise, and
 integer noise in steps of the grid is added, so that no floating-point number comes between the data and the release.
@@ -9,34 +9,22 @@ Where the noise is so small that e = 0, nothing is rounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.manifest import MatrixNoise
+from dp_bundle.privacy import Neighbours
+from dp_publish.accounting import GaussianDP, PureDP, Strength
+from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
-from dp_publish.covariance.second_moments import SecondMoments
+from dp_publish.covariance.sensitivity import check_neighbours
+from dp_publish.sampling import Keystream
 
-__all__ = ["Cost", "Grid", "NoisyMoments", "grid_for", "with_exact_corner"]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a release guarantees, for one row under the stated neighbours; None where nothing of the kind holds.
-
-    Attributes
-    ----------
-    mu : float or None
-        Gaussian differential privacy; for pure epsilon the one that it implies.
-    epsilon, delta : float or None
-        One (epsilon, delta) that holds; delta is 0 for a pure guarantee.
-    """
-
-    mu: float | None
-    epsilon: float | None = None
-    delta: float | None = None
+__all__ = ["Grid", "Mechanism", "NoisyMoments", "grid_for", "released"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,45 +34,137 @@ class NoisyMoments:
     Attributes
     ----------
     matrix : ndarray of float64, shape (d, d)
-        Symmetric. With replace-one neighbours the constant's own entry, n c^2, is exact.
-    mechanism : str
-        Its name.
-    neighbours : {"replace-one", "add-remove"}
-        What the guarantee speaks of.
+        Symmetric. Where the number of rows is public, the constant's own entry, n c^2, is exact.
     scaling : Scaling
         Where rows were put before the sum.
     n_rows : int or None
-        The number of rows, where it is public; with add-remove neighbours it is read from the constant's entry.
-    granularity : float or None
-        Entries are multiples of this power of two; None of what is not fit for a release.
-    distribution : str or None
-        "rounded-gaussian", "discrete-laplace" or "wishart"; None if the noise does not act entry by entry.
-    parameters : mapping of str to float
-        The distribution's, in the matrix's units.
-    diagonal_variance, off_diagonal_variance : float or None
-        The variance of the noise. Entries of the upper triangle are independent, or uncorrelated ("wishart").
-    bias : float
-        The mean of the noise is this multiple of the identity (constant's entry apart if exact): subtract it.
-    cost : Cost
-        The guarantee.
+        The number of rows, where it is public; elsewhere it is read from the constant's entry.
+    noise : MatrixNoise
+        What it carries, as manifests state it.
     unshrunk : ndarray of float64, shape (d, d), or None
         Where the noise does not act entry by entry: the matrix before what was done against its noise on average, from
         which the mechanism's error is estimated. It is as private as `matrix`.
     """
 
     matrix: NDArray[np.float64] = field(repr=False)
-    mechanism: str
-    neighbours: str
     scaling: Scaling = field(repr=False)
     n_rows: int | None
-    granularity: float | None
-    distribution: str | None
-    parameters: Mapping[str, float]
-    diagonal_variance: float | None
-    off_diagonal_variance: float | None
-    bias: float
-    cost: Cost
+    noise: MatrixNoise
     unshrunk: NDArray[np.float64] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """A covariance mechanism, set for one policy. Each has a file of its own, named after it, and is found by its name.
+
+    Attributes
+    ----------
+    name : str
+        What policies call it.
+    published_as : str
+        What manifests call it: by default its name, or that of another one with the same kind of noise.
+    noise : type
+        The kind of noise that a reader finds, which `dp_bundle` has a class for.
+    draws_depend_on_data : bool
+        Whether its random bits and its time depend on the sums, so that a failure tells of them.
+    forecast_as : type or None
+        The mechanism whose noise stands for its own in a forecast, where that has no formula.
+    error_kind : str
+        What `expected_error` is of the error.
+    scaling : Scaling
+        Where rows are put.
+    neighbours : Neighbours
+        What the guarantee speaks of.
+    strength : GaussianDP, PureDP or ApproximateDP
+        What the unit of privacy is promised, in the form that the mechanism is calibrated by.
+    max_rows : int
+        The most rows that the unit of privacy has.
+    reason : str or None
+        Why this mechanism, where it was not the publisher who chose.
+
+    Raises
+    ------
+    ParameterError, PrivacyError
+        The strength is outside what the mechanism can give.
+    """
+
+    name: ClassVar[str]
+    published_as: ClassVar[str]
+    noise: ClassVar[type[MatrixNoise]]
+    draws_depend_on_data: ClassVar[bool] = False
+    forecast_as: ClassVar[type[Mechanism] | None] = None
+    error_kind: ClassVar[str] = "its root mean square"
+
+    scaling: Scaling
+    neighbours: Neighbours
+    strength: Strength
+    max_rows: int = 1
+    reason: str | None = None
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls) and "published_as" not in vars(cls):
+            cls.published_as = cls.name
+
+    def __post_init__(self) -> None:
+        check_neighbours(self.scaling, self.neighbours)
+        self.check_strength()
+
+    @classmethod
+    @abstractmethod
+    def form_of(cls, strength: Strength) -> Strength:
+        """Return the strength that it is calibrated by to serve a policy's."""
+
+    @abstractmethod
+    def check_strength(self) -> None:
+        """Refuse a strength that it cannot give."""
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """The most that one row moves the sum, in the norm that the noise answers to and the matrix's units."""
+
+    @abstractmethod
+    def spends(self, rows: int, *, replaced: bool = False) -> GaussianDP | PureDP:
+        """Return what so many rows of a unit, at most all, lose: the one answer for ledger, guarantee, plan and audit.
+
+        Parameters
+        ----------
+        rows : int
+            From 1 to `max_rows`.
+        replaced : bool
+            Whether rows are replaced, as the ledger counts, whatever the neighbours of the guarantee.
+        """
+
+    @abstractmethod
+    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+        """Return the second moments with noise; random bits are a new `SecureKeystream`'s unless given.
+
+        Raises
+        ------
+        PrivacyError
+            The guarantee cannot be confirmed.
+        """
+
+    def insecure_draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
+        """Return what `draw` would except for the last bits, sooner: to measure errors on, never to release."""
+        return self.draw(moments, rng)
+
+    @property
+    def off_diagonal_variance(self) -> float | None:
+        """The noise's variance off the diagonal, up to the grid's part; None if it does not act entry by entry."""
+        return None
+
+    @classmethod
+    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
+        """Return the expected ``||C^ - C||_F / n`` for rows in the unit ball; None if `auto` is not to choose it."""
+        del n_rows, scaling, neighbours, strength
+        return None
+
+    def for_forecast(self) -> Mechanism:
+        """Return the mechanism, of the same strength, that a forecast computes with."""
+        if self.forecast_as is None:
+            return self
+        return self.forecast_as(self.scaling, self.neighbours, self.strength, self.max_rows, self.reason)
 
 
 @dataclass(frozen=True)
@@ -107,13 +187,12 @@ class Grid:
         """Return the nearest numbers of steps; integers in, integers out."""
         return (exact + (1 << (self.exponent - 1))) >> self.exponent if self.exponent else exact
 
-    def add(self, moments: SecondMoments, noise: NDArray[np.int64], *, exact_corner: bool) -> NDArray[np.float64]:
+    def add(self, moments: ExactMoments, noise: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sum, rounded to the grid, plus the symmetric noise in the upper triangle of `noise`."""
         upper = np.triu(noise).astype(object)
         noisy = self.round(moments.steps) + upper + np.triu(upper, 1).T
         step = self.step
-        matrix = np.array([int(entry) * step for entry in noisy.flat], dtype=np.float64).reshape(noisy.shape)
-        return with_exact_corner(matrix, moments) if exact_corner else matrix
+        return np.array([int(entry) * step for entry in noisy.flat], dtype=np.float64).reshape(noisy.shape)
 
 
 def grid_for(scale: float, fineness: int = 28) -> Grid:
@@ -121,8 +200,15 @@ def grid_for(scale: float, fineness: int = 28) -> Grid:
     return Grid(max(0, math.frexp(scale)[1] - 1 - fineness + 2 * GRID_BITS))
 
 
-def with_exact_corner(matrix: NDArray[np.float64], moments: SecondMoments) -> NDArray[np.float64]:
-    """Return the matrix with n c^2, which is public under replace-one neighbours, as the constant's own entry."""
-    if moments.scaling.constant:
+def released(
+    mechanism: Mechanism,
+    matrix: NDArray[np.float64],
+    moments: ExactMoments,
+    noise: MatrixNoise,
+    unshrunk: NDArray[np.float64] | None = None,
+) -> NoisyMoments:
+    """Return a noisy matrix as what is released; the constant's own entry is n c^2 where that is public."""
+    public_rows = mechanism.neighbours.n_rows_public
+    if public_rows and moments.scaling.constant:
         matrix[-1, -1] = moments.n_rows * moments.scaling.constant**2
-    return matrix
+    return NoisyMoments(matrix, moments.scaling, moments.n_rows if public_rows else None, noise, unshrunk)

@@ -1,107 +1,129 @@
-"""Gaussian noise on the second moments, and the SULQ comparator.
+"""Gaussian noise on the second moments.
 
 Noise that is isotropic in the Frobenius norm has density proportional to ``exp(-||E||_F^2 / (2 sigma^2))`` over
-symmetric matrices: variance sigma^2 on the diagonal and, as an entry beside it counts twice, half of that off it. The
-sum's Frobenius sensitivity D then makes it a Gaussian mechanism with mu = D / sigma, exactly, where the printed form,
-with one variance for all entries, spends twice as much on the off-diagonal ones for the same mu. Noise is rounded to
-the grid (`noisy`), which is post-processing; D includes what rounding the sum adds.
+symmetric matrices: variance sigma^2 on the diagonal and, as an off-diagonal entry counts twice, half of that off it.
+The sum's Frobenius sensitivity D then makes it a Gaussian mechanism with mu = D / sigma, exactly, where the printed
+form, with one variance for all entries, spends twice as much on the off-diagonal ones for the same mu. Noise is rounded
+to the grid (`base`), which is post-processing; D includes what rounding the sum adds.
 
 References
 ----------
 Balle & Wang (2018), arXiv 1805.06530. Dong, Roth & Su (2022). Wang, Huai & Xu (2018), theorem 6, and Su et al. (2022),
-algorithm 1, for the printed form. Blum, Dwork, McSherry & Nissim (2005); its calibration is that of Chaudhuri, Sarwate
-& Sinha (2013), A near-optimal algorithm for differentially-private principal components, JMLR 14, algorithm 1.
+algorithm 1, for the printed form.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.privacy import rounded_gaussian_variance
-from dp_publish.accounting import delta_for_epsilon
-from dp_publish.covariance.mechanisms.base import Cost, Grid, NoisyMoments, grid_for
+from dp_bundle.errors import ParameterError
+from dp_bundle.manifest import MatrixNoise, RoundedGaussian
+from dp_bundle.privacy import Neighbours
+from dp_publish.accounting import GaussianDP, PureDP, Strength
+from dp_publish.covariance.exact_moments import ExactMoments
+from dp_publish.covariance.mechanisms.base import Grid, Mechanism, NoisyMoments, grid_for, released
 from dp_publish.covariance.scaling import Scaling
-from dp_publish.covariance.second_moments import SecondMoments
 from dp_publish.covariance.sensitivity import frobenius_sensitivity
 from dp_publish.sampling import Keystream, sample_rounded_gaussian
 
-__all__ = ["check_mu", "release_gaussian", "release_sulq", "sulq_mu", "sulq_sigma"]
+__all__ = ["MECHANISM", "UP", "Gaussian", "GaussianEntries", "check_mu"]
 
-_UP = 1 + 2.0**-48
+UP = 1 + 2.0**-48  # far above the rounding of the few operations on a sigma
 _MUS = (1e-4, 1e6)
 
 
-def release_gaussian(
-    moments: SecondMoments,
-    *,
-    mu: float,
-    neighbours: str = "replace-one",
-    isotropic: bool = True,
-    rng: Keystream | None = None,
-) -> NoisyMoments:
-    """Return the second moments with Gaussian noise, mu-GDP.
+@dataclass(frozen=True)
+class GaussianEntries(Mechanism):
+    """Gaussian noise on every entry, whatever it is calibrated by."""
 
-    Parameters
-    ----------
-    moments : SecondMoments
-        The exact sums.
-    mu : float
-        The guarantee, from 1e-4 to 1e6.
-    neighbours : {"replace-one", "add-remove"}
-        What it speaks of.
-    isotropic : bool
-        Whether off-diagonal entries carry half the diagonal's variance. False is the printed form, for comparison.
-    rng : Keystream, optional
-        Where random bits come from; a new `SecureKeystream` unless given.
+    noise: ClassVar[type[MatrixNoise]] = RoundedGaussian
 
-    Raises
-    ------
-    ParameterError, PrivacyError
-        `mu` or `neighbours` is not allowed.
-    """
-    check_mu(mu)
-    sigma = frobenius_sensitivity(moments.scaling, neighbours) / mu
-    grid = grid_for(sigma)  # and not one for the sigma below, which may be twice as coarse
-    sigma += grid.rounding * moments.scaling.n_coordinates / mu
-    return _release(moments, sigma * _UP, grid, neighbours, Cost(mu=mu), "gaussian", isotropic, rng)
+    @property
+    @abstractmethod
+    def mu(self) -> float:
+        """The mu that the noise gives the unit."""
+
+    @abstractmethod
+    def sigma_and_grid(self) -> tuple[float, Grid]:
+        """Return the diagonal's standard deviation, in the matrix's units, and the grid."""
+
+    @staticmethod
+    def off_diagonal(sigma: float) -> float:
+        """Return the standard deviation of off-diagonal entries where that of the diagonal's is sigma."""
+        return sigma * math.sqrt(0.5) * UP
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that one row moves the sum in the Frobenius norm."""
+        return frobenius_sensitivity(self.scaling, self.neighbours)
+
+    def spends(self, rows: int, *, replaced: bool = False) -> GaussianDP:
+        """Return the mu of so many rows: linear in them, and sqrt(2) times as much for a removal and an addition.
+
+        That is because the largest of both move the sum at right angles.
+        """
+        mu = self.mu * (rows / self.max_rows)
+        return GaussianDP(mu * math.sqrt(self.neighbours.per_replacement)) if replaced else GaussianDP(mu)
+
+    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+        """Return the second moments with Gaussian noise, mu-GDP; see `Mechanism`."""
+        sigma, grid = self.sigma_and_grid()
+        d, steps = moments.scaling.n_coordinates, sigma / grid.step
+        off_steps = self.off_diagonal(steps)
+
+        noise = sample_rounded_gaussian(off_steps, (d, d), rng)
+        np.fill_diagonal(noise, sample_rounded_gaussian(steps, d, rng))
+        stated = RoundedGaussian(grid.step, steps * grid.step, off_steps * grid.step)
+        return released(self, grid.add(moments, noise), moments, stated)
 
 
-def release_sulq(
-    moments: SecondMoments,
-    *,
-    epsilon: float,
-    delta: float,
-    neighbours: str = "replace-one",
-    rng: Keystream | None = None,
-) -> NoisyMoments:
-    """Return the second moments with the larger, independent Gaussian noise of SULQ.
+@dataclass(frozen=True)
+class Gaussian(GaussianEntries):
+    """Isotropic Gaussian noise of the least size for mu."""
 
-    Its cost holds the mu that this noise really has, and the printed (epsilon, delta), which follow from that mu.
+    name: ClassVar[str] = "gaussian"
+    strength: GaussianDP
 
-    Parameters
-    ----------
-    moments, neighbours, rng
-        As in `release_gaussian`.
-    epsilon, delta : float
-        What the printed calibration is for.
+    @classmethod
+    def form_of(cls, strength: Strength) -> GaussianDP:
+        """Return the mu that a strength stands for."""
+        return GaussianDP(strength.mu)
 
-    Raises
-    ------
-    ParameterError
-        `epsilon` is not positive, or `delta` not in (0, 1).
-    PrivacyError
-        The printed calibration does not give (epsilon, delta), which happens at very large epsilon.
-    """
-    sigma, mu = _sulq(moments.scaling, epsilon, delta, neighbours)
-    if delta_for_epsilon(mu, epsilon) > delta:
-        raise PrivacyError(
-            f"SULQ's printed noise does not give epsilon = {epsilon:g} with delta = {delta:g} for {neighbours} "
-            "neighbours: use the gaussian mechanism"
-        )
-    return _release(moments, sigma, grid_for(sigma), neighbours, Cost(mu, epsilon, delta), "sulq", False, rng)
+    def check_strength(self) -> None:
+        """Refuse a mu for one row outside [1e-4, 1e6]."""
+        check_mu(self.mu / self.max_rows)
+
+    @property
+    def mu(self) -> float:
+        """The mu that was asked for."""
+        return self.strength.mu
+
+    def sigma_and_grid(self) -> tuple[float, Grid]:
+        """Return the sensitivity over mu, with what rounding to the grid adds."""
+        mu = self.mu / self.max_rows
+        sigma = self.sensitivity / mu
+        grid = grid_for(sigma)  # and not one for the sigma below, which may be twice as coarse
+        sigma += grid.rounding * self.scaling.n_coordinates / mu
+        return sigma * UP, grid
+
+    @property
+    def off_diagonal_variance(self) -> float:
+        """Half the square of the sensitivity over mu."""
+        return 0.5 * (self.sensitivity * self.max_rows / self.mu) ** 2
+
+    @classmethod
+    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
+        """Return ``(D / mu) sqrt(d (d + 1) / 2) / n``; None for a pure epsilon, which it does not give."""
+        if isinstance(strength, PureDP):
+            return None
+        d = scaling.n_coordinates
+        sigma = frobenius_sensitivity(scaling, neighbours) / scaling.square / strength.mu
+        return sigma * math.sqrt(d * (d + 1) / 2) / n_rows
 
 
 def check_mu(mu: float) -> None:
@@ -115,63 +137,4 @@ def check_mu(mu: float) -> None:
         raise ParameterError("mu", f"from {_MUS[0]:g} to {_MUS[1]:g}", mu)
 
 
-def sulq_mu(scaling: Scaling, epsilon: float, delta: float, neighbours: str = "replace-one") -> float:
-    """Return the mu that SULQ's noise really has; arguments as in `release_sulq`."""
-    return _sulq(scaling, epsilon, delta, neighbours)[1]
-
-
-def sulq_sigma(n_coordinates: int, epsilon: float, delta: float) -> float:
-    """Return n times ``(d+1)/(n eps) sqrt(2 ln((d^2+d) / (delta 2 sqrt(2 pi)))) + 1/(n sqrt(eps))``, for unit rows.
-
-    Parameters
-    ----------
-    n_coordinates : int
-        d; the noise on the sum does not depend on n.
-    epsilon, delta : float
-        The printed guarantee.
-    """
-    if not 0 < epsilon < math.inf:
-        raise ParameterError("epsilon", "in (0, inf)", epsilon)
-    if not 0 < delta < 1:
-        raise ParameterError("delta", "in (0, 1)", delta)
-    d = n_coordinates
-    log = math.log((d * d + d) / (delta * 2 * math.sqrt(2 * math.pi)))
-    return (d + 1) / epsilon * math.sqrt(2 * max(log, 0.0)) + 1 / math.sqrt(epsilon)
-
-
-def _sulq(scaling: Scaling, epsilon: float, delta: float, neighbours: str) -> tuple[float, float]:
-    """Return sigma and mu."""
-    sensitivity = frobenius_sensitivity(scaling, neighbours)
-    sigma = sulq_sigma(scaling.n_coordinates, epsilon, delta) * scaling.square
-    return sigma, (sensitivity + grid_for(sigma).rounding * scaling.n_coordinates) / sigma * _UP
-
-
-def _release(
-    moments: SecondMoments,
-    sigma: float,
-    grid: Grid,
-    neighbours: str,
-    cost: Cost,
-    mechanism: str,
-    isotropic: bool,
-    rng: Keystream | None,
-) -> NoisyMoments:
-    d, steps = moments.scaling.n_coordinates, sigma / grid.step
-    steps_beside = steps * math.sqrt(0.5) * _UP if isotropic else steps
-    noise = sample_rounded_gaussian(steps_beside, (d, d), rng)
-    np.fill_diagonal(noise, sample_rounded_gaussian(steps, d, rng))
-    public_rows = neighbours == "replace-one"
-    return NoisyMoments(
-        matrix=grid.add(moments, noise, exact_corner=public_rows),
-        mechanism=mechanism,
-        neighbours=neighbours,
-        scaling=moments.scaling,
-        n_rows=moments.n_rows if public_rows else None,
-        granularity=grid.step,
-        distribution="rounded-gaussian",
-        parameters={"diagonal_sigma": steps * grid.step, "off_diagonal_sigma": steps_beside * grid.step},
-        diagonal_variance=grid.step**2 * rounded_gaussian_variance(steps),
-        off_diagonal_variance=grid.step**2 * rounded_gaussian_variance(steps_beside),
-        bias=0.0,
-        cost=cost,
-    )
+MECHANISM = Gaussian

@@ -1,6 +1,6 @@
 """Laplace noise on the second moments: pure epsilon.
 
-Every entry of the upper triangle gets discrete Laplace noise of scale b = D / epsilon on the grid (`noisy`), where D is
+Every entry of the upper triangle gets discrete Laplace noise of scale b = D / epsilon on the grid (`base`), where D is
 the tight L1 sensitivity (`sensitivity`) plus a step for every noisy entry that is rounded. The printed form,
 ``Lap(2 d / epsilon)`` for rows in the unit ball, has between 2 and 2.8 times that scale.
 
@@ -11,82 +11,59 @@ Dwork, McSherry, Nissim & Smith (2006). Wang, Huai & Xu (2018), theorem 4, and A
 
 from __future__ import annotations
 
-from dp_bundle.errors import ParameterError
-from dp_bundle.privacy import discrete_laplace_variance, mu_implied_by_epsilon
-from dp_publish.covariance.mechanisms.base import Cost, NoisyMoments, grid_for
-from dp_publish.covariance.second_moments import SecondMoments
-from dp_publish.covariance.sensitivity import check_neighbours, l1_sensitivity
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dp_bundle.manifest import DiscreteLaplace, MatrixNoise
+from dp_bundle.privacy import Neighbours
+from dp_publish.accounting import Strength
+from dp_publish.covariance.exact_moments import ExactMoments
+from dp_publish.covariance.mechanisms.base import NoisyMoments, grid_for, released
+from dp_publish.covariance.mechanisms.pure import PureMechanism, is_in_range
+from dp_publish.covariance.scaling import Scaling
+from dp_publish.covariance.sensitivity import l1_sensitivity
 from dp_publish.sampling import Keystream, sample_discrete_laplace
 
-__all__ = ["EPSILONS", "check_epsilon", "release_laplace"]
+__all__ = ["MECHANISM", "Laplace"]
 
-EPSILONS = (1e-6, 700.0)
 _FINENESS = 45  # so that rounding thousands of entries adds next to nothing to their L1 norm
 _UP = 1 + 2.0**-48
 
 
-def release_laplace(
-    moments: SecondMoments,
-    *,
-    epsilon: float,
-    neighbours: str = "replace-one",
-    sensitivity: str = "tight",
-    rng: Keystream | None = None,
-) -> NoisyMoments:
-    """Return the second moments with Laplace noise, epsilon-differentially private.
+@dataclass(frozen=True)
+class Laplace(PureMechanism):
+    """Independent Laplace noise on every entry."""
 
-    Parameters
-    ----------
-    moments : SecondMoments
-        The exact sums.
-    epsilon : float
-        The guarantee, from 1e-6 to 700.
-    neighbours : {"replace-one", "add-remove"}
-        What it speaks of.
-    sensitivity : {"tight", "printed"}
-        "printed" is 2 d for rows in the unit ball: for comparison.
-    rng : Keystream, optional
-        Where random bits come from; a new `SecureKeystream` unless given.
+    name: ClassVar[str] = "laplace"
+    noise: ClassVar[type[MatrixNoise]] = DiscreteLaplace
 
-    Raises
-    ------
-    ParameterError, PrivacyError
-        An argument is not allowed.
-    """
-    check_epsilon(epsilon)
-    check_neighbours(moments.scaling, neighbours)
-    if sensitivity not in ("tight", "printed"):
-        raise ParameterError("sensitivity", '"tight" or "printed"', sensitivity)
-    d = moments.scaling.n_coordinates
-    tight = sensitivity == "tight"
-    moved = l1_sensitivity(moments.scaling, neighbours) if tight else 2 * d * moments.scaling.square
-    grid = grid_for(moved / epsilon, _FINENESS)
-    scale = (moved + grid.rounding * d * (d + 1) / 2) / epsilon * _UP
-    steps = scale / grid.step
-    variance = grid.step**2 * discrete_laplace_variance(steps)
-    public_rows = neighbours == "replace-one"
-    return NoisyMoments(
-        matrix=grid.add(moments, sample_discrete_laplace(steps, (d, d), rng), exact_corner=public_rows),
-        mechanism="laplace",
-        neighbours=neighbours,
-        scaling=moments.scaling,
-        n_rows=moments.n_rows if public_rows else None,
-        granularity=grid.step,
-        distribution="discrete-laplace",
-        parameters={"scale": scale},
-        diagonal_variance=variance,
-        off_diagonal_variance=variance,
-        bias=0.0,
-        cost=Cost(mu_implied_by_epsilon(epsilon), epsilon, 0.0),
-    )
+    @property
+    def sensitivity(self) -> float:
+        """The most that one row moves the upper triangle of the sum in the L1 norm."""
+        return l1_sensitivity(self.scaling, self.neighbours)
+
+    @property
+    def off_diagonal_variance(self) -> float:
+        """Twice the square of the sensitivity over epsilon."""
+        return 2 * (self.sensitivity * self.max_rows / self.strength.epsilon) ** 2
+
+    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+        """Return the second moments with Laplace noise, epsilon-differentially private; see `Mechanism`."""
+        d, moved, epsilon = moments.scaling.n_coordinates, self.sensitivity, self.row_epsilon
+        grid = grid_for(moved / epsilon, _FINENESS)
+        scale = (moved + grid.rounding * d * (d + 1) / 2) / epsilon * _UP
+        matrix = grid.add(moments, sample_discrete_laplace(scale / grid.step, (d, d), rng))
+        return released(self, matrix, moments, DiscreteLaplace(grid.step, scale))
+
+    @classmethod
+    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
+        """Return ``sqrt(2) d (D_1 / epsilon) / n``; None where that epsilon is out of range."""
+        epsilon = strength.pure_epsilon
+        if not is_in_range(epsilon):
+            return None
+        scale = l1_sensitivity(scaling, neighbours) / scaling.square / epsilon
+        return math.sqrt(2) * scaling.n_coordinates * scale / n_rows
 
 
-def check_epsilon(epsilon: float) -> None:
-    """Refuse an epsilon outside [1e-6, 700].
-
-    Raises
-    ------
-    ParameterError
-    """
-    if not EPSILONS[0] <= epsilon <= EPSILONS[1]:
-        raise ParameterError("epsilon", f"from {EPSILONS[0]:g} to {EPSILONS[1]:g}", epsilon)
+MECHANISM = Laplace

@@ -21,22 +21,26 @@ Sheffet (2015), arXiv 1507.00056. Wang, Huai & Xu (2018), theorem 5, who do not 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_publish.covariance.mechanisms.base import Cost, Grid, NoisyMoments, grid_for, with_exact_corner
-from dp_publish.covariance.mechanisms.wishart_curve import degrees_printed, degrees_tight, delta_of_wishart
-from dp_publish.covariance.scaling import GRID_BITS
-from dp_publish.covariance.second_moments import SecondMoments
-from dp_publish.covariance.sensitivity import check_neighbours
+from dp_bundle.manifest import MatrixNoise, WishartNoise
+from dp_bundle.privacy import Neighbours
+from dp_publish.accounting import ApproximateDP, PureDP, Strength
+from dp_publish.covariance.exact_moments import ExactMoments
+from dp_publish.covariance.mechanisms.base import Grid, Mechanism, NoisyMoments, grid_for, released
+from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
+from dp_publish.covariance.scaling import GRID_BITS, Scaling
 from dp_publish.sampling import HALF_PLACE, PLACES, TOTAL_VARIATION, Keystream, SecureKeystream, normal_parts
 
-__all__ = ["release_wishart"]
+__all__ = ["MECHANISM", "Wishart", "require_epsilon_and_delta"]
 
 _FINENESS = 8
 _SLACK = 1e-3  # the share of delta that is left for rounding
@@ -45,71 +49,95 @@ _OFFSETS = (0, 17, 34, 46, 63)  # of the limbs of cell * 2^46 + inner
 _ROWS = 1 << 12  # at a time; sums of products of limbs stay below 2^47
 
 
-def release_wishart(
-    moments: SecondMoments,
-    *,
-    epsilon: float,
-    delta: float,
-    neighbours: str = "replace-one",
-    degrees: str = "tight",
-    rng: Keystream | None = None,
-) -> NoisyMoments:
-    """Return the second moments with Wishart noise, (epsilon, delta)-differentially private.
+@dataclass(frozen=True)
+class Wishart(Mechanism):
+    """Wishart noise of the fewest degrees of freedom for (epsilon, delta), and one row."""
 
-    Parameters
-    ----------
-    moments : SecondMoments
-        The exact sums.
-    epsilon, delta : float
-        The guarantee.
-    neighbours : {"replace-one", "add-remove"}
-        What it speaks of.
-    degrees : {"tight", "printed"}
-        How the degrees of freedom are chosen; "printed" is Sheffet's formula, for epsilon below 1. In either case the
-        curve of `delta_of_wishart` confirms the guarantee.
-    rng : Keystream, optional
-        Where random bits come from; a new `SecureKeystream` unless given.
+    name: ClassVar[str] = "wishart"
+    noise: ClassVar[type[MatrixNoise]] = WishartNoise
+    strength: ApproximateDP
+
+    @classmethod
+    def form_of(cls, strength: Strength) -> ApproximateDP:
+        """Return an (epsilon, delta) as it is."""
+        return require_epsilon_and_delta(cls.name, strength)
+
+    def check_strength(self) -> None:
+        """Refuse an epsilon or delta out of range, or one that takes too much noise."""
+        self.degrees_for(self.strength.delta)
+
+    @property
+    def sensitivity(self) -> float:
+        """The largest squared length of a row, which is the scale of the noise."""
+        return self.scaling.square
+
+    def spends(self, rows: int, *, replaced: bool = False) -> PureDP:  # noqa: ARG002  it protects one row
+        """Return epsilon, but for an event of probability delta; by group privacy for a removal and an addition."""
+        epsilon, delta = self.strength.epsilon, self.strength.delta
+        if replaced and self.neighbours.per_replacement == 2:
+            return PureDP(2.0 * epsilon, delta * (1.0 + math.exp(epsilon)))
+        return PureDP(epsilon, delta)
+
+    def degrees_for(self, delta: float) -> int:
+        """Return the degrees of freedom for this delta."""
+        return degrees_tight(self.scaling.n_coordinates, self.strength.epsilon, delta, self.neighbours)
+
+    @cached_property
+    def confirmed_degrees(self) -> int:
+        """The degrees of freedom, confirmed to give (epsilon, delta) with what rounding adds."""
+        epsilon, delta = self.strength.epsilon, self.strength.delta
+        d, square, kept = self.scaling.n_coordinates, self.scaling.square, (1 - _SLACK) * delta
+        m = self.degrees_for(kept)
+        rounded = _rounding_chance(m, d, square, self._grid(m))
+        if (
+            delta_of_wishart(m - d + 1, epsilon, self.neighbours) > kept
+            or (1 + math.exp(epsilon)) * rounded > _SLACK * delta
+        ):
+            raise PrivacyError(
+                f"{m} degrees of freedom are not known to give epsilon = {epsilon:g} with delta = {delta:g} for "
+                f"{self.neighbours} neighbours: use the gaussian mechanism, or a larger delta"
+            )
+        return m
+
+    @property
+    def off_diagonal_variance(self) -> float:
+        """The degrees of freedom times the square of the scale."""
+        return self.degrees_for(self.strength.delta) * self.scaling.square**2
+
+    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+        """Return the second moments with Wishart noise, (epsilon, delta)-differentially private; see `Mechanism`."""
+        m, square = self.confirmed_degrees, self.scaling.square
+        grid = self._grid(m)
+        noise = _wishart(m, self.scaling.n_coordinates, SecureKeystream() if rng is None else rng)
+        matrix = _add_and_round(moments.steps, noise, square, grid)
+        return released(self, matrix, moments, WishartNoise(grid.step, float(m), square))
+
+    def _grid(self, m: int) -> Grid:
+        return grid_for(math.sqrt(m) * self.scaling.square, _FINENESS)
+
+    @classmethod
+    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
+        """Return ``sqrt(m d (d + 1)) / n``, infinite where it takes too much; None unless for (epsilon, delta)."""
+        if not isinstance(strength, ApproximateDP):
+            return None
+        d = scaling.n_coordinates
+        try:
+            m = degrees_tight(d, strength.epsilon, strength.delta, neighbours)
+        except (ParameterError, PrivacyError):
+            return math.inf
+        return math.sqrt(m * d * (d + 1)) / n_rows
+
+
+def require_epsilon_and_delta(name: str, strength: Strength) -> ApproximateDP:
+    """Return an (epsilon, delta) as it is, and refuse any other strength.
 
     Raises
     ------
-    ParameterError
-        An argument is not allowed.
     PrivacyError
-        The guarantee cannot be confirmed.
     """
-    check_neighbours(moments.scaling, neighbours)
-    if degrees not in ("tight", "printed"):
-        raise ParameterError("degrees", '"tight" or "printed"', degrees)
-    d, square = moments.scaling.n_coordinates, moments.scaling.square
-    kept = (1 - _SLACK) * delta
-    m = degrees_tight(d, epsilon, kept, neighbours) if degrees == "tight" else degrees_printed(d, epsilon, delta)
-    grid = grid_for(math.sqrt(m) * square, _FINENESS)
-    if (
-        delta_of_wishart(m - d + 1, epsilon, neighbours) > kept
-        or (1 + math.exp(epsilon)) * _rounding_chance(m, d, square, grid) > _SLACK * delta
-    ):
-        raise PrivacyError(
-            f"{m} degrees of freedom are not known to give epsilon = {epsilon:g} with delta = {delta:g} for "
-            f"{neighbours} neighbours: use the gaussian mechanism, or a larger delta"
-        )
-    noise = _wishart(m, d, SecureKeystream() if rng is None else rng)
-    matrix = _add_and_round(moments.steps, noise, square, grid)
-    public_rows = neighbours == "replace-one"
-    rounding = grid.step**2 / 12
-    return NoisyMoments(
-        matrix=with_exact_corner(matrix, moments) if public_rows else matrix,
-        mechanism="wishart",
-        neighbours=neighbours,
-        scaling=moments.scaling,
-        n_rows=moments.n_rows if public_rows else None,
-        granularity=grid.step,
-        distribution="wishart",
-        parameters={"degrees_of_freedom": float(m), "scale": square},
-        diagonal_variance=2 * m * square**2 + rounding,
-        off_diagonal_variance=m * square**2 + rounding,
-        bias=m * square,
-        cost=Cost(None, epsilon, delta),
-    )
+    if not isinstance(strength, ApproximateDP):
+        raise PrivacyError(f"the {name} mechanism is calibrated by epsilon and delta: give both")
+    return strength
 
 
 def _rounding_chance(m: int, d: int, square: float, grid: Grid) -> float:
@@ -144,3 +172,6 @@ def _add_and_round(steps: NDArray[Any], noise: NDArray[Any], square: float, grid
     total = (steps << (places - 2 * GRID_BITS)) + noise * factor.numerator
     rounded = (total + (1 << (shift - 1))) >> shift
     return np.array([int(entry) * grid.step for entry in rounded.flat], dtype=np.float64).reshape(rounded.shape)
+
+
+MECHANISM = Wishart

@@ -34,8 +34,9 @@ import numpy as np
 from scipy import special
 
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.privacy import Neighbours
 
-__all__ = ["degrees_printed", "degrees_tight", "delta_of_wishart"]
+__all__ = ["check_epsilon_and_delta", "degrees_tight", "delta_of_wishart"]
 
 _EPSILONS = (1e-6, 100.0)
 _LARGEST_DELTA = 0.01  # what an exception may be called
@@ -44,7 +45,7 @@ _MOST = 1 << 22
 _SPLITS = np.linspace(0.0, 1.0, 65)
 
 
-def delta_of_wishart(nu: int, epsilon: float, neighbours: str) -> float:
+def delta_of_wishart(nu: int, epsilon: float, neighbours: Neighbours) -> float:
     """Return a delta that Wishart noise of scale N^2 I has at epsilon; exact for add-remove neighbours.
 
     Parameters
@@ -53,10 +54,10 @@ def delta_of_wishart(nu: int, epsilon: float, neighbours: str) -> float:
         m - d + 1, at least 3.
     epsilon : float
         In [0, inf).
-    neighbours : {"replace-one", "add-remove"}
+    neighbours : Neighbours
         What the guarantee speaks of.
     """
-    if neighbours == "add-remove":
+    if not neighbours.n_rows_public:
         return max(_removed(nu, epsilon), _added(nu, epsilon))
     best = 1.0
     for split in _SPLITS * min(epsilon, 0.5):
@@ -69,7 +70,7 @@ def delta_of_wishart(nu: int, epsilon: float, neighbours: str) -> float:
     return best
 
 
-def degrees_tight(n_coordinates: int, epsilon: float, delta: float, neighbours: str) -> int:
+def degrees_tight(n_coordinates: int, epsilon: float, delta: float, neighbours: Neighbours) -> int:
     """Return the fewest degrees of freedom m that are known to give (epsilon, delta).
 
     Raises
@@ -79,7 +80,7 @@ def degrees_tight(n_coordinates: int, epsilon: float, delta: float, neighbours: 
     PrivacyError
         It would take more than 2^22.
     """
-    _check(epsilon, delta)
+    check_epsilon_and_delta(epsilon, delta)
     high = _LEAST
     while delta_of_wishart(high, epsilon, neighbours) > delta:
         high *= 2
@@ -92,20 +93,6 @@ def degrees_tight(n_coordinates: int, epsilon: float, delta: float, neighbours: 
         middle = (low + high) // 2
         low, high = (low, middle) if delta_of_wishart(middle, epsilon, neighbours) <= delta else (middle + 1, high)
     return high + n_coordinates - 1
-
-
-def degrees_printed(n_coordinates: int, epsilon: float, delta: float) -> int:
-    """Return ``d + ceil(14 ln(4 / delta) / epsilon^2)``, which is stated for epsilon < 1 only.
-
-    Raises
-    ------
-    ParameterError
-        `epsilon` is not in [1e-6, 1), or `delta` not in (0, 0.01].
-    """
-    _check(epsilon, delta)
-    if epsilon >= 1:  # its theorem speaks of no other
-        raise ParameterError("epsilon", "below 1", epsilon)
-    return n_coordinates + math.ceil(14 / epsilon**2 * math.log(4 / delta))
 
 
 def _removed(nu: int, epsilon: float) -> float:
@@ -124,7 +111,8 @@ def _added(nu: int, epsilon: float) -> float:
     return max(0.0, float(special.gammaincc(a, max(q - 1, 0.0) / 2) - math.exp(epsilon) * special.gammaincc(a, q / 2)))
 
 
-def _check(epsilon: float, delta: float) -> None:
+def check_epsilon_and_delta(epsilon: float, delta: float) -> None:
+    """Refuse an epsilon outside [1e-6, 100], or a delta outside (0, 0.01]."""
     if not _EPSILONS[0] <= epsilon <= _EPSILONS[1]:
         raise ParameterError("epsilon", f"from {_EPSILONS[0]:g} to {_EPSILONS[1]:g} for Wishart noise", epsilon)
     if not 0 < delta <= _LARGEST_DELTA:

@@ -13,12 +13,15 @@ from dp_learn.covariance.consistency import (
     smallest_possible_eigenvalue,
 )
 from dp_learn.covariance.moments import batch_moments
-from dp_publish.covariance.mechanisms.gaussian import release_gaussian
-from dp_publish.covariance.mechanisms.laplace import release_laplace
-from dp_publish.covariance.mechanisms.wishart import release_wishart
+from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
+from dp_publish.covariance.exact_moments import moments_of_batch
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
+from dp_publish.covariance.mechanisms.laplace import Laplace
+from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.covariance.second_moments import moments_of_batch
+from dp_publish.release.covariance import state_moments
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
+from printed_forms import make
 
 STEP = 2.0**-8
 
@@ -117,29 +120,19 @@ def test_the_edge_holds_in_simulation_and_is_not_idle() -> None:
 
 MOMENT_BOUNDS = [(-1.0, 1.0)] * 3
 MECHANISMS = {
-    "gaussian": lambda moments: release_gaussian(moments, mu=1.0),
-    "laplace": lambda moments: release_laplace(moments, epsilon=1.0),
-    "wishart": lambda moments: release_wishart(moments, epsilon=1.0, delta=1e-6),
+    "gaussian": (Gaussian, GaussianDP(1.0)),
+    "laplace": (Laplace, PureDP(1.0)),
+    "wishart": (Wishart, ApproximateDP(1.0, 1e-6)),
 }
 
 
 def released_moments(mechanism: str, rows: np.ndarray) -> tuple[SecondMoments, np.ndarray]:
     """Release rows within the bounds, and return what the manifest would say, and the matrix."""
-    found = MECHANISMS[mechanism](moments_of_batch(rows, scaling_for(MOMENT_BOUNDS)))
-    return (
-        SecondMoments(
-            mechanism=found.mechanism,
-            radius=found.scaling.radius,
-            constant=found.scaling.constant,
-            granularity=found.granularity,
-            distribution=found.distribution,
-            parameters=found.parameters,
-            diagonal_variance=found.diagonal_variance,
-            off_diagonal_variance=found.off_diagonal_variance,
-            bias=found.bias,
-        ),
-        found.matrix,
-    )
+    kind, strength = MECHANISMS[mechanism]
+    moments = moments_of_batch(rows, scaling_for(MOMENT_BOUNDS))
+    chosen = make(kind, moments, strength)
+    found = chosen.draw(moments)
+    return state_moments(chosen, found), found.matrix
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.sensitivity import frobenius_sensitivity, l1_sensitivity, nuclear_sensitivity
 
+REPLACE_ONE, ADD_REMOVE = Neighbours
 Rows = tuple[np.ndarray, np.ndarray]
 
 
@@ -62,7 +64,7 @@ def test_l1_bound_holds_and_is_nearly_attained(p: int, with_mean: bool) -> None:
     """Over 30 starts, the largest L1 movement is never above the bound, and above 0.8 of it."""
     scaling, rng = _scaling(p, with_mean=with_mean), np.random.default_rng(p)
     most = max(_ascend(scaling, rng, remove=False) for _ in range(30))
-    bound = l1_sensitivity(scaling, "replace-one")
+    bound = l1_sensitivity(scaling, REPLACE_ONE)
 
     assert 0.8 * bound < most <= bound
     if p == 2 and not with_mean:
@@ -75,7 +77,7 @@ def test_l1_bound_holds_for_one_column(with_mean: bool) -> None:
     scaling = _scaling(1, with_mean=with_mean)
     z = np.linspace(-1, 1, 401)
     moved = np.abs(z[:, None] ** 2 - z**2) + scaling.constant * np.abs(z[:, None] - z)
-    bound = l1_sensitivity(scaling, "replace-one")
+    bound = l1_sensitivity(scaling, REPLACE_ONE)
 
     assert moved.max() <= bound
     assert with_mean or moved.max() == pytest.approx(bound)
@@ -86,7 +88,7 @@ def test_l1_of_one_row_more_is_attained(p: int) -> None:
     """One row more or less moves the sum by exactly the bound: a row with equal entries does."""
     scaling = _scaling(p)
     rng = np.random.default_rng(p)
-    bound = l1_sensitivity(scaling, "add-remove")
+    bound = l1_sensitivity(scaling, ADD_REMOVE)
 
     assert _l1(_outer(np.full(p, scaling.radius / math.sqrt(p)), scaling)) == pytest.approx(bound, rel=1e-12)
     assert max(_ascend(scaling, rng, remove=True) for _ in range(10)) <= bound
@@ -95,7 +97,7 @@ def test_l1_of_one_row_more_is_attained(p: int) -> None:
 @pytest.mark.parametrize("d", [2, 3, 10, 108, 1000])
 def test_l1_bound_is_below_the_triangle_inequality(d: int) -> None:
     """The bound for unit rows is below d + 1, which two rows' norms add up to, and 2 d, which is printed."""
-    bound = l1_sensitivity(_scaling(d, with_mean=False, radius=1.0), "replace-one")
+    bound = l1_sensitivity(_scaling(d, with_mean=False, radius=1.0), REPLACE_ONE)
 
     assert d / math.sqrt(2) < bound < d + 1 < 2 * d
 
@@ -105,7 +107,7 @@ def test_l1_bound_is_below_the_triangle_inequality(d: int) -> None:
 def test_frobenius_and_nuclear_bounds_are_attained(p: int, radius: float | None) -> None:
     """Opposite rows that are orthogonal with the constant move by the bound; random rows never by more."""
     scaling, rng = _scaling(p, radius=radius), np.random.default_rng(3)
-    norms = {"fro": frobenius_sensitivity(scaling, "replace-one"), "nuc": nuclear_sensitivity(scaling, "replace-one")}
+    norms = {"fro": frobenius_sensitivity(scaling, REPLACE_ONE), "nuc": nuclear_sensitivity(scaling, REPLACE_ONE)}
     for _ in range(300):
         z, w = (rng.uniform() ** 0.2 * scaling.radius * row / np.linalg.norm(row) for row in rng.normal(size=(2, p)))
         assert all(np.linalg.norm(_move((z, w), scaling), name) <= bound for name, bound in norms.items())
@@ -116,13 +118,13 @@ def test_frobenius_and_nuclear_bounds_are_attained(p: int, radius: float | None)
         for name, bound in norms.items():
             assert np.linalg.norm(_move((z, w), scaling), name) == pytest.approx(bound, rel=1e-9)
     one = np.linalg.norm(_outer(np.full(p, scaling.radius / math.sqrt(p)), scaling))
-    assert one == pytest.approx(frobenius_sensitivity(scaling, "add-remove"), rel=1e-9)
-    assert one <= nuclear_sensitivity(scaling, "add-remove")
+    assert one == pytest.approx(frobenius_sensitivity(scaling, ADD_REMOVE), rel=1e-9)
+    assert one <= nuclear_sensitivity(scaling, ADD_REMOVE)
 
 
 def test_unknown_neighbours_are_refused() -> None:
     """A relation of another name, and a private number of rows that nothing holds, are errors of ours."""
     with pytest.raises(ParameterError, match="neighbours"):
-        frobenius_sensitivity(_scaling(2), "swap")
+        frobenius_sensitivity(_scaling(2), Neighbours("swap"))
     with pytest.raises(PrivacyError, match="number of rows"):
-        l1_sensitivity(_scaling(2, with_mean=False), "add-remove")
+        l1_sensitivity(_scaling(2, with_mean=False), ADD_REMOVE)

@@ -12,8 +12,8 @@ import pytest
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.accounting.conversions import epsilon_for_delta
-from dp_publish.covariance.calibration import draw_moments, mu_of_rows, set_mechanism
-from dp_publish.covariance.second_moments import moments_of_batch
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
 from dp_publish.rows.calibration import calibrate, share_mu
@@ -128,13 +128,13 @@ def test_moments_are_forecast_with_the_noise_of_a_release() -> None:
         kinds = dict.fromkeys(columns, "continuous")
         row = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
         setting = set_mechanism(policy, kinds, lambda: n_rows)
-        drawn = draw_moments(setting, moments_of_batch(np.zeros((1, p)), setting.scaling), insecure_keystream(1))
-        assert drawn.off_diagonal_variance is not None
+        drawn = setting.draw(moments_of_batch(np.zeros((1, p)), setting.scaling), insecure_keystream(1))
+        assert drawn.noise.off_diagonal_variance is not None
         scaled = (2 * spread) ** 2
         means = 1 + (1 - scaled) / setting.scaling.constant**2
-        noise = math.sqrt(drawn.off_diagonal_variance * means) / n_rows / scaled
+        noise = math.sqrt(drawn.noise.off_diagonal_variance * means) / n_rows / scaled
         assert row.error_in_moments == pytest.approx(math.hypot(noise, n_rows**-0.5), rel=1e-3)
-        assert row.mu == pytest.approx(mu_of_rows(setting, 1), rel=1e-6)
+        assert row.mu == pytest.approx(setting.spends(1).mu, rel=1e-6)
     by_row, by_cell = forecast_one(500, p, mu=1.0), forecast_one(500, p, mu=1.0, unit="cell")
     assert by_row.error_in_moments == by_cell.error_in_moments
     assert by_row.error_in_rows > by_cell.error_in_rows

@@ -25,6 +25,8 @@ from dp_bundle.errors import (
 )
 from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_publish import Policy, Receipt, publish
+from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import covariance as covariance_release
 from dp_publish.release import publishing as release
@@ -347,7 +349,8 @@ def test_a_sampler_that_gives_up_is_paid_for(
     def give_up(*_: object, **__: object) -> None:
         raise PrivacyError("the sampler gave up")
 
-    monkeypatch.setattr(covariance_release, "draw_moments", give_up)
+    monkeypatch.setattr(Gaussian, "draw", give_up)
+    monkeypatch.setattr(Eigenvectors, "draw", give_up)
     for mechanism, left in (("gaussian", []), ("eigenvectors", ["reserved"])):
         with pytest.raises(PrivacyError, match="gave up"):
             publish(table, make_policy(mu=1.0, mechanism=mechanism), out=tmp_path / "a.tar", key=key)
@@ -378,16 +381,16 @@ def test_estimated_errors_follow_from_the_release_alone(
     tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the table was, the same noisy matrix and the same random bits give the same estimate of its errors."""
-    honest, released, fresh = covariance_release.draw_moments, [], [True]
+    honest, released, fresh = Eigenvectors.draw, [], [True]
 
-    def draw(setting: Any, sums: Any, rng: Any) -> Any:
+    def draw(mechanism: Any, sums: Any, rng: Any) -> Any:
         if not fresh:
-            return honest(setting, sums, rng)
+            return honest(mechanism, sums, rng)
         fresh.clear()
-        released.append(honest(setting, sums, insecure_keystream(1)))
+        released.append(honest(mechanism, sums, insecure_keystream(1)))
         return released[0]
 
-    monkeypatch.setattr(covariance_release, "draw_moments", draw)
+    monkeypatch.setattr(Eigenvectors, "draw", draw)
     columns = {name: {"bounds": [-1, 1]} for name in "abc"}
     policy, stated = make_policy(columns, epsilon=50.0, mechanism="eigenvectors"), []
     for index, frame in enumerate((pd.DataFrame(np.eye(3)), pd.DataFrame(np.zeros((3, 3))))):

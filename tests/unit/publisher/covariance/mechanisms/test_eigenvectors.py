@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
 from dp_bundle.errors import PrivacyError
-from dp_publish.covariance.mechanisms import eigenvectors
-from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments
-from dp_publish.covariance.mechanisms.eigenvectors import release_eigenvectors, release_kapralov_talwar
+from dp_publish.accounting.strength import PureDP
+from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
+from dp_publish.covariance.mechanisms import spectral
+from dp_publish.covariance.mechanisms.base import Grid, Mechanism
+from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
+from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
 from dp_publish.sampling import bingham
 from dp_publish.sampling.bingham import envelope_parameter, sample_bingham
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
+from printed_forms import PrintedEigenvectors, PrintedKapralovTalwar, UniformEigenvectors, release
 
 
 def _draw(weights: np.ndarray, n: int, seed: int = 1) -> np.ndarray:
@@ -113,16 +115,21 @@ def test_bound_on_work_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.fixture
-def moments() -> SecondMoments:
+def moments() -> ExactMoments:
     """Return the moments of 2000 rows of five columns."""
     rows = np.random.default_rng(4).uniform(-1, 1, (2000, 5)) * [1, 0.8, 0.6, 0.4, 0.2]
     return moments_of_batch(rows, scaling_for([(-1.0, 1.0)] * 5))
 
 
 @pytest.mark.parametrize(("neighbours", "exponent", "moved"), [("replace-one", 0.5, 2.0), ("add-remove", 1.0, 1.0)])
-@pytest.mark.parametrize("split", ["adaptive", "uniform"])
+@pytest.mark.parametrize("kind", [Eigenvectors, UniformEigenvectors])
 def test_budget_is_spent_once(
-    neighbours: str, exponent: float, moved: float, split: str, moments: SecondMoments, monkeypatch: pytest.MonkeyPatch
+    neighbours: str,
+    exponent: float,
+    moved: float,
+    kind: type[Mechanism],
+    moments: ExactMoments,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Eigenvalue noise takes half of epsilon; the vectors' shares add up to the other half, the last one's is zero."""
     epsilon, scales, kappas = 3.0, [], [0.0]  # the last vector's is 0, and it is not drawn
@@ -138,9 +145,9 @@ def test_budget_is_spent_once(
         kappas.append(weights.max() / left.max())
         return [round(part * 2**48) for part in vectors[:, -1]]  # the eigenvector of the largest eigenvalue left
 
-    monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", laplace)
-    monkeypatch.setattr(eigenvectors, "draw_direction", sample)
-    noisy = release_eigenvectors(moments, epsilon=epsilon, neighbours=neighbours, split=split)
+    monkeypatch.setattr(spectral, "sample_discrete_laplace", laplace)
+    monkeypatch.setattr(spectral, "draw_direction", sample)
+    noisy = release(kind, moments, PureDP(epsilon), neighbours=neighbours)
 
     step = math.ldexp(1.0, math.frexp(2 * moved / epsilon)[1] - 29)
     assert scales[0] * step == pytest.approx(moved / (epsilon / 2), rel=1e-3)
@@ -153,42 +160,41 @@ def test_budget_is_spent_once(
 
 
 @pytest.mark.slow
-def test_mechanisms_find_the_matrix_at_a_huge_epsilon(moments: SecondMoments) -> None:
+def test_mechanisms_find_the_matrix_at_a_huge_epsilon(moments: ExactMoments) -> None:
     """Both eigenvector mechanisms, in both forms, come within 2 % of the exact matrix at epsilon 700."""
     exact = moments.matrix
-    for release in (release_eigenvectors, release_kapralov_talwar):
-        for form in ("tight", "printed"):
-            noisy = release(moments, epsilon=700.0, sensitivity=form, rng=insecure_keystream(3))
-            assert np.linalg.norm(noisy.matrix - exact) < 0.02 * np.linalg.norm(exact)
+    for kind in (Eigenvectors, PrintedEigenvectors, KapralovTalwar, PrintedKapralovTalwar):
+        noisy = release(kind, moments, PureDP(700.0), rng=insecure_keystream(3))
+        assert np.linalg.norm(noisy.matrix - exact) < 0.02 * np.linalg.norm(exact)
 
 
-def test_eigenvalues_stay_within_what_rows_allow(moments: SecondMoments) -> None:
+def test_eigenvalues_stay_within_what_rows_allow(moments: ExactMoments) -> None:
     """At a tiny epsilon the release without its exact entry is still positive semidefinite, with a trace of n N^2.
 
     It is so but for the rounding to its grid, of half a step an entry.
     """
     flat = moments_of_batch(np.zeros((50, 4)), scaling_for([(-1.0, 1.0)] * 4, with_mean=False))
     for seed in range(50):
-        noisy = release_eigenvectors(flat, epsilon=0.01, rng=insecure_keystream(seed))
+        noisy = release(Eigenvectors, flat, PureDP(0.01), rng=insecure_keystream(seed))
         eigenvalues = np.linalg.eigvalsh(noisy.matrix)
-        assert eigenvalues.min() > -4 * noisy.granularity / 2 - 1e-9
-        assert eigenvalues.sum() <= 50 * flat.scaling.square * (1 + 1e-9) + 4 * noisy.granularity / 2
+        assert eigenvalues.min() > -4 * noisy.noise.granularity / 2 - 1e-9
+        assert eigenvalues.sum() <= 50 * flat.scaling.square * (1 + 1e-9) + 4 * noisy.noise.granularity / 2
 
 
 def test_eigenvalues_get_their_noise_as_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where float64 does not hold the exact eigenvalues, of very many rows, nothing is rounded before the noise."""
     scaling = scaling_for([(-1.0, 1.0)] * 2, with_mean=False)
     products = np.array([[(1 << 60) + 3, 0], [0, (1 << 59) + 1]], dtype=object)
-    moments = SecondMoments(scaling, 1 << 21, products, np.zeros(2, dtype=object))
-    monkeypatch.setattr(eigenvectors, "sample_discrete_laplace", lambda *_, **__: np.array([-(1 << 60), -(1 << 59)]))
-    tools = eigenvectors._exact_tools(moments, 1.0, 1, insecure_keystream(1))
+    moments = ExactMoments(scaling, 1 << 21, products, np.zeros(2, dtype=object))
+    monkeypatch.setattr(spectral, "sample_discrete_laplace", lambda *_, **__: np.array([-(1 << 60), -(1 << 59)]))
+    tools = spectral._exact_tools(moments, 1.0, 1, insecure_keystream(1))
     assert tools.eigenvalues(Grid(0), 1e8).tolist() == [3.0, 1.0]
 
 
-@pytest.mark.parametrize("release", [release_eigenvectors, release_kapralov_talwar])
-def test_a_table_without_rows_has_a_matrix_of_noise(release: Callable[..., NoisyMoments]) -> None:
+@pytest.mark.parametrize("kind", [Eigenvectors, KapralovTalwar])
+def test_a_table_without_rows_has_a_matrix_of_noise(kind: type[Mechanism]) -> None:
     """Where the public number of rows is zero, no eigenvalue may be positive, and the matrix is zero."""
     scaling = scaling_for([(-1.0, 1.0)] * 3, with_mean=False)
     moments = moments_of_batch(np.zeros((0, 3)), scaling)
-    released = release(moments, epsilon=1.0, rng=insecure_keystream(5))
+    released = release(kind, moments, PureDP(1.0), rng=insecure_keystream(5))
     assert not released.matrix.any()

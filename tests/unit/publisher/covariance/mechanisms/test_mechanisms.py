@@ -3,92 +3,93 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.privacy import mu_implied_by_epsilon
+from dp_bundle.privacy import Neighbours, mu_implied_by_epsilon
 from dp_publish.accounting.conversions import delta_for_epsilon, mu_for_epsilon_delta
-from dp_publish.covariance.mechanisms import gaussian
-from dp_publish.covariance.mechanisms.base import NoisyMoments
-from dp_publish.covariance.mechanisms.eigenvectors import release_eigenvectors, release_kapralov_talwar
-from dp_publish.covariance.mechanisms.gaussian import release_gaussian, release_sulq, sulq_sigma
-from dp_publish.covariance.mechanisms.laplace import release_laplace
-from dp_publish.covariance.mechanisms.wishart import release_wishart
+from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
+from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
+from dp_publish.covariance.mechanisms import sulq
+from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
+from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
+from dp_publish.covariance.mechanisms.laplace import Laplace
+from dp_publish.covariance.mechanisms.sulq import Sulq, sulq_sigma
+from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.covariance.second_moments import SecondMoments, moments_of_batch
 from dp_publish.covariance.sensitivity import frobenius_sensitivity
 from dp_publish.sampling.keystream import insecure_keystream
+from printed_forms import PrintedWishart, make, release
 
-GUARANTEES = {
-    release_gaussian: {"mu": 1.0},
-    release_laplace: {"epsilon": 1.0},
-    release_wishart: {"epsilon": 1.0, "delta": 1e-6},
-    release_sulq: {"epsilon": 1.0, "delta": 1e-6},
-    release_eigenvectors: {"epsilon": 1.0},
-    release_kapralov_talwar: {"epsilon": 1.0},
+GUARANTEES: dict[type[Mechanism], Strength] = {
+    Gaussian: GaussianDP(1.0),
+    Laplace: PureDP(1.0),
+    Wishart: ApproximateDP(1.0, 1e-6),
+    Sulq: ApproximateDP(1.0, 1e-6),
+    Eigenvectors: PureDP(1.0),
+    KapralovTalwar: PureDP(1.0),
 }
-ENTRYWISE = (release_gaussian, release_laplace, release_wishart, release_sulq)
-Release = Callable[..., NoisyMoments]
+ENTRYWISE = (Gaussian, Laplace, Wishart, Sulq)
 
 
 @pytest.fixture
-def moments() -> SecondMoments:
+def moments() -> ExactMoments:
     """Return the moments of 500 rows of four columns."""
     rows = np.random.default_rng(4).uniform(-1, 1, (500, 4))
     return moments_of_batch(rows, scaling_for([(-1.0, 1.0)] * 4))
 
 
-@pytest.mark.parametrize("release", GUARANTEES)
+@pytest.mark.parametrize("kind", GUARANTEES)
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 def test_release_is_symmetric_and_says_who_its_neighbours_are(
-    release: Release, neighbours: str, moments: SecondMoments
+    kind: type[Mechanism], neighbours: str, moments: ExactMoments
 ) -> None:
     """Under replace-one the number of rows and the constant's entry are exact; under add-remove both are noisy."""
-    noisy = release(moments, **GUARANTEES[release], neighbours=neighbours, rng=insecure_keystream(1))
+    noisy = release(kind, moments, GUARANTEES[kind], neighbours=neighbours, rng=insecure_keystream(1))
 
     assert (noisy.matrix == noisy.matrix.T).all()
-    assert noisy.neighbours == neighbours
     public = neighbours == "replace-one"
     assert noisy.n_rows == (500 if public else None)
     assert (noisy.matrix[-1, -1] == 500 * moments.scaling.constant**2) == public
     assert not np.allclose(noisy.matrix[:-1, :-1], moments.matrix[:-1, :-1], rtol=1e-6)
 
 
-@pytest.mark.parametrize("release", ENTRYWISE)
-def test_entries_are_on_the_grid(release: Release, moments: SecondMoments) -> None:
+@pytest.mark.parametrize("kind", ENTRYWISE)
+def test_entries_are_on_the_grid(kind: type[Mechanism], moments: ExactMoments) -> None:
     """Every entry but the exact one is a multiple of the granularity, a power of two, and uses its lowest bit."""
-    noisy = release(moments, **GUARANTEES[release], rng=insecure_keystream(2))
-    steps = noisy.matrix[np.triu_indices(5)][:-1] / noisy.granularity
+    noisy = release(kind, moments, GUARANTEES[kind], rng=insecure_keystream(2))
+    steps = noisy.matrix[np.triu_indices(5)][:-1] / noisy.noise.granularity
 
-    assert math.frexp(noisy.granularity)[0] == 0.5
+    assert math.frexp(noisy.noise.granularity)[0] == 0.5
     assert (steps == np.rint(steps)).all()
     assert (np.remainder(steps, 2) == 1).any()
 
 
-@pytest.mark.parametrize("release", GUARANTEES)
-def test_secure_keystream_is_the_default(release: Release, moments: SecondMoments) -> None:
+@pytest.mark.parametrize("kind", GUARANTEES)
+def test_secure_keystream_is_the_default(kind: type[Mechanism], moments: ExactMoments) -> None:
     """Two releases without a keystream differ; two with the same insecure one are equal."""
-    options = GUARANTEES[release]
+    strength = GUARANTEES[kind]
 
-    assert (release(moments, **options).matrix != release(moments, **options).matrix).any()
-    first, second = (release(moments, **options, rng=insecure_keystream(3)).matrix for _ in range(2))
+    assert (release(kind, moments, strength).matrix != release(kind, moments, strength).matrix).any()
+    first, second = (release(kind, moments, strength, rng=insecure_keystream(3)).matrix for _ in range(2))
     assert (first == second).all()
 
 
-def test_gaussian_sigma_is_the_sensitivity_over_mu(moments: SecondMoments) -> None:
+def test_gaussian_sigma_is_the_sensitivity_over_mu(moments: ExactMoments) -> None:
     """The stated sigma gives at most the stated mu, counting the grid, and wastes less than a millionth."""
     for mu in (1e-4, 0.1, 1.0, 30.0):
-        noisy = release_gaussian(moments, mu=mu, rng=insecure_keystream(4))
-        moved = frobenius_sensitivity(moments.scaling, "replace-one") + 5 * noisy.granularity
-        sigma = noisy.parameters["diagonal_sigma"]
+        noisy = release(Gaussian, moments, GaussianDP(mu), rng=insecure_keystream(4))
+        moved = frobenius_sensitivity(moments.scaling, Neighbours.REPLACE_ONE) + 5 * noisy.noise.granularity
+        sigma = noisy.noise.diagonal_sigma
         assert moved / sigma <= mu
-        assert noisy.parameters["off_diagonal_sigma"] >= sigma / math.sqrt(2)
-        assert (moved - 5 * noisy.granularity) / sigma > mu * (1 - 1e-3)
-        assert noisy.cost.mu == mu
+        assert noisy.noise.off_diagonal_sigma >= sigma / math.sqrt(2)
+        assert (moved - 5 * noisy.noise.granularity) / sigma > mu * (1 - 1e-3)
+        assert make(Gaussian, moments, GaussianDP(mu)).spends(1) == GaussianDP(mu)
 
 
 @pytest.mark.parametrize("above", [1 + 1e-9, 1 - 1e-9, 1 + 1e-4])
@@ -96,12 +97,12 @@ def test_gaussian_sigma_counts_the_grid_that_is_used(above: float) -> None:
     """Where rounding pushes sigma over a power of two, the step that was counted is the one that is used."""
     columns = 60
     sums = moments_of_batch(np.zeros((3, columns)), scaling_for([(-1.0, 1.0)] * columns))
-    sensitivity = frobenius_sensitivity(sums.scaling, "replace-one")
+    sensitivity = frobenius_sensitivity(sums.scaling, Neighbours.REPLACE_ONE)
     for exponent in (6, 9, 12, 15):
         mu = sensitivity / 2.0**exponent * above
-        noisy = release_gaussian(sums, mu=mu, rng=insecure_keystream(4))
-        assert noisy.granularity is not None
-        assert sensitivity + (columns + 1) * noisy.granularity <= mu * noisy.parameters["diagonal_sigma"]
+        noisy = release(Gaussian, sums, GaussianDP(mu), rng=insecure_keystream(4))
+        assert noisy.noise.granularity is not None
+        assert sensitivity + (columns + 1) * noisy.noise.granularity <= mu * noisy.noise.diagonal_sigma
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0, 30.0])
@@ -120,48 +121,43 @@ def test_pure_epsilon_implies_its_mu(epsilon: float) -> None:
     assert (trade_off(0.99 * mu) > pure).any()
 
 
-def test_sulq_states_the_mu_it_really_has(moments: SecondMoments, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sulq_states_the_mu_it_really_has(moments: ExactMoments, monkeypatch: pytest.MonkeyPatch) -> None:
     """SULQ's printed guarantee follows from its mu with room to spare; with too little noise it would be refused."""
-    noisy = release_sulq(moments, epsilon=0.5, delta=1e-6, rng=insecure_keystream(5))
+    spent = make(Sulq, moments, ApproximateDP(0.5, 1e-6)).spends(1)
 
-    assert noisy.cost.mu < 0.05
-    assert delta_for_epsilon(noisy.cost.mu, 0.5) < 1e-6
+    assert spent.mu < 0.05
+    assert delta_for_epsilon(spent.mu, 0.5) < 1e-6
     assert sulq_sigma(10, 0.5, 1e-6) == pytest.approx(
         22 * math.sqrt(2 * math.log(110 / (1e-6 * 2 * math.sqrt(2 * math.pi)))) + math.sqrt(2)
     )
-    monkeypatch.setattr(gaussian, "sulq_sigma", lambda *_: 0.9 * math.sqrt(2) / mu_for_epsilon_delta(0.5, 1e-6))
+    monkeypatch.setattr(sulq, "sulq_sigma", lambda *_: 0.9 * math.sqrt(2) / mu_for_epsilon_delta(0.5, 1e-6))
     with pytest.raises(PrivacyError, match="SULQ"):
-        release_sulq(moments, epsilon=0.5, delta=1e-6)
+        release(Sulq, moments, ApproximateDP(0.5, 1e-6))
 
 
 @pytest.mark.parametrize(
-    ("release", "options"),
+    ("kind", "strength"),
     [
-        (release_gaussian, {"mu": 0.0}),
-        (release_gaussian, {"mu": float("nan")}),
-        (release_laplace, {"epsilon": -1.0}),
-        (release_laplace, {"epsilon": 1.0, "sensitivity": "loose"}),
-        (release_eigenvectors, {"epsilon": float("inf")}),
-        (release_eigenvectors, {"epsilon": 1.0, "split": "half"}),
-        (release_kapralov_talwar, {"epsilon": 1.0, "sensitivity": "loose"}),
-        (release_wishart, {"epsilon": 1.0, "delta": 0.0}),
-        (release_wishart, {"epsilon": 1.0, "delta": 1e-6, "degrees": "printed"}),
-        (release_wishart, {"epsilon": 1.0, "delta": 1e-6, "degrees": "few"}),
-        (release_sulq, {"epsilon": 0.0, "delta": 1e-6}),
-        (release_sulq, {"epsilon": 1.0, "delta": 1.0}),
+        (Gaussian, GaussianDP(0.0)),
+        (Gaussian, GaussianDP(float("nan"))),
+        (Laplace, PureDP(-1.0)),
+        (Eigenvectors, PureDP(float("inf"))),
+        (KapralovTalwar, PureDP(0.0)),
+        (Wishart, ApproximateDP(1.0, 0.0)),
+        (PrintedWishart, ApproximateDP(1.0, 1e-6)),
+        (Sulq, ApproximateDP(0.0, 1e-6)),
+        (Sulq, ApproximateDP(1.0, 1.0)),
     ],
 )
-def test_arguments_out_of_range_are_refused(
-    release: Release, options: dict[str, object], moments: SecondMoments
-) -> None:
-    """Every argument has a range, and what is outside it is an error of ours."""
+def test_strengths_out_of_range_are_refused(kind: type[Mechanism], strength: Strength, moments: ExactMoments) -> None:
+    """Every strength has a range, and what is outside it is an error of ours, before anything is drawn."""
     with pytest.raises(ParameterError):
-        release(moments, **options)
+        make(kind, moments, strength)
 
 
-@pytest.mark.parametrize("release", GUARANTEES)
-def test_private_number_of_rows_needs_the_constant(release: Release) -> None:
+@pytest.mark.parametrize("kind", GUARANTEES)
+def test_private_number_of_rows_needs_the_constant(kind: type[Mechanism]) -> None:
     """Without the constant coordinate there is no release for add-remove neighbours."""
     moments = moments_of_batch(np.zeros((3, 2)), scaling_for([(-1.0, 1.0)] * 2, with_mean=False))
     with pytest.raises(PrivacyError, match="number of rows"):
-        release(moments, **GUARANTEES[release], neighbours="add-remove")
+        make(kind, moments, GUARANTEES[kind], "add-remove")

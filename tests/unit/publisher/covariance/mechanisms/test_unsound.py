@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import PrivacyError
-from dp_publish.covariance.mechanisms.unsound import insecure_output_perturbation, insecure_wishart_pure, refuse_unsound
+from dp_publish.covariance.mechanisms.unsound import refuse_unsound
+from printed_forms import insecure_output_perturbation, insecure_wishart_pure
 
 N_ROWS = 1000
 

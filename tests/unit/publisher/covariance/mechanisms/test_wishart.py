@@ -9,14 +9,18 @@ import pytest
 from scipy import integrate, stats
 
 from dp_bundle.errors import PrivacyError
-from dp_publish.covariance.mechanisms.wishart import release_wishart
-from dp_publish.covariance.mechanisms.wishart_curve import degrees_printed, degrees_tight, delta_of_wishart
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import ApproximateDP
+from dp_publish.covariance.exact_moments import moments_of_batch
+from dp_publish.covariance.mechanisms.wishart import Wishart
+from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.covariance.second_moments import moments_of_batch
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.sampling.normals import PLACES, normal_parts, standard_normals
+from printed_forms import degrees_printed, release
 
 E1 = np.array([1.0, 0.0, 0.0])
+REPLACE_ONE, ADD_REMOVE = Neighbours
 V, W = E1, np.array([0.0, 1.0, 0.0])
 
 
@@ -41,11 +45,11 @@ def test_curve_is_the_matrix_densities(m: int, epsilon: float) -> None:
 
     removed, added = delta(np.outer(V, V)), delta(-np.outer(V, V))
     larger = max(removed, added)
-    assert larger[0] == pytest.approx(delta_of_wishart(m - 2, epsilon, "add-remove"), abs=5 * larger[1])
+    assert larger[0] == pytest.approx(delta_of_wishart(m - 2, epsilon, ADD_REMOVE), abs=5 * larger[1])
     for w in (W, -V + W, 0.5 * W, 0.0 * W):
         other = w / max(1.0, float(np.linalg.norm(w)))
         replaced = delta(np.outer(V, V) - np.outer(other, other))
-        assert replaced[0] <= delta_of_wishart(m - 2, epsilon, "replace-one") + 5 * replaced[1]
+        assert replaced[0] <= delta_of_wishart(m - 2, epsilon, REPLACE_ONE) + 5 * replaced[1]
 
 
 @pytest.mark.parametrize("nu", [3, 10, 200])
@@ -61,12 +65,12 @@ def test_closed_form_is_the_integral(nu: int, epsilon: float) -> None:
         return float(integrate.trapezoid(np.maximum(gain, 0.0), q))
 
     both = hockey_stick(0.0, 1.0), hockey_stick(1.0, 0.0)
-    assert delta_of_wishart(nu, epsilon, "add-remove") == pytest.approx(max(both), rel=1e-4, abs=1e-9)
+    assert delta_of_wishart(nu, epsilon, ADD_REMOVE) == pytest.approx(max(both), rel=1e-4, abs=1e-9)
 
 
-@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0])
-def test_degrees_are_the_fewest_that_hold(epsilon: float, neighbours: str) -> None:
+def test_degrees_are_the_fewest_that_hold(epsilon: float, neighbours: Neighbours) -> None:
     """One degree less breaks the guarantee, and Sheffet's number, where it is stated, is several times as large."""
     m = degrees_tight(10, epsilon, 1e-6, neighbours)
 
@@ -78,20 +82,20 @@ def test_degrees_are_the_fewest_that_hold(epsilon: float, neighbours: str) -> No
 
 def test_chance_of_an_impossible_output_is_in_delta() -> None:
     """No epsilon takes delta below the chance that the noise is smaller than a row."""
-    assert delta_of_wishart(6, 60.0, "add-remove") == pytest.approx(float(stats.chi2(6).cdf(1)), rel=1e-6)
+    assert delta_of_wishart(6, 60.0, ADD_REMOVE) == pytest.approx(float(stats.chi2(6).cdf(1)), rel=1e-6)
 
 
 def test_products_are_exact() -> None:
     """The release equals the exact rational sum, rounded to the grid, of the same normal numbers."""
     moments = moments_of_batch(np.random.default_rng(0).uniform(-1, 1, (50, 2)), scaling_for([(-1.0, 1.0)] * 2))
-    noisy = release_wishart(moments, epsilon=1.0, delta=1e-5, rng=insecure_keystream(9))
-    m = int(noisy.parameters["degrees_of_freedom"])
+    noisy = release(Wishart, moments, ApproximateDP(1.0, 1e-5), rng=insecure_keystream(9))
+    m = int(noisy.noise.degrees_of_freedom)
     cell, inner = normal_parts((m, 3), insecure_keystream(9))
     exact = (cell.astype(object) << (PLACES - 29)) + inner.astype(object)
     product = (exact.T @ exact)[0, 1] / 4**PLACES * moments.scaling.square + moments.matrix[0, 1]
 
-    assert noisy.matrix[0, 1] == pytest.approx(product, abs=0.5000001 * noisy.granularity)
-    assert noisy.bias == m * moments.scaling.square
+    assert noisy.matrix[0, 1] == pytest.approx(product, abs=0.5000001 * noisy.noise.granularity)
+    assert noisy.noise.bias == m * moments.scaling.square
 
 
 def test_normal_numbers_are_normal() -> None:
@@ -106,12 +110,12 @@ def test_normal_numbers_are_normal() -> None:
     assert (inner & 1 == 1).all()
 
 
-@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
-def test_releases_have_the_degrees_that_their_neighbours_need(neighbours: str) -> None:
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_releases_have_the_degrees_that_their_neighbours_need(neighbours: Neighbours) -> None:
     """The degrees of freedom of a release give its delta for its own neighbours, and one fewer would not."""
     moments = moments_of_batch(np.zeros((5, 2)), scaling_for([(-1.0, 1.0)] * 2))
-    noisy = release_wishart(moments, epsilon=1.0, delta=1e-5, neighbours=neighbours, rng=insecure_keystream(1))
-    nu = round(noisy.parameters["degrees_of_freedom"]) - 3 + 1
+    noisy = release(Wishart, moments, ApproximateDP(1.0, 1e-5), neighbours=neighbours, rng=insecure_keystream(1))
+    nu = round(noisy.noise.degrees_of_freedom) - 3 + 1
     assert delta_of_wishart(nu, 1.0, neighbours) <= 1e-5 < delta_of_wishart(nu - 2, 1.0, neighbours)
 
 
@@ -119,4 +123,4 @@ def test_guarantee_that_cannot_be_confirmed_is_refused() -> None:
     """A delta so small that the rounding of normal numbers would count is refused."""
     moments = moments_of_batch(np.zeros((5, 2)), scaling_for([(-1.0, 1.0)] * 2))
     with pytest.raises(PrivacyError, match="not known to give"):
-        release_wishart(moments, epsilon=1.0, delta=1e-13)
+        release(Wishart, moments, ApproximateDP(1.0, 1e-13))

@@ -9,8 +9,8 @@ import pytest
 
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.errors import DataError, ParameterError
+from dp_publish.covariance.exact_moments import merge, moments_of_batch
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, scaling_for
-from dp_publish.covariance.second_moments import merge, moments_of_batch
 
 BOUNDS = [(-1.0, 3.0), (100.0, 200.0), (0.0, 1e-3), (-5.0, 0.0)]
 UNIT = Fraction(1, 4**GRID_BITS)

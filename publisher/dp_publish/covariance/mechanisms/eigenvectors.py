@@ -1,0 +1,140 @@
+"""Eigenvalues with Laplace noise, and eigenvectors drawn one after another from the sphere: pure epsilon.
+
+In units of N^2, rows v lie in the unit ball. The eigenvalues together move by at most 2 in L1 when a row is replaced
+(`sensitivity`), so Laplace noise of scale 2 / eps_0 on each makes them eps_0-private. The i-th vector is drawn from the
+sphere of the space that those before it leave, with density proportional to ``exp(kappa_i u^T C u)``: an exponential
+mechanism, whose score moves by at most 1, ``-1 <= (u.v)^2 - (u.w)^2 <= 1``, so that ``kappa_i = eps_i / 2`` costs
+eps_i. The printed form has eps_i / 4, for a movement of 2. One row more or less moves all scores upwards, or all
+downwards, so that with add-remove neighbours ``kappa_i = eps_i``, and the eigenvalues move by at most 1. The last
+vector is determined by the others and costs nothing; the printed form pays for it.
+
+**After the noise**, which costs nothing either. Eigenvalues are sorted, and projected on those that the rows allow: not
+negative and, where their number n is public, with a sum of at most n; the set is convex and holds the truth, so that
+both steps can only bring them nearer. And as ``||C - sum_i c_i u_i u_i^T||`` is smallest at c_i = u_i^T C u_i, not at
+lambda_i, the coefficients are what the scores are expected to be for these eigenvalues: with ``E (u.v_j)^2`` taken as
+1 / (b + 2 a_j) (`bingham`), the drawn direction's share of the j-th eigenvector, and the compression of the matrix to
+that direction's complement, vector after vector. The printed form only limits each eigenvalue to
+[0, n].
+
+What is covered to the last bit says `spectral`.
+
+The bound on the error, by which `auto` chooses. With exact eigenvalues as coefficients,
+``||C^ - C||^2 = 2 sum lambda_i (lambda_i - u_i^T C u_i)``. By interlacing, what is in brackets is at most the distance
+between the largest eigenvalue left and the vector's score, on average about (d - i + 1) / (2 kappa_i) at most; and it
+is at most lambda_i less the mean of lambda_i, ..., lambda_d. Noise of scale s on d eigenvalues adds sqrt(2 d) s, and
+all of it is at most sqrt(n^2 + sum lambda_i^2), as both matrices are positive semidefinite, one with a trace of at most
+n. The bound is taken at eigenvalues that stand for values spread evenly within their bounds, and related: in the
+proportions 1, 1/2, 1/3, ..., with the sum ``n (R^2 / 3 + c^2) / (R^2 + c^2)``. That is an assumption, which `auto`
+rests on; the guarantee does not.
+
+References
+----------
+Amin, Dick, Kulesza, Munoz Medina & Vassilvitskii (2019), Differentially private covariance estimation, algorithms 1 and
+2, theorem 1, corollary 1. McSherry & Talwar (2007), Mechanism design via differential privacy, FOCS.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dp_bundle.privacy import Neighbours
+from dp_publish.accounting import Strength
+from dp_publish.covariance.mechanisms.pure import is_in_range
+from dp_publish.covariance.mechanisms.spectral import DOWN, Floats, SpectralMechanism, Tools
+from dp_publish.covariance.scaling import Scaling
+from dp_publish.covariance.sensitivity import nuclear_sensitivity
+from dp_publish.sampling import envelope_parameter
+
+__all__ = ["MECHANISM", "Eigenvectors", "complement"]
+
+_MISS = 0.05  # beta: how often the shares may underestimate some eigenvalue
+_MOST_CHOSEN = 100  # coordinates: its time grows with the fourth power, half a minute here
+
+
+@dataclass(frozen=True)
+class Eigenvectors(SpectralMechanism):
+    """Eigenvectors sampled one after another, each from what those before it leave."""
+
+    name: ClassVar[str] = "eigenvectors"
+    error_kind: ClassVar[str] = "a bound on it for evenly spread values"
+
+    def put_together(self, eigenvalues: Floats, tools: Tools) -> tuple[Floats, Floats]:
+        """Return the vectors with the coefficients that they are expected to deserve, and with the eigenvalues."""
+        kappas = self.kappas(eigenvalues)
+        coefficients = self.coefficients(eigenvalues)
+        u = _sample_basis(tools, kappas)
+        matrix, unshrunk = ((u.T * weights) @ u for weights in (coefficients, eigenvalues))
+        return matrix, unshrunk
+
+    def kappas(self, eigenvalues: Floats) -> Floats:
+        """Return every vector's exponent: its share of epsilon / 2, times what an epsilon of one vector allows."""
+        d = len(eigenvalues)
+        shares = self.shares(eigenvalues)
+        shares = shares / shares.sum() * (self.row_epsilon / 2) * DOWN
+        return np.append(shares, 0.0)[:d] * self.exponent
+
+    def shares(self, eigenvalues: Floats) -> Floats:
+        """Return the parts of all vectors but the last: ``sqrt(lambda_i + tau)``, tau = (2 / eps_0) ln(2 d / beta)."""
+        d = len(eigenvalues)
+        tau = 4 / self.row_epsilon * math.log(2 * d / _MISS)
+        shares: Floats = np.sqrt(eigenvalues[: max(d - 1, 1)] + tau)
+        return shares
+
+    def coefficients(self, eigenvalues: Floats) -> Floats:
+        """Return about what u_i^T C u_i will be, if C has these eigenvalues."""
+        spectrum: Floats = eigenvalues
+        scores = []
+        for kappa in self.kappas(eigenvalues):
+            a = kappa * (spectrum.max() - spectrum)
+            weights = 1 / (envelope_parameter(a) + 2 * a)
+            weights /= weights.sum()
+            scores.append(float(weights @ spectrum))
+            if len(spectrum) > 1:
+                others = complement(np.sqrt(weights))
+                spectrum = np.asarray(np.linalg.eigvalsh(others.T @ (spectrum[:, None] * others)), np.float64)
+        return np.array(scores)
+
+    @classmethod
+    def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
+        """Return the bound above; None where that epsilon is out of range, or it would take too long."""
+        d, epsilon = scaling.n_coordinates, strength.pure_epsilon
+        if d > _MOST_CHOSEN or not is_in_range(epsilon):
+            return None
+        places = np.arange(1, d + 1)
+        trace = (float(scaling.squared_radius) / 3 + scaling.constant**2) / scaling.square
+        eigenvalues = trace * n_rows / places / (1 / places).sum()
+        shares = np.sqrt(eigenvalues + 4 / epsilon * math.log(2 * d / _MISS))
+        kappas = epsilon / (2 * neighbours.nuclear) * shares / shares.sum()
+
+        left = places[::-1]  # d - i + 1
+        means = np.cumsum(eigenvalues[::-1])[::-1] / left
+        vectors = math.sqrt(2 * eigenvalues @ np.minimum(left / (2 * kappas), eigenvalues - means))
+        scale = nuclear_sensitivity(scaling, neighbours) / scaling.square * 2 / epsilon
+        return min(vectors + math.sqrt(2 * d) * scale, math.hypot(n_rows, *eigenvalues)) / n_rows
+
+
+def _sample_basis(tools: Tools, kappas: Floats) -> Floats:
+    """Return the u_i as rows, each drawn from the complement of those before it."""
+    drawn = []
+    d = len(kappas)
+    basis, nothing = np.eye(d), np.zeros((d, d))
+    for kappa in kappas:
+        y = tools.vector(basis, nothing, float(kappa))
+        drawn.append(basis @ y)
+        basis = basis @ complement(y)
+    return np.array(drawn)
+
+
+def complement(g: Floats) -> Floats:
+    """Return an orthonormal basis of the complement of a unit vector: all but the first column of its reflector."""
+    v = g.copy()
+    v[0] += math.copysign(1.0, g[0])
+    reflector: Floats = np.eye(len(g)) - np.outer(v, v) * (2 / (v @ v))
+    return reflector[:, 1:]
+
+
+MECHANISM = Eigenvectors

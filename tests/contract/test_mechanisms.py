@@ -1,0 +1,188 @@
+"""What every covariance mechanism promises: one row of the table for each."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pydantic import ValidationError
+
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.errors import PrivacyError
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_publish import Policy, publish
+from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
+from dp_publish.audit.books import check_books_of_moments
+from dp_publish.audit.press import publish_made_up
+from dp_publish.covariance import mechanisms
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
+from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
+from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, SoundMechanism, UnsoundMechanism
+from dp_publish.policy.model import Privacy
+from dp_publish.release.aside import publish_aside
+from dp_publish.release.covariance import state_moments
+from dp_publish.sampling.keystream import insecure_keystream
+
+CASES: dict[str, Strength] = {
+    "gaussian": GaussianDP(1.0),
+    "laplace": PureDP(1.0),
+    "wishart": ApproximateDP(1.0, 1e-6),
+    "eigenvectors": PureDP(1.0),
+    "sulq": ApproximateDP(1.0, 1e-6),
+    "kapralov-talwar": PureDP(1.0),
+}
+FORMS = (GaussianDP(1.0), ConcentratedDP(0.5), PureDP(1.0), ApproximateDP(1.0, 1e-6))
+SERVED = [
+    (name, strength)
+    for name in CASES
+    for strength in FORMS
+    if (name not in BY_EPSILON_AND_DELTA or isinstance(strength, ApproximateDP))
+    and (name not in NEVER_PURE or not isinstance(strength, PureDP))
+]
+NAMES = "abc"
+_ENTITY = {"entity": "who", "max_rows": 4}
+
+
+def _kind(name: str) -> type[Mechanism]:
+    kind = mechanism_named(name)
+    assert kind is not None
+    return kind
+
+
+def _moments() -> ExactMoments:
+    rows = np.random.default_rng(4).uniform(-1, 1, (200, len(NAMES)))
+    return moments_of_batch(rows, scaling_for([(-1.0, 1.0)] * len(NAMES)))
+
+
+def _policy(name: str, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE) -> Policy:
+    given = {key: value for key, value in vars(strength).items() if key != "excepted_delta"}
+    privacy = {"release": "covariance", "mechanism": name, "neighbours": neighbours, **given}
+    columns = {column: {"bounds": [-1, 1]} for column in NAMES}
+    return Policy.model_validate({"dataset": {"name": "made up"}, "privacy": privacy, "columns": columns})
+
+
+def test_table_has_every_mechanism() -> None:
+    """What policies may name, the files that hold a mechanism, and the rows above are the same, by the same names."""
+    folder = Path(next(iter(mechanisms.__path__)))
+    files = {path.stem.replace("_", "-") for path in folder.glob("*.py") if "\nMECHANISM = " in path.read_text()}
+    assert set(CASES) == set(get_args(SoundMechanism)) == files
+    assert all(_kind(name).name == name for name in CASES)
+    assert mechanism_named("auto") is None
+    for name in get_args(UnsoundMechanism):
+        with pytest.raises(PrivacyError, match="is not private"):
+            mechanism_named(name)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("strength", FORMS, ids=lambda strength: type(strength).__name__)
+def test_policy_refuses_what_the_mechanism_cannot_serve(name: str, strength: Strength) -> None:
+    """A form of strength that a policy accepts is served, and one that it refuses is not."""
+    kind = _kind(name)
+    if (name, strength) not in SERVED:
+        with pytest.raises(ValidationError):
+            _policy(name, strength)
+    else:
+        served = kind.form_of(_policy(name, strength).privacy.strength or strength)
+        assert isinstance(served, type(CASES[name]))
+        assert served.mu <= strength.mu * (1 + 1e-12) or isinstance(strength, ApproximateDP | ConcentratedDP)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("name", CASES)
+def test_release_is_what_the_mechanism_says_of_it(name: str, neighbours: Neighbours) -> None:
+    """Noise of the stated kind and size on a symmetric matrix, whose exact entry is exact; sooner drawn, the same."""
+    moments = _moments()
+    mechanism = _kind(name)(moments.scaling, neighbours, CASES[name])
+    secure, fast = (draw(moments, insecure_keystream(1)) for draw in (mechanism.draw, mechanism.insecure_draw))
+
+    for noisy in (secure, fast):
+        assert type(noisy.noise) is mechanism.noise
+        assert (noisy.matrix == noisy.matrix.T).all()
+        assert not np.allclose(noisy.matrix[:-1, :-1], moments.matrix[:-1, :-1], rtol=1e-6)
+        assert noisy.n_rows == (moments.n_rows if neighbours.n_rows_public else None)
+        exact = moments.n_rows * moments.scaling.constant**2
+        assert (noisy.matrix[-1, -1] == exact) == neighbours.n_rows_public
+    free = secure.matrix[np.triu_indices(len(secure.matrix))][: -1 if neighbours.n_rows_public else None]
+    assert not np.remainder(free, secure.noise.step).any()
+    known = mechanism.off_diagonal_variance
+    assert secure.noise.off_diagonal_variance == (None if known is None else pytest.approx(known, rel=0.01))
+    assert mechanism.sensitivity > 0
+    assert (mechanism.for_forecast().off_diagonal_variance or 0.0) > 0
+    assert state_moments(mechanism, secure).distribution == mechanism.noise.distribution
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("name", CASES)
+def test_ledger_and_guarantee_follow_from_what_is_spent(name: str, neighbours: Neighbours) -> None:
+    """The books hold what a replaced row costs, at least what is stated; a stronger statement is refused."""
+    policy = _policy(name, CASES[name], neighbours)
+    moments = _moments()
+    mechanism = _kind(name)(moments.scaling, neighbours, CASES[name])
+    stated, booked = mechanism.spends(1), mechanism.spends(1, replaced=True)
+    columns = moment_columns(policy, dict.fromkeys(NAMES, "continuous"))
+    guarantee, cost = guarantee_of_moments(policy, mechanism, columns), cost_of_moments(policy, mechanism)
+
+    assert guarantee.mu == pytest.approx(stated.mu, rel=1e-11)
+    assert cost.mu == {unit: pytest.approx(booked.mu, rel=1e-11) for unit in ("cell", "row")}
+    assert (guarantee.excepted_delta, cost.excepted_delta) == (stated.excepted_delta, booked.excepted_delta)
+    assert (booked == stated) == neighbours.n_rows_public
+    assert booked.mu >= stated.mu
+    claim: SecondMoments = state_moments(mechanism, mechanism.draw(moments, insecure_keystream(1)))
+    claim.check_guarantee(guarantee, len(NAMES))
+    for change in ({"mu": 0.2 * guarantee.mu, "rho": 0.02 * guarantee.rho}, {"mu": None}):
+        with pytest.raises(ValueError, match=r"stated|accounted"):
+            claim.check_guarantee(guarantee.model_copy(update=change), len(NAMES))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_of_an_entity_share_its_strength(name: str) -> None:
+    """A row of four spends a fourth of what the entity does, unless the mechanism protects one row alone."""
+    if name in BY_EPSILON_AND_DELTA:
+        with pytest.raises(ValidationError, match="protects one row"):
+            Privacy.model_validate({**_policy(name, CASES[name]).privacy.model_dump(), "unit": _ENTITY})
+        return
+    mechanism = _kind(name)(_moments().scaling, Neighbours.REPLACE_ONE, CASES[name], 4)
+    (first, *_), (whole, *_) = (dataclasses.astuple(mechanism.spends(rows)) for rows in (1, 4))
+    assert first == pytest.approx(whole / 4)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("name", CASES)
+def test_bundle_verifies(name: str, neighbours: Neighbours, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A whole release opens, and names the mechanism."""
+    table = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, (60, len(NAMES))), columns=list(NAMES))
+    receipt = publish(table, _policy(name, CASES[name], neighbours), out=tmp_path / "a.tar", key=key)
+    with open_bundle(receipt.path, UnsafeTrustAnyone()) as bundle:
+        moments: Any = bundle.release.second_moments
+        assert moments.mechanism == _kind(name).published_as
+        assert moments.noise.distribution == _kind(name).noise.distribution
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_expected_error_falls_with_the_number_of_rows(name: str) -> None:
+    """What `auto` compares is a positive number, smaller for more rows, or there is none."""
+    kind, scaling = _kind(name), _moments().scaling
+    few, many = (kind.expected_error(n, scaling, Neighbours.REPLACE_ONE, CASES[name]) for n in (100, 10_000))
+    assert (few is None) == (many is None)
+    assert few is None or many is None or 0 < many < few
+
+
+@pytest.mark.parametrize(("name", "strength"), SERVED, ids=str)
+def test_audit_of_the_books_has_no_finding(name: str, strength: Strength) -> None:
+    """Whatever form the strength is given in, what is stated and booked is what was asked for."""
+    policy = _policy(name, strength)
+    mechanism = set_mechanism(policy, dict.fromkeys(NAMES, "continuous"), lambda: 60)
+    table = pa.table({column: np.linspace(-1, 1, 60) for column in NAMES})
+    assert check_books_of_moments(policy, mechanism, publish_made_up(publish_aside, table, policy)).passed
