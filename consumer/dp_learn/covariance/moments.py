@@ -48,7 +48,7 @@ class Moments:
     scatter : ndarray of shape (n_features, n_features)
         sum over rows of (x - mean)(x - mean)^T.
     n_off_grid : ndarray of int, shape (n_features,)
-        How many values of each column are not multiples of the granularity that the manifest states: none, if it is
+        The number of values in each column that are not multiples of the granularity in the manifest: none, if that is
         true.
     """
 

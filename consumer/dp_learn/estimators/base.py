@@ -33,7 +33,7 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), DataFrame or Bundle
-            Rows with the noise that `fit` was told of, or a bundle, which says itself what noise it has.
+            Rows with noise of the variance given as `noise_variance`, or a bundle, which states its own.
         y : None
             Ignored.
 
@@ -53,7 +53,7 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, *, reset: bool) -> RowSource | CovarianceSource:
         """Check the rows, or open the bundle's, and note or compare their columns as scikit-learn does."""
         if isinstance(X, str | Path):
-            raise ParameterError("X", "rows or a Bundle, which dp_bundle.open_bundle makes of a file's name", str(X))
+            raise ParameterError("X", "rows or a Bundle: open the file with dp_bundle.open_bundle first", str(X))
 
         if not isinstance(X, Bundle):
             least = 2 if reset else 1

@@ -91,6 +91,8 @@ def _column(s: FloatArray, j: int, tolerance: FloatArray) -> FloatArray | None:
 class DebiasedCLIME(ColumnwiseEstimator):
     """Sparse precision matrix of the rows before the noise, by linear programmes on the debiased correlations.
 
+    Prefer the graphical lasso for many columns: CLIME is slow, and was no better on few (docs/adr/0010).
+
     Parameters
     ----------
     alpha : float or None
@@ -102,10 +104,10 @@ class DebiasedCLIME(ColumnwiseEstimator):
     weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
         Tolerances in proportion to these.
     penalize_diagonal : bool
-        Whether the diagonal has a tolerance too. With noise alpha may approach 1, where it would leave nothing.
+        Whether the diagonal has a tolerance too. Under noise alpha may approach 1, which would leave no diagonal.
     repair : {"maxnorm", "clip", "shrink", "none"}
-        What to do with an indefinite matrix first. The programmes have a solution without, but one that follows the
-        negative eigenvalues: by default CoCoLasso's step, which at most doubles the largest error (Datta & Zou 2017).
+        The repair of an indefinite matrix. Without it the programmes have a solution, but one that follows the negative
+        eigenvalues: by default CoCoLasso's step, which at most doubles the largest error (Datta & Zou 2017).
 
     Attributes
     ----------

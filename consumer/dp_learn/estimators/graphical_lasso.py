@@ -47,8 +47,8 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
 class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
     """Sparse precision matrix of the rows before the noise, at a given penalty.
 
-    The noise's known variance is subtracted from the covariance, and the graphical lasso is solved on what is left,
-    indefinite or not, to a proven duality gap.
+    The known variance of the noise is subtracted from the covariance, and the graphical lasso is solved on the result,
+    indefinite or not, to a certified duality gap. Prefer `DebiasedGraphicalLassoCV` unless you know the penalty.
 
     Parameters
     ----------
@@ -57,15 +57,15 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
     noise_variance : float or array-like of shape (n_features,)
         Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
     weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
-        Equal penalties, penalties in proportion to each entry's standard error, or a matrix: 0 leaves an entry free,
-        inf forbids an edge.
+        Equal penalties, penalties in proportion to each entry's standard error, or a matrix: 0 leaves an entry
+        unpenalised, inf forbids an edge.
     scale : {"correlation", "covariance"}
-        The scale that the penalty works on.
+        The scale on which the penalty is applied.
     repair : {"none", "maxnorm", "clip", "shrink"}
-        What to do with an indefinite matrix before solving.
+        The method that makes an indefinite matrix positive semidefinite before solving.
     refit : bool
-        Whether the precision matrix is fitted again on the graph without the penalty, which shrinks it: as `dp-learn`
-        does, and scikit-learn's GraphicalLasso does not.
+        Whether the precision matrix is refitted on the graph without the penalty, which shrinks it: `dp-learn` does so,
+        scikit-learn's GraphicalLasso does not.
     penalize_diagonal, solver, tol, max_iter
         As in `graphical_lasso`.
 
@@ -74,14 +74,14 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
     precision_, covariance_ : ndarray of shape (n_features, n_features)
         The estimate, and its inverse, in data units.
     penalty_share_ : float
-        Which share of the penalty the estimate keeps: 1 unless it is fitted again, and then 0 wherever an unpenalised
+        The share of the penalty that the estimate keeps: 1 unless it is refitted, and then 0 wherever an unpenalised
         fit exists.
     location_ : ndarray of shape (n_features,)
         The column means.
     edges_ : DataFrame
         source, target, partial_correlation, precision; strongest first.
     duality_gap_ : float
-        How far the objective is from its optimum at most.
+        An upper bound on how far the objective is from its optimum.
     alpha_, n_iter_, solver_, repair_, smallest_eigenvalue_
         How it was found; `smallest_eigenvalue_` is that of the debiased matrix on the chosen scale.
     n_features_in_, feature_names_in_
@@ -142,12 +142,14 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
 class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
     """Sparse precision matrix of the rows before the noise, at a penalty chosen from the data.
 
+    Prefer ``select="ebic"`` for the graph and "cv" for prediction, which keeps more edges than the graph has.
+
     Parameters
     ----------
     alphas : int or sequence of float
-        How many alphas between the one that empties the graph and a hundredth of it, or which.
+        The number of alphas between the one that empties the graph and a hundredth of it, or the alphas themselves.
     select : {"cv", "mse", "ebic", "stars"}
-        The rule: cross-validated likelihood, the cross-validated error's drop, the extended Bayesian information
+        The rule: cross-validated likelihood, the drop of the cross-validated error, the extended Bayesian information
         criterion, or the stability of the graph over subsamples.
     cv : int
         The number of folds.

@@ -97,14 +97,14 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     covariance_, precision_ : ndarray of shape (n_features, n_features)
         Within classes: debiased, with divisor n_rows - 1; and the regularised inverse of that.
     coef_, intercept_ : ndarray of shape (n_classes, n_features), and of shape (n_classes,)
-        Of the score of each class, a log-posterior up to what all classes share.
+        Of the score of each class, a log-posterior up to a term that all classes share.
     alpha_ : float
         The penalty.
     drowned_ : tuple of str
-        Columns without variance beyond the noise, which nothing can be predicted from: their entries of `precision_`
-        and `coef_` are zero.
+        Columns whose variance cannot be told from the noise, so that they predict nothing: their entries of
+        `precision_` and `coef_` are zero.
     n_features_in_, feature_names_in_
-        The columns predicted from.
+        The predictors.
 
     References
     ----------

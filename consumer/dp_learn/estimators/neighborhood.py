@@ -90,6 +90,9 @@ def neighborhood_selection(
 class DebiasedNeighborhoodSelection(CovarianceEstimator):
     """The graph of the rows before the noise by the lasso regression of every column on the others.
 
+    Its graphs are as good as the graphical lasso's where the noise is alike in all columns. Prefer the graphical lasso
+    where it differs, which makes false edges here (docs/adr/0010), or where there are too many columns for a repair.
+
     Parameters
     ----------
     alpha : float or None
@@ -102,7 +105,7 @@ class DebiasedNeighborhoodSelection(CovarianceEstimator):
     weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
         As in `DebiasedGraphicalLasso`.
     repair : {"maxnorm", "clip", "shrink", "none"}
-        What to do with an indefinite matrix, which cannot be solved as it is: by default CoCoLasso's step, which at
+        The repair of an indefinite matrix, for which the lasso is unbounded: by default CoCoLasso's step, which at
         most doubles its largest error (Datta & Zou 2017).
 
     Attributes

@@ -126,8 +126,8 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
     target : str, int or None
         The column to predict; None where it comes as the y of `fit`, without noise.
     alpha : float or None
-        The penalty on the correlation scale, >= 0; None for twice sqrt(p) root mean square errors that the noise has
-        left in the correlations: about their spectral norm (Wigner), and nothing without noise.
+        The penalty on the correlation scale, >= 0; None for 2 sqrt(p) times the root mean square error that the
+        noise leaves in the correlations, about the spectral norm of this error (Wigner); 0 without noise.
     noise_variance : float or array-like of shape (n_columns,)
         Variance of the independent noise on each column of X, in its unit squared. Leave it at 0 to fit a bundle.
 
@@ -141,15 +141,15 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
     r_squared_ : float
         Of rows without noise, estimated from the debiased moments that were fitted.
     excess_bound_ : float
-        On average over the noise, by how much at most the objective on the rows without noise, mean squared error plus
-        penalty (alpha times the squared coefficients of the predictors in units of their deviations, times the
-        target's variance), exceeds its minimum (see `gradient_error`); by Markov's inequality it is
-        20 times as much with a chance of at most 5 %. inf where alpha is 0 and there is noise,
-        NaN for a release that states no variance of its noise.
+        An upper bound on how far the objective on the rows without noise exceeds its minimum, averaged over the noise
+        (see `gradient_error`). The objective is the mean squared error plus the penalty: alpha times the squared
+        coefficients of standardised predictors, times the target's variance. By Markov's inequality the excess is more
+        than 20 times the bound with a chance of at most 5 %. inf where alpha is 0 and there is noise, NaN for a release
+        that states no variance of its noise.
     drowned_ : tuple of str
-        Columns without variance beyond the noise, which nothing can be predicted from: their coefficients are zero.
+        Columns whose variance cannot be told from the noise: their coefficients are zero.
     n_features_in_, feature_names_in_
-        The columns predicted from.
+        The predictors.
 
     Examples
     --------

@@ -66,6 +66,8 @@ def _inverse_eigenvalues(phi: FloatArray, alpha: float) -> FloatArray:
 class DebiasedRidgePrecision(CovarianceEstimator):
     """Ridge precision matrix of the rows before the noise, which exists for any covariance, indefinite or not.
 
+    Prefer it where a precision matrix is wanted rather than a graph: no entry is exactly zero.
+
     Parameters
     ----------
     alpha : float or None

@@ -82,6 +82,8 @@ def scio_precision(
 class DebiasedSCIO(ColumnwiseEstimator):
     """Sparse precision matrix of the rows before the noise, column by column.
 
+    Prefer the graphical lasso for a graph: SCIO's changed more with the noise on real tables (docs/adr/0010).
+
     Parameters
     ----------
     alpha : float or None
@@ -92,11 +94,11 @@ class DebiasedSCIO(ColumnwiseEstimator):
     weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
         As in `DebiasedGraphicalLasso`.
     penalize_diagonal : bool
-        Whether the penalty includes the diagonal. With noise alpha may approach 1, where it would leave nothing.
+        Whether the penalty includes the diagonal. Under noise alpha may approach 1, which would leave no diagonal.
     repair : {"maxnorm", "clip", "shrink", "none"}
-        What to do with an indefinite matrix, on which the problem is unbounded: by default CoCoLasso's step, which at
-        most doubles its largest error (Datta & Zou 2017). What it returns is singular, and needs an alpha that is not
-        too small.
+        The repair of an indefinite matrix, on which the problem is unbounded: by default CoCoLasso's step, which at
+        most doubles its largest error (Datta & Zou 2017). The repaired matrix is singular, and needs an alpha that is
+        not too small.
 
     Attributes
     ----------

@@ -54,14 +54,14 @@ def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike, *
 class DebiasedThresholdedCovariance(CovarianceEstimator):
     """Sparse covariance matrix of the rows before the noise: the graph of the columns that are correlated at all.
 
-    Every debiased entry is compared with its own standard error, which the known noise is part of; then negative
-    eigenvalues are set to zero.
+    Every debiased entry is compared with its own standard error, which includes the known noise; then negative
+    eigenvalues are set to zero. Prefer it for marginal correlations; the others estimate partial ones.
 
     Parameters
     ----------
     alpha : float or None
-        The threshold in standard errors of each entry, > 0; None for 2 sqrt(log p), which none of the errors is likely
-        to exceed.
+        The threshold in standard errors of each entry, > 0; None for 2 sqrt(log p), which no entry without
+        correlation is likely to exceed.
     noise_variance : float or array-like of shape (n_features,)
         Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
     soft : bool

@@ -130,13 +130,14 @@ def smallest_solvable_alpha(
     covariance, weights, penalize_diagonal
         As in `graphical_lasso`.
     rtol : float
-        How close it is to be found, relatively.
+        Relative accuracy.
 
     Returns
     -------
     float
-        At this alpha a solution exists, and provably none below it by `rtol` and 5e-5 of it; 0 for a positive definite
-        covariance, and wherever any alpha will do; inf when none helps, because the free entries alone are indefinite.
+        A solution exists at this alpha, and provably none at one smaller by a share of `rtol` plus 5e-5. 0 wherever
+        any alpha will do, as with a positive definite covariance; inf where none will, because the unpenalised entries
+        alone are indefinite.
 
     Raises
     ------

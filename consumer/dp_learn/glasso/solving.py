@@ -38,7 +38,7 @@ def graphical_lasso(
     max_iter: int = 10_000,
     start: Solution | None = None,
 ) -> Solution:
-    r"""Return the sparse precision matrix of a covariance that may be indefinite, with a proof of how good it is.
+    r"""Return the sparse precision matrix of a covariance that may be indefinite, with a certificate of its optimality.
 
     .. math:: \min_{\Theta \succ 0} -\log\det\Theta + \langle S, \Theta\rangle + \alpha \sum_{ij} w_{ij} |\Theta_{ij}|
 
@@ -49,8 +49,9 @@ def graphical_lasso(
     alpha : float
         Strength of the penalty, > 0, in the units of `covariance`.
     solver : {"cd", "admm", "newton", "auto"}
-        Block coordinate descent, the alternating direction method of multipliers, proximal Newton, or whichever suits a
-        component.
+        Block coordinate descent, the alternating direction method of multipliers, or proximal Newton. Prefer "cd" for
+        sparse answers and up to hundreds of columns, the others near the smallest alpha that has a solution, where its
+        sweeps gain little; "auto" begins with "cd" and changes to them where they are faster.
     weights : array, shape (p, p), optional
         Symmetric, non-negative; 0 leaves an entry unpenalised, inf forbids the edge. Ones by default.
     penalize_diagonal : bool
@@ -65,7 +66,7 @@ def graphical_lasso(
     Returns
     -------
     Solution
-        Whether it converged is its `status`: nothing is raised or warned about.
+        Its `status` says whether it converged; a solver that stops early raises and warns of nothing.
 
     Raises
     ------

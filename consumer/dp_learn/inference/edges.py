@@ -59,7 +59,7 @@ class EdgeInference:
 
     @property
     def scores(self) -> FloatArray:
-        """|T_ij| over its standard error, or zero where that is zero: so few rows that they all say the same."""
+        """|T_ij| over its standard error, or zero where that is zero, as with very few rows."""
         size = np.abs(self.estimate)
         return np.divide(size, self.standard_error, out=np.zeros_like(size), where=self.standard_error > 0.0)
 
@@ -72,7 +72,7 @@ class EdgeInference:
 
     @property
     def p_values(self) -> FloatArray:
-        """Two-sided, of no edge; normal in the limit of many rows. One on the diagonal, which is not tested."""
+        """Two-sided p-values of no edge, normal for many rows; one on the diagonal, which is not tested."""
         return _off_diagonal(2.0 * normal_tails(self.scores))
 
     @property
@@ -96,8 +96,8 @@ class EdgeInference:
     def partial_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper ends of the intervals for the partial correlations, within [-1, 1].
 
-        They hold all r for which T_ij + r sqrt(T_ii T_jj) is within its error of zero (Fieller), which is a quadratic
-        inequality in r. So zero is outside exactly when p < 1 - level, unless T_ii and T_jj are so uncertain that the
+        They contain all r for which T_ij + r sqrt(T_ii T_jj) is within its error of zero (Fieller), a quadratic
+        inequality in r. So they exclude zero exactly when p < 1 - level, unless T_ii and T_jj are so uncertain that the
         r in question are all but a gap around zero; then, and where T_ii is not positive, the interval is [-1, 1].
         """
         low, high = self._partial_intervals(level, np.s_[:, :])
@@ -133,7 +133,7 @@ class EdgeInference:
     def error_bars(self, level: float = 0.95) -> dict[str, FloatArray]:
         """Return standard_error, ci_low, ci_high, p_value and q_value of the partial correlations.
 
-        The standard error is the one where there is no edge: the estimate over it is what the p-value judges.
+        The standard error is that under the hypothesis of no edge: the p-value tests the estimate divided by it.
         """
         low, high = self.partial_intervals(level)
         return {

@@ -52,12 +52,12 @@ class Learned:
     settings : Settings
         How it was to be found.
     penalty_share : float
-        Which share of the penalty the reported precision matrix keeps: 0 for an unpenalised refit, 1 for the penalised
-        estimate.
+        The share of the penalty that the reported precision matrix keeps: 0 for an unpenalised refit, 1 for the
+        penalised estimate.
     sample : Sample
         The rows it was found in.
     noise_share : ndarray of shape (n_features,) or None
-        How much of each published variance is noise, drowned columns included; None unless all bundles hold rows.
+        The share of noise in each published variance, drowned columns included; None unless all bundles hold rows.
     typical_errors : tuple of float or None
         The median standard error of a correlation that is zero, with and without the noise; None if unknown.
     smallest_eigenvalue : float
@@ -100,8 +100,8 @@ def learn_graph(
     Parameters
     ----------
     bundles : Bundle or sequence of Bundle
-        Verified and open, with the same columns. Releases of the same rows are told from those of other rows by their
-        manifests, and weighted for least variance either way.
+        Verified and open, with the same columns. Their manifests tell releases of the same rows from releases of
+        different ones; either way they have the weights of least variance.
     fdr : float, optional
         List the edges found at this false discovery rate, rather than those of the sparse estimate.
     error_bars : bool
