@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from numbers import Integral, Real
-
-import numpy as np
+from numbers import Real
 
 from dp_bundle.errors import ParameterError
 
@@ -28,7 +26,6 @@ __all__ = [
     "discrete_gaussian_fourth_cumulant",
     "discrete_gaussian_variance",
     "discrete_laplace_variance",
-    "estimate_discrete_gaussian_variance",
     "rounded_gaussian_fourth_cumulant",
     "rounded_gaussian_variance",
 ]
@@ -40,7 +37,6 @@ _TERMS = range(1, 13)  # at sigma <= 1 the thirteenth term is below 1e-33
 _DUAL_TERMS = range(1, 4)  # from sigma = 1 on the fourth one is below 1e-130
 _DUAL_FROM = 0.5  # where both series for a fourth cumulant converge, and neither cancels
 _DUAL_TO = 7.0  # from there on every term of a dual series is below 1e-400
-_BATCH = 1 << 20
 
 
 def check_sigma(sigma: float, name: str = "sigma") -> float:
@@ -220,45 +216,6 @@ def rounded_gaussian_fourth_cumulant(sigma: float) -> float:
     return fourth - 6.0 * (a + 1.0 / 12.0) * second - 3.0 * second * second - 1.0 / 120.0
 
 
-def estimate_discrete_gaussian_variance(sigma: float, n_draws: int, rng: np.random.Generator) -> float:
-    """Return the mean square of `n_draws` discrete Gaussian values: an estimate of the exact variance, to compare.
-
-    The draws come from floating point and an ordinary generator: they are good for statistics, and never for privacy.
-
-    Parameters
-    ----------
-    sigma : float
-        The distribution's parameter, from 0.05 to 1e9.
-    n_draws : int
-        How many values to draw, at least 1; the relative standard error is about sqrt(2 / n_draws).
-    rng : numpy.random.Generator
-        Where the draws come from.
-
-    Returns
-    -------
-    float
-        The estimate.
-
-    Raises
-    ------
-    ParameterError
-        `sigma` or `n_draws` is outside its range.
-
-    References
-    ----------
-    Guo et al. (2025), theorem 4.5. Canonne, Kamath & Steinke (2020), algorithm 3.
-    """
-    sigma = check_sigma(sigma)
-    if not isinstance(n_draws, Integral) or n_draws < 1:
-        raise ParameterError("n_draws", "a whole number, at least 1", n_draws)
-    total, missing = 0.0, int(n_draws)
-    while missing:
-        accepted = _propose_discrete_gaussian(sigma, min(2 * missing + 16, _BATCH), rng)[:missing]
-        total += float(accepted @ accepted)
-        missing -= accepted.size
-    return total / int(n_draws)
-
-
 def _fourth_cumulant(weights: list[float]) -> float:
     """Return the fourth cumulant of the symmetric distribution with weights 1 at 0 and weights[k-1] at k and -k."""
     total = 1.0 + 2.0 * math.fsum(weights)
@@ -278,13 +235,3 @@ def _erfc_root(t: Fraction) -> float:
     root = math.sqrt(t)
     excess = float(t - Fraction(root) ** 2)
     return math.erfc(root) - excess * math.exp(-root * root) / (root * math.sqrt(math.pi))
-
-
-def _propose_discrete_gaussian(
-    sigma: float, n: int, rng: np.random.Generator
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Draw n discrete Laplace values and return those that survive as discrete Gaussian ones."""
-    t = math.floor(sigma) + 1
-    p = -math.expm1(-1.0 / t)
-    values = (rng.geometric(p, n) - rng.geometric(p, n)).astype(np.float64)
-    return values[rng.random(n) < np.exp(-(((np.abs(values) - sigma * sigma / t) / sigma) ** 2) / 2.0)]
