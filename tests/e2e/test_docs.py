@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import pkgutil
 import re
 from pathlib import Path
 
@@ -35,3 +37,28 @@ def test_first_screen_of_the_readme_holds_the_commands() -> None:
 
     for words in ("dp-publish data.parquet", "dp-learn data.bundle.tar", "make demo", "make test"):
         assert words in head
+
+
+def test_walks_name_functions_that_there_are() -> None:
+    """Every stop of the two walks is a function or a class that can be imported, and a walk has at most 12 stops."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walks = [re.findall(r"^\d+\. `([\w.]+)`", part, re.MULTILINE) for part in page.split("\n## ") if "walk" in part[:8]]
+
+    for stop in itertools.chain(*walks):
+        pkgutil.resolve_name(stop)
+    assert [3 < len(walk) <= 12 for walk in walks] == [True, True]
+
+
+def test_architecture_lists_the_rooms() -> None:
+    """The page has a line for every folder of the packages, and for no other."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| `(dp_\w+)` \| \|\n\|---\|---\|\n((?:\|.*\n)+)", page, re.MULTILINE)
+    listed = {
+        (package, room)
+        for package, rows in tables
+        for line in rows.splitlines()
+        for room in re.findall(r"`(\w+)`", line.split("|")[1])
+    }
+    folders = {(door.parent.parent.name, door.parent.name) for door in ROOT.glob("*/dp_*/*/__init__.py")}
+
+    assert listed == folders
