@@ -42,7 +42,7 @@ def cli() -> None:
 @cli.command()
 @click.argument("file", type=BUNDLE)
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
-@click.option("--any-signer", is_flag=True, help="Check that every byte is as it was signed, by whomever.")
+@click.option("--any-signer", is_flag=True, help="Check only that every byte is as it was signed, whoever signed it.")
 @json_option
 @quiet_option
 def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet: bool) -> None:
@@ -60,7 +60,7 @@ def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet
         what = f"{quote_path(file)}: release {release.lineage.number} of {quote_name(release.dataset.name)}"
         text = f"{what}, signed by {quote_name(bundle.signer.name)} ({fingerprint}); every byte is as it was signed"
         if any_signer:
-            text = f"{what}: every byte is as {fingerprint} signed it; whether to trust that signer was not asked"
+            text = f"{what}: every byte is as {fingerprint} signed it; whether you trust that signer was not checked"
         for note in bundle.notes:
             tell(f"note: {note}", quiet=quiet)
         document = {"verified": True, "signer_checked": not any_signer, **bundle_facts(bundle)}
@@ -96,7 +96,7 @@ def inspect(file: Path, as_json: bool) -> None:
 @click.argument("file", type=BUNDLE)
 @click.option("--out", type=click.Path(path_type=Path), help="The CSV file; NAME.csv in this folder by default.")
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
-@click.option("--any-signer", is_flag=True, help="Whoever signed the bundle; its bytes must be as they were signed.")
+@click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
 @quiet_option
 def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
     """Write the noisy numbers of a verified bundle as CSV.
@@ -162,7 +162,7 @@ def keys_list(as_json: bool) -> None:
 
 @cli.command()
 @click.argument("key", required=False)
-@click.option("--name", help="How you call this publisher; the key file's name by default.")
+@click.option("--name", help="Your name for this publisher; the key file's name by default.")
 @click.option("--remove", is_flag=True, help="Stop trusting the key.")
 @json_option
 @quiet_option

@@ -92,7 +92,7 @@ def admit(
                 unwritten = str(error.strerror or error)
     if unwritten:
         place = quote_path(folder / SEEN)
-        notes = (*notes, f"that this release was seen is not remembered, as {place} cannot be written: {unwritten}")
+        notes = (*notes, f"this release will not be remembered as seen, because {place} cannot be written: {unwritten}")
     return notes
 
 
@@ -151,8 +151,8 @@ def _describe_chain(sighting: Sighting, manifests: dict[str, str]) -> Iterator[s
     name = f"release {sighting.number} of {quote_name(sighting.dataset)}"
     if earlier is not None and sighting.number > earlier + _LEAP:
         yield (
-            f"{name} comes right after release {earlier} here: ask the publisher whether there were so many between, "
-            "as whoever has her key could make all her later releases look old with one such number"
+            f"{name} is the next one seen here after release {earlier}: ask the publisher whether there were so many "
+            "between, as whoever has her key could make all her later releases look old with one such number"
         )
     followed = None if sighting.previous is None else numbers.get(sighting.previous)
     if followed is not None and followed >= sighting.number:
@@ -160,6 +160,6 @@ def _describe_chain(sighting: Sighting, manifests: dict[str, str]) -> Iterator[s
     skipped = followed is not None and earlier is not None and followed < earlier
     if skipped or (followed is None and earlier == sighting.number - 1):
         yield (
-            f"{name} does not follow release {earlier} that was seen here: they were made at the same time, or there "
-            "are two accounts of this dataset; ask the publisher which"
+            f"{name} does not follow release {earlier} that was seen here: either both were made at the same time, or "
+            "there are two ledgers for this dataset; ask the publisher which"
         )

@@ -105,7 +105,7 @@ def test_bytes_can_be_checked_without_trusting_anyone(bundle: Receipt, command: 
     assert command("dp-bundle", "verify", forged).returncode == 3
     ended = command("dp-bundle", "verify", forged, "--any-signer")
     assert ended.returncode == 0
-    assert "whether to trust that signer was not asked" in ended.stdout
+    assert "whether you trust that signer was not checked" in ended.stdout
     document = json.loads(command("dp-bundle", "verify", forged, "--any-signer", "--json").stdout)
     assert document["signer_checked"] is False
 

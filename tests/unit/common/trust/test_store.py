@@ -222,7 +222,7 @@ def test_leap_that_would_make_all_later_releases_old_is_told(store: TrustStore) 
     """A number far beyond those seen is accepted with a note that says what it may mean."""
     store.admit(ONE, sighting(4))
     (note,) = store.admit(ONE, sighting(10**9))
-    assert note.startswith("release 1000000000 of wine comes right after release 4 here")
+    assert note.startswith("release 1000000000 of wine is the next one seen here after release 4")
     assert store.admit(TWO, sighting(10**9)) == ()  # whoever sees a dataset for the first time cannot tell
 
 
