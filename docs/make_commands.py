@@ -14,17 +14,27 @@ from dp_publish.cli import cli as dp_publish
 PAGE = Path(__file__).with_name("commands.md")
 HEAD = """# Commands
 
-What each command says of itself (`make docs` writes this page).
+The help text of each command (`make docs` writes this page).
 
-Exit codes of all: 0 done; 1 another error; 2 usage; 3 the bundle or its signer cannot be trusted; 4 not converged, or
-no solution; 5 the privacy budget forbids it. An error is one sentence on stderr.
+All commands share these exit codes. An error is one sentence on stderr.
 
-An interrupt (Ctrl-C) ends a command with 1 and says what is known: that nothing was published and nothing is booked,
-say, or that it came too late and the release is published. A second one ends it at once, and may leave a reservation
-on the books. While Python itself starts, in the first hundredths of a second, an interrupt is Python's to answer,
-with a trace. A command whose standard output is closed does nothing and ends with 1, unless `--quiet` is given; where
-it is full, what the command does is done, and the code is 1. A pipe that its reader closes ends the command with 1,
-without a word.
+| code | meaning |
+|---|---|
+| 0 | success |
+| 1 | any other error |
+| 2 | a wrong option, argument or policy, or a release that was refused as useless or as a likely mistake |
+| 3 | the bundle or its signer cannot be trusted |
+| 4 | the estimation did not converge, or has no solution |
+| 5 | the privacy budget does not allow the release |
+
+Ctrl-C ends a command with exit code 1 and a sentence that says what is certain, for example that nothing was published
+and nothing is booked, or that the release was already published. A second Ctrl-C ends the command at once, and may
+leave a reserved release in the ledger. While Python itself is starting, in the first hundredths of a second, Ctrl-C
+shows a Python traceback.
+
+If standard output is closed, a command does nothing and exits with 1, unless `--quiet` is given. If standard output
+cannot take the answer (the disk is full, say), the command still does its work, and exits with 1. If the reader of a
+pipe closes it, the command exits with 1 and prints nothing.
 """
 
 

@@ -1,6 +1,6 @@
 """dp-bundle: inspect and verify bundles, keep keys, decide whom to trust.
 
-A command imports what opens a bundle when it runs, so that help comes at once.
+Each command imports its libraries when it runs, so help appears at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @version_option
 def cli() -> None:
-    """Look at bundles of noisy data, verify them, and decide whom to trust.
+    """Inspect and verify bundles of noisy data, and decide whom to trust.
 
     \b
     Example:
@@ -46,7 +46,7 @@ def cli() -> None:
 @json_option
 @quiet_option
 def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet: bool) -> None:
-    """Verify signer, signature and every byte of a bundle; exit 3 if any of it cannot be trusted.
+    """Verify the signer, the signature and every byte of a bundle; exit with 3 if it cannot be trusted.
 
     \b
     Example:
@@ -71,7 +71,7 @@ def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet
 @click.argument("file", type=BUNDLE)
 @json_option
 def inspect(file: Path, as_json: bool) -> None:
-    """Show what a bundle holds and promises, whoever signed it; its bytes must be as they were signed.
+    """Show what a bundle holds and promises, whoever signed it, if its bytes are as they were signed.
 
     \b
     Example:
@@ -101,7 +101,7 @@ def inspect(file: Path, as_json: bool) -> None:
 def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
     """Write the noisy numbers of a verified bundle as CSV.
 
-    A name that a spreadsheet would take for a formula, as it begins with = + - or @, is written after an apostrophe.
+    Names that a spreadsheet would take for formulas, because they begin with = + - or @, get an apostrophe in front.
 
     \b
     Example:
@@ -117,7 +117,7 @@ def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, qu
             tell(f"note: {note}", quiet=quiet)
         export_csv(bundle, target)
         answer(
-            f"wrote {quote_path(target)}: {describe_size(bundle.release)}, with their noise",
+            f"wrote {quote_path(target)}, noise included: {describe_size(bundle.release)}",
             None,
             as_json=False,
             quiet=quiet,
@@ -135,7 +135,7 @@ def keys() -> None:
 @json_option
 @quiet_option
 def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
-    """Make a key pair NAME (by default: publisher), readable by you alone.
+    """Make a key pair called NAME (publisher by default), readable by you alone.
 
     \b
     Example:
@@ -146,7 +146,7 @@ def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
     if passphrase:
         secret = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True)
     public = new_key_pair(name, secret)
-    text = f"made {private_key_path(name)}\nhand researchers {public_key_path(name)}, or announce its fingerprint:\n"
+    text = f"made {private_key_path(name)}\ngive researchers {public_key_path(name)}, or announce its fingerprint:\n"
     document = {"fingerprint": public.fingerprint, "public_key": str(public_key_path(name))}
     answer(text + f"  {public.fingerprint}", document, as_json=as_json, quiet=quiet)
 
@@ -156,7 +156,10 @@ def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
 def keys_list(as_json: bool) -> None:
     """List this user's key pairs and their fingerprints."""
     pairs = [(name, load_public_key(name).fingerprint) for name in key_names()]
-    text = "\n".join(f"{name}  {fingerprint}" for name, fingerprint in pairs) or "no keys yet: dp-bundle keys new"
+    text = (
+        "\n".join(f"{name}  {fingerprint}" for name, fingerprint in pairs)
+        or "no keys yet: make one with dp-bundle keys new"
+    )
     answer(text, [{"name": name, "fingerprint": fingerprint} for name, fingerprint in pairs], as_json=as_json)
 
 

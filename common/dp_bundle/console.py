@@ -34,7 +34,7 @@ def quiet_option(command: F) -> F:
 
 
 def answer(text: str, document: Any, *, as_json: bool, quiet: bool = False) -> None:
-    """Print a result on stdout: the text for a person, or the document for a machine; nothing a terminal obeys."""
+    """Print a result on stdout, as text for a person or as JSON for a machine, with control characters escaped."""
     if as_json:
         _print(_printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
     elif not quiet:
@@ -53,13 +53,13 @@ def already(done: str) -> Iterator[None]:
 
 def _print(text: str) -> None:
     try:
-        with already("what the command did is done, but its answer was cut short"):
+        with already("the command has done its work, but its output was cut short"):
             click.echo(text)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise DpGraphError(
-            f"what the command did is done, but its answer cannot be written to stdout: {error.strerror}"
+            f"the command has done its work, but its output cannot be written to stdout: {error.strerror}"
         ) from error
 
 
@@ -88,7 +88,7 @@ def _leave_interrupted(error: BaseException) -> NoReturn:
     """Exit with what is known to be done, after an interrupt or the end of input at a prompt."""
     cause = error.__cause__ or error
     if isinstance(cause, EOFError) or (isinstance(cause, click.Abort) and not launch.was_interrupted()):
-        _leave("nothing was typed in: nothing was completed", 1)
+        _leave("nothing was typed in, and nothing was completed", 1)
     _leave(": ".join(["interrupted", *_notes(cause)]), 1)
 
 

@@ -1,4 +1,4 @@
-"""Every error this project raises on purpose.
+"""Every error that this project raises on purpose.
 
 Names end in Error; each leaf carries what a caller needs to react, and its message is one sentence that says what is
 wrong and what to do.
@@ -40,7 +40,7 @@ _NOTHING: Any = object()
 
 
 class DpGraphError(Exception):
-    """The root of the tree; `exit_code` is what a command returns when it meets the error."""
+    """The root of the tree; `exit_code` is the exit code of a command that ends with this error."""
 
     exit_code: ClassVar[int] = 1
 
@@ -55,7 +55,7 @@ class ParameterError(DpGraphError, ValueError):
     allowed : str
         What is allowed, in words or as an interval.
     received : object
-        What came; left out where nothing did, or where it would tell nothing.
+        The value that was given; omitted if there was none, or if it would not help.
     """
 
     exit_code = 2
@@ -83,7 +83,7 @@ class DataError(DpGraphError):
 
 
 class SchemaError(DataError):
-    """Columns or types that the policy and the table disagree on."""
+    """Columns or types on which the policy and the table disagree."""
 
 
 class HeaderError(SchemaError):
@@ -93,13 +93,13 @@ class HeaderError(SchemaError):
 
     def __init__(self, path: object, said: str) -> None:
         super().__init__(
-            f"the first line of {path} may be a row instead of column names, as {said}: pass --header none or --header "
-            'first to say which (header = "none" or "first" under [table] in the policy)'
+            f"the first line of {path} may be a row instead of column names, as {said}: if it is a row, pass --header "
+            "none; if it has names, --header first (or set header under [table] in the policy)"
         )
 
 
 class CellError(SchemaError):
-    """A cell that cannot be read; the message tells where it is and what ails it, and never its content."""
+    """A cell that cannot be read; the message says where it is and what is wrong with it, and never quotes it."""
 
     def __init__(self, columns: list[str], line: int, said: str) -> None:
         self.columns = columns
@@ -116,8 +116,8 @@ class MissingValuesError(DataError):
     def __init__(self, column: str, *, names_entities: bool = False) -> None:
         self.column = column
         super().__init__(
-            f"column {column!r} has rows without a value, and it names whose rows are protected together: "
-            "give each of them a value, or leave those rows out of the data"
+            f"column {column!r} says whose rows are protected together, and has rows without a value: "
+            "fill them in, or remove those rows from the data"
             if names_entities
             else f'column {column!r} has missing values: set missing = "center" (or "drop", or "midpoint") for it '
             "in the policy, or fill them before publishing"
@@ -155,15 +155,15 @@ class BudgetExceededError(PrivacyError):
         per = "" if self.unit is None else f" per {self.unit}"
         if self.requested_mu is None:
             if self.unit is None:
-                return "has a budget, which a release without a guarantee would void: give a strength"
+                return "has a budget, which a release without a guarantee would void: give a strength, such as mu"
             return (
                 f"has a budget{per}, which a release that does not protect that unit would void: publish in that unit"
             )
 
         if self.spent_mu is None and excepted:
             return (
-                "has releases whose guarantees may fail to hold together with a probability above what a budget "
-                "allows, so nothing is left of it"
+                "has releases whose guarantees fail with a total probability above what a budget allows, so nothing is "
+                "left of it"
             )
         if self.spent_mu is None:
             return (
@@ -172,12 +172,13 @@ class BudgetExceededError(PrivacyError):
 
         if excepted:
             return (
-                f"has a budget, which would fail to hold with a probability of {excepted:.3g}: publish with a smaller "
-                "delta, or by a mechanism without one"
+                f"has a budget, whose guarantee could then fail with a probability of {excepted:.3g}: publish with a "
+                "smaller delta, or with a mechanism that has none"
             )
         return (
             f"has spent mu = {self.spent_mu:.6g} of its budget of {self.budget_mu:.6g}{per}, which leaves no room for "
-            f"a release at mu = {self.requested_mu:.6g}: publish with less, or raise budget_mu knowingly"
+            f"a release at mu = {self.requested_mu:.6g}: publish at a smaller mu, or raise "
+            "budget_mu, which weakens the protection"
         )
 
 
@@ -191,8 +192,8 @@ class MissingBudgetError(BudgetExceededError):
         self.budget_mu = 0.0
         DpGraphError.__init__(
             self,
-            f"dataset {dataset!r} has a budget, but none per {unit}, in which protection is or was promised: give "
-            f'budget_mu = {{ "{unit}" = ... }} in the policy as well',
+            f"dataset {dataset!r} has a budget, but none per {unit}, a unit in which protection is or was promised: "
+            f'also give budget_mu = {{ "{unit}" = ... }} in the policy',
         )
 
 
@@ -223,7 +224,9 @@ class UnsupportedVersionError(BundleError):
     def __init__(self, version: str, supported: str) -> None:
         self.version = version
         self.supported = supported
-        super().__init__(f"the bundle has format version {version}, this software reads {supported}: update dpgraph")
+        super().__init__(
+            f"the bundle has format version {version}, and this software reads {supported}: update dpgraph"
+        )
 
 
 class DigestMismatchError(BundleError):
@@ -231,7 +234,7 @@ class DigestMismatchError(BundleError):
 
     def __init__(self, member: str) -> None:
         self.member = member
-        super().__init__(f"{member} is not the file that was signed: the bundle was changed or damaged, fetch it again")
+        super().__init__(f"{member} is not the file that was signed: the bundle was changed or damaged; fetch it again")
 
 
 class BadSignatureError(BundleError):
@@ -254,8 +257,8 @@ class OlderReleaseError(BundleError):
         self.release = release
         self.newest = newest
         super().__init__(
-            f"this is release {release} of {dataset!r}, and release {newest} has been seen here: fetch the newer one, "
-            "or pass --allow-older (from Python allow_older=True)"
+            f"this is release {release} of {dataset!r}, and release {newest} has already been seen here: fetch the "
+            "newer one, or pass --allow-older (from Python allow_older=True)"
         )
 
 
@@ -268,7 +271,7 @@ class EquivocationError(BundleError):
         self.seen = seen
         self.received = received
         super().__init__(
-            f"there are two releases {release} of {dataset!r} by this signer: the one seen here before has the "
+            f"this signer made two different releases {release} of {dataset!r}: the one seen here before has the "
             f"manifest {seen[:12]}..., this one {received[:12]}...; ask the publisher which one counts before using "
             "either"
         )

@@ -1,6 +1,6 @@
 """dp-publish: from a private table to a signed bundle of noisy data.
 
-A command imports what it runs when it runs, so that help comes at once, and no command loads the libraries of another.
+Each command imports its libraries when it runs, so help appears at once and no command loads those of another.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def cli() -> None:
 @cli.command("publish")
 @click.argument("data", type=DATA)
 @policy_options
-@click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key's name, or a key file.")
-@click.option("--partition", help="The part of the rows that DATA is, disjoint from all others: a month, say.")
-@click.option("--out", type=DATA, help="Where the bundle goes; NAME.bundle.tar in this folder by default.")
-@click.option("--anyway", is_flag=True, help="Publish even what shows nothing, or shows a column as it is.")
+@click.option("--key", default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file.")
+@click.option("--partition", help="The name of the part of the rows in DATA, such as a month; parts must not overlap.")
+@click.option("--out", type=DATA, help="The bundle to write; NAME.bundle.tar in this folder by default.")
+@click.option("--anyway", is_flag=True, help="Publish even what would be refused as useless or as a likely mistake.")
 @json_option
 @quiet_option
 def publish_command(
@@ -75,8 +75,8 @@ def publish_command(
 ) -> None:
     """Publish DATA: a .parquet, .arrow, .feather, .csv, .tsv or .csv.gz file, or a folder of Parquet files.
 
-    Without a policy, one row is protected at mu = 1, and bounds are found privately. A release that would show
-    nothing, by the forecast of dp-publish plan, or that would show a column of whole numbers as it is, is refused.
+    Without a policy, one row is protected at mu = 1, and bounds are found privately. A release is refused if it would
+    show nothing (by the forecast of dp-publish plan), or would leave a column of whole numbers unchanged.
 
     \b
     Example:
@@ -97,7 +97,7 @@ def publish_command(
     show = _show_progress if sys.stderr.isatty() and not quiet else None
     receipt = publish(data, policy, out=target, key=signing_key, partition=partition, progress=show)
 
-    with already(f"release {receipt.release.lineage.number} is published, at {target}, and on the books as spent"):
+    with already(f"release {receipt.release.lineage.number} is published at {target} and booked as spent"):
         if show:
             tell("")
         answer(describe_receipt(receipt, resolved), receipt_document(receipt), as_json=as_json, quiet=quiet)
@@ -106,10 +106,10 @@ def publish_command(
 @cli.command("policy")
 @click.argument("data", type=DATA)
 @dialect_options
-@click.option("--out", type=DATA, help="Where the policy goes; beside DATA by default.")
+@click.option("--out", type=DATA, help="The policy file to write; beside DATA by default.")
 @quiet_option
 def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> None:
-    """Write a commented policy for DATA from its column names and types alone; no value is looked at.
+    """Write a commented policy for DATA from its column names and types alone; no value is read.
 
     \b
     Example:
@@ -136,10 +136,10 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     type=float,
     default=DEFAULT_SPREAD,
     show_default=True,
-    help="Assumed standard deviation over the width of the bounds, where the policy has no spread for a column.",
+    help="Assumed standard deviation over the width of the bounds, for columns without a spread in the policy.",
 )
-@click.option("--picture", type=DATA, help="Draw the forecast to this .png file as well.")
-@click.option("--look", is_flag=True, help="Say what publishing would say of the first rows, which are then read.")
+@click.option("--picture", type=DATA, help="Also draw the forecast to this .png file.")
+@click.option("--look", is_flag=True, help="Also read the first rows, and report what publishing would say about them.")
 @json_option
 @quiet_option
 def plan_command(
@@ -152,9 +152,10 @@ def plan_command(
     quiet: bool,
     **privacy: Any,
 ) -> None:
-    """Forecast what each strength would leave visible of DATA; spends nothing and, without --look, reads no value.
+    """Forecast what researchers could see of DATA at each strength; nothing is spent.
 
-    Only the number of rows and the policy's bounds are used. The policy may leave strength and bounds open.
+    Only the number of rows and the policy's bounds are used; no value is read unless --look is given. The policy may
+    leave strength and bounds open.
 
     \b
     Example:
@@ -178,8 +179,14 @@ def plan_command(
 @cli.command("audit")
 @click.argument("data", type=DATA)
 @policy_options
-@click.option("--canaries", type=int, help="Made-up rows of each kind; enough for a tight bound by default.")
-@click.option("--confidence", type=float, default=0.9999, show_default=True, help="Of the bound and all checks.")
+@click.option("--canaries", type=int, help="Number of made-up rows of each kind; by default enough for a tight bound.")
+@click.option(
+    "--confidence",
+    type=float,
+    default=0.9999,
+    show_default=True,
+    help="Confidence in the bound and all checks together.",
+)
 @json_option
 @quiet_option
 def audit_command(
@@ -191,9 +198,9 @@ def audit_command(
     quiet: bool,
     **privacy: Any,
 ) -> None:
-    """Attack the noise that DATA would get, and compare what that proves with what is stated.
+    """Attack the noise that DATA would get, and compare the privacy loss that this proves with the stated one.
 
-    Made-up rows stand for DATA, of which only column names and types are read; nothing is spent.
+    Made-up rows take the place of DATA, of which only column names and types are read; nothing is spent.
 
     \b
     Example:
@@ -216,7 +223,7 @@ def audit_command(
 
 @cli.group("ledger", cls=ShowByDefault)
 def ledger_group() -> None:
-    """Show what has been spent on which dataset, or on DATASET alone; back the ledger up, and restore it.
+    """Show what the releases of each dataset have cost, or those of DATASET; back up or restore the ledger.
 
     \b
     Example:
@@ -231,7 +238,7 @@ def ledger_group() -> None:
 @click.argument("dataset", required=False)
 @json_option
 def ledger_show(dataset: str | None, as_json: bool) -> None:
-    """Show what has been spent on which dataset, or on DATASET alone; `show` may be left out."""
+    """Show what the releases of each dataset have cost, or those of DATASET; `show` may be left out."""
     from dp_publish.ledger import Ledger
     from dp_publish.messages import describe_ledger, ledger_document, require_known
 
@@ -244,9 +251,9 @@ def ledger_show(dataset: str | None, as_json: bool) -> None:
 @click.argument("file", type=DATA)
 @quiet_option
 def ledger_backup(file: Path, quiet: bool) -> None:
-    """Copy the ledger to FILE, which is not there yet.
+    """Copy the ledger to FILE, which must not exist yet.
 
-    Putting such a copy back makes the ledger forget what came later: run `ledger restore` afterwards.
+    If you ever put the copy back, the ledger lacks all later releases: run `ledger restore` then.
     """
     from dp_publish.ledger import Ledger
 
@@ -260,10 +267,11 @@ def ledger_backup(file: Path, quiet: bool) -> None:
 @json_option
 @quiet_option
 def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
-    """Put back what the ledger lacks, after it was lost, damaged, altered or replaced by a backup.
+    """Complete the ledger after it was lost, damaged, altered or replaced by a backup.
 
-    What is missing comes from the copy beside the signing key and from your own bundles, which state what they cost.
-    Give all of them: what their totals hold beyond the releases that are known then is booked as lost, and stays spent.
+    What is missing is taken from the copy beside the signing key and from your own bundles, which state what they cost.
+    Give all bundles at once: a cost that is in a bundle's total but belongs to no known release is booked as lost, and
+    stays spent.
 
     \b
     Example:
@@ -279,7 +287,7 @@ def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None
 
 
 def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
-    """Return the policy of that file, or else the data's own if there is one, with the options in place of its own."""
+    """Return the policy of that file, or else the one beside the data, with the options in place of its entries."""
     from dp_publish.policy import find_policy
 
     return find_policy(data, policy_file, _plain_name(data), privacy)
@@ -292,7 +300,7 @@ def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
     if is_new:
         fingerprint = public_key_of(private).fingerprint
         tell(f"made a signing key: announce its fingerprint, {fingerprint},", quiet=quiet)
-        tell(f"or hand researchers {public_key_path()}", quiet=quiet)
+        tell(f"or give researchers the file {public_key_path()}", quiet=quiet)
     return private
 
 
@@ -306,7 +314,7 @@ def _plain_name(data: Path) -> str:
 
 @contextlib.contextmanager
 def _writing_new(path: Path, what: str, instead: str) -> Iterator[None]:
-    """Say in our words why a file that must be new cannot be written in the body."""
+    """Turn a failure to write a new file into one sentence."""
     try:
         yield
     except FileExistsError as error:

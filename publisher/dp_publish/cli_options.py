@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class PublishByDefault(click.Group):
-    """Runs `publish` when the first word is no command: `dp-publish data.parquet`."""
+    """A group that runs `publish` if the first word is not a command: `dp-publish data.parquet`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the command's name in front where there is none."""
@@ -34,7 +34,7 @@ class PublishByDefault(click.Group):
 
 
 class ShowByDefault(click.Group):
-    """Runs `show` when the first word is no command: `dp-publish ledger wine`."""
+    """A group that runs `show` if the first word is not a command: `dp-publish ledger wine`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the command's name in front where there is none."""
@@ -44,55 +44,61 @@ class ShowByDefault(click.Group):
 
 
 def header_option(command: F) -> F:
-    """Add what overrides the policy's word on the first line of a text file."""
+    """Add the option that overrides the policy on the first line of a text file."""
     return click.option(
         "--header",
         type=click.Choice(["first", "none"]),
-        help="Of a text file: whether its first line names the columns, or there is no such line.",
+        help="Text files: the first line names the columns (first), or no line does (none).",
     )(command)
 
 
 def dialect_options(command: F) -> F:
-    """Add what says how a text file is written."""
+    """Add the options that describe the format of a text file."""
     options = [
         header_option,
-        click.option("--delimiter", help="Of a text file: what separates its cells, such as ';' or tab."),
-        click.option("--decimal", type=click.Choice([".", ","]), help="Of a text file: the decimal mark."),
-        click.option("--encoding", help="Of a text file: utf-8, cp1252, utf-16 or another."),
+        click.option("--delimiter", help="Text files: the character between cells, such as ';' or tab."),
+        click.option("--decimal", type=click.Choice([".", ","]), help="Text files: the decimal mark."),
+        click.option("--encoding", help="Text files: the encoding, such as utf-8, cp1252 or utf-16."),
     ]
     return _with(options, command)
 
 
 def policy_options(command: F) -> F:
-    """Add the policy's file, and what overrides its kind of release, its strength and its word on the first line."""
+    """Add the option for the policy file, and those that override its release, strength and header entries."""
     options = [
         click.option(
             "--policy",
             "policy_file",
             type=click.Path(path_type=Path),
-            help="The policy; DATA's own .policy.toml by default.",
+            help="The policy file; NAME.policy.toml beside DATA by default.",
         ),
         header_option,
-        click.option("--release", type=click.Choice(get_args(ReleaseKind)), help="Rows, or their second moments only."),
+        click.option(
+            "--release", type=click.Choice(get_args(ReleaseKind)), help="Publish noisy rows, or second moments only."
+        ),
         click.option(
             "--mechanism",
             type=click.Choice(get_args(Mechanism)),
             metavar="NAME",
-            help="Of a covariance release: auto, gaussian, laplace, wishart, eigenvectors, sulq or kapralov-talwar.",
+            help="Covariance release: auto, gaussian, laplace, wishart, eigenvectors, sulq or kapralov-talwar.",
         ),
         click.option(
             "--neighbours",
             type=click.Choice([each.value for each in Neighbours]),
-            help="In a covariance release, whether rows change, or come and go, so that their number is private.",
+            help="Covariance release: hide the content of a row, or also its presence and so the number of rows.",
         ),
-        click.option("--unit", type=click.Choice(["cell", "row"]), help="What one person may change."),
+        click.option(
+            "--unit", type=click.Choice(["cell", "row"]), help="What is protected: one cell, or one whole row."
+        ),
         click.option("--mu", type=float, help="Strength as mu of Gaussian differential privacy."),
-        click.option("--epsilon", type=float, help="Strength as epsilon, with --delta; a covariance can do without."),
+        click.option(
+            "--epsilon", type=float, help="Strength as epsilon, with --delta (optional in a covariance release)."
+        ),
         click.option("--delta", type=float, help="The delta that goes with --epsilon."),
         click.option("--rho", type=float, help="Strength as rho of zero-concentrated differential privacy."),
-        click.option("--sigma", type=float, help="The noise's standard deviation itself, in data units."),
+        click.option("--sigma", type=float, help="Strength as the standard deviation of the noise, in data units."),
         click.option(
-            "--snr-db", type=float, help="Noise from the data's own spread: for research, without a guarantee."
+            "--snr-db", type=float, help="Noise scaled to the data's own spread: for research, without a guarantee."
         ),
     ]
     return _with(options, command)

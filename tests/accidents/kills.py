@@ -17,7 +17,7 @@ __all__ = ["stop_learning", "stop_publishing"]
 
 _SAID = (
     *("interrupted: nothing was published, and nothing is booked", "interrupted: nothing was completed"),
-    *("interrupted: release", "interrupted: the results are in", "interrupted: what the command did is done"),
+    *("interrupted: release", "interrupted: the results are in", "interrupted: the command has done its work"),
     "interrupted",
 )
 

@@ -52,7 +52,7 @@ def describe_bundle(bundle: Bundle, name: str | None) -> str:
         *_under("format", _OLD_FORMAT if release.format_version == "1" else []),
         *_signers_words(release),
     ]
-    lines = [f"{quote_path(bundle.path)}: every byte is as it was signed; what follows is what its signer says"]
+    lines = [f"{quote_path(bundle.path)}: every byte is as it was signed; the lines below are what its signer states"]
     lines += [f"  {label:<11} {text}" for label, text in facts]
     return "\n".join([*lines, "  columns", *_describe_columns(release)])
 

@@ -100,7 +100,7 @@ def _member_at(descriptor: int, position: int, file_size: int) -> Member:
     name, size = _parse_header(os.pread(descriptor, _BLOCK, position))
     member = Member(name, position + _BLOCK, size)
     if member.offset + size + -size % _BLOCK > file_size:
-        raise BundleFormatError(f"the bundle ends inside {name}: it is truncated, fetch it again")
+        raise BundleFormatError(f"the bundle ends inside {name}: it is truncated; fetch it again")
     return member
 
 

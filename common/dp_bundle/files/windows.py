@@ -92,7 +92,7 @@ class MemberReader(io.RawIOBase):
         while self._position < self._member.size:
             chunk = self.read(size)
             if not chunk:
-                raise BundleFormatError(f"the bundle ends inside {self._member.name}: it is truncated, fetch it again")
+                raise BundleFormatError(f"the bundle ends inside {self._member.name}: it is truncated; fetch it again")
             yield chunk
 
     def _content(self, position: int, size: int) -> bytes:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["begin", "interrupts_held", "launch", "was_interrupted"]
 
 _BEFORE = "interrupted: nothing was completed"
-_AGAIN = "interrupted twice: what was begun may not have been put back"
+_AGAIN = "interrupted twice: what was begun may not have been undone"
 _CLOSED = (
     "standard output is closed, so nobody would see the answer, and nothing was done: "
     "open it (> FILE, or > /dev/null), or give --quiet"

@@ -34,9 +34,9 @@ class Sighting:
     Attributes
     ----------
     dataset : str
-        Within which each number is given once.
+        The dataset, in which each number is given once.
     series : str
-        Within which a release replaces the ones before: the dataset, or its partition.
+        The dataset, or its partition, in which a release replaces the ones before.
     number : int
     kind : str
         "rows" or "covariance"; neither replaces the other.

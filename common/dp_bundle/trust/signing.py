@@ -78,7 +78,7 @@ class PublicKey:
         if fingerprint.startswith(_PREFIX) and len(digits) == 64 and set(digits) <= set("0123456789abcdef"):
             key = cls(bytes.fromhex(digits))
             if not key.is_sound:
-                raise ParameterError("fingerprint", "that of a key of which somebody has the private half", fingerprint)
+                raise ParameterError("fingerprint", "that of a key with a private half", fingerprint)
             return key
         raise ParameterError("fingerprint", "ed25519: followed by 64 lower-case hexadecimal digits", fingerprint)
 
@@ -92,7 +92,7 @@ class PublicKey:
     def from_pem(cls, content: bytes) -> PublicKey:
         """Read a PEM public key; the inverse of `to_pem`."""
         if b"PRIVATE KEY-----" in content:
-            allowed = "an Ed25519 public key in PEM, as in a .pub file: this is a private one, to be shown to nobody"
+            allowed = "an Ed25519 public key in PEM, as in a .pub file; this is a private key: show it to nobody"
             raise ParameterError("public key", allowed)
         try:
             key = serialization.load_pem_public_key(content)
@@ -219,7 +219,7 @@ def save_private_key(key: Ed25519PrivateKey, path: Path, passphrase: str | None 
     except OSError as error:
         if path.exists():
             raise KeyStoreError(
-                f"there is a key at {path} already: choose another name, keys are never replaced"
+                f"there is a key at {path} already: choose another name, as keys are never replaced"
             ) from error
         raise KeyStoreError(
             f"the key {path} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
@@ -240,13 +240,15 @@ def load_private_key(path: Path, passphrase: str | None = None) -> Ed25519Privat
         )
     except OSError as error:
         raise KeyStoreError(
-            f"the key {path} cannot be read ({error.strerror}): make one with dp-bundle keys new"
+            f"the key {path} cannot be read ({error.strerror}): correct its name, or make a key with dp-bundle keys new"
         ) from error
     except TypeError as error:
         need = "does not have" if passphrase else "has"
         raise KeyStoreError(f"the key {path} {need} a passphrase: set DPGRAPH_PASSPHRASE to it, or unset it") from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise KeyStoreError(f"the key {path} cannot be opened: it is no PEM key, or the passphrase is wrong") from error
+        raise KeyStoreError(
+            f"the key {path} cannot be opened: it is not a PEM key, or the passphrase is wrong"
+        ) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise KeyStoreError(f"the key {path} is not an Ed25519 key: make one with dp-bundle keys new")
     return key

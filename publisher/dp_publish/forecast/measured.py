@@ -1,7 +1,7 @@
-"""Columns that the noise would drown, judged by how far their values really spread: for the publisher alone.
+"""Columns that the noise would drown, judged by the real spread of their values: for the publisher alone.
 
-The forecast proper supposes a spread and reads no value. Before a release is paid for, the first rows tell her whether
-that was right: values with long tails fill so little of generous bounds that a researcher sees nothing of them.
+The forecast proper assumes a spread and reads no value. Before a release is paid for, the first rows show whether the
+assumption was right: long-tailed values may fill so little of generous bounds that a researcher sees nothing of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STANDARD_ERRORS = 2.0  # within which of zero a reader takes a debiased varianc
 
 
 def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:
-    """Return the columns whose variance, as the first rows have it, would not stand clear of its own error.
+    """Return the columns whose variance in the first rows would not stand clear of its own error.
 
     Parameters
     ----------
@@ -53,21 +53,21 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
 
 
 def describe_drowned(names: Sequence[str], n_rows: int) -> str:
-    """Return what the publisher should hear of them."""
+    """Return the warning for the publisher."""
     return (
-        f"the noise would hide, as their values in the first {n_rows:,} rows fill too little of their bounds: "
-        f"{listed(list(names))}; leave them out, protect them less, or narrow their bounds if public knowledge, and "
-        "not these rows, allows that"
+        f"the noise would hide {listed(list(names))}, as their values in the first {n_rows:,} rows fill too little of "
+        "their bounds: leave them out, protect them less, or narrow their bounds if public knowledge, not these rows, "
+        "allows it"
     )
 
 
 def refuse_drowned(names: Sequence[str], kinds: Mapping[str, str], n_rows: int) -> None:
-    """Refuse a release of which nothing but one column would be seen.
+    """Refuse a release of which no more than one column could be seen.
 
     Raises
     ------
     PolicyError
-        The columns that would not be.
+        The release would show too little; names the hidden columns.
     """
     if len(kinds) - len(names) < min(2, len(kinds)):
         raise PolicyError(f"{describe_drowned(names, n_rows)}; or publish all the same with --anyway")

@@ -31,7 +31,7 @@ _HEADINGS = ("dataset", "release", "created", "partition", "unit", "mu", "state"
 
 
 def require_known(ledger: Ledger, dataset: str | None) -> None:
-    """Refuse a dataset of which nothing has been published: its name may be misspelt.
+    """Refuse a dataset without releases, whose name may be misspelt.
 
     Raises
     ------
@@ -42,17 +42,17 @@ def require_known(ledger: Ledger, dataset: str | None) -> None:
         return
     known = list(dict.fromkeys(entry.dataset for entry in ledger.entries()))
     named = f" ({', '.join(map(quote_name, known[:_NAMED]))}{', ...' * (len(known) > _NAMED)})" if known else ""
-    raise ParameterError("DATASET", f"one of which something has been published{named}", dataset)
+    raise ParameterError("DATASET", f"the name of a dataset that has releases{named}", dataset)
 
 
 def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
     """Return the ledger, or one dataset's part of it, as lines."""
     entries = ledger.entries(dataset)
     if not entries:
-        return f"nothing has been published yet, says {ledger.path}"
+        return f"nothing has been published yet, according to {ledger.path}"
     lines = _release_lines(entries)
     for (name, unit), (total, budget) in _totals(ledger, entries).items():
-        spent = "no guarantee holds in all" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
+        spent = "no guarantee" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
         limit = "" if budget is None else f", of a budget of {budget:g}"
         lines.append(f"{name}, per {unit}: {spent} over {_many(total.releases)}{limit}{_but(total)}")
     return "\n".join(lines)
@@ -74,28 +74,28 @@ def ledger_document(ledger: Ledger, dataset: str | None = None) -> dict[str, Any
 
 
 def describe_restoration(done: Restoration) -> str:
-    """Return what was put back on the books, as lines."""
+    """Return the lines that say what was restored."""
     lines = [f"put back {done.n_lines} lines of the log, from the copy beside the key"] if done.n_lines else []
     if done.put_back:
         lines += ["put back on the books, from bundles:", *_release_lines(done.put_back)]
-    return "\n".join([*lines, "the ledger holds all that the copy beside the key and these bundles tell of"])
+    return "\n".join([*lines, "the ledger holds every release that the copy beside the key and these bundles know of"])
 
 
 def describe_surprises(done: Restoration) -> list[str]:
-    """Return a line for each thing about the ledger that its publisher should look into."""
-    lines = [f"the ledger was damaged; it is at {done.damaged} now"] if done.damaged is not None else []
+    """Return a line for each finding that the publisher should look into."""
+    lines = [f"the ledger was damaged; the damaged file is now {done.damaged}"] if done.damaged is not None else []
     lines += [f"skipped {quote_path(path)}: {reason}" for path, reason in done.skipped.items()]
     lines += [f"the ledger was rolled back or rewritten since {quote_path(path)} was made" for path in done.rewritten]
     lines += [
-        f"there are two releases {number} of {quote_name(dataset)}, which readers refuse as such; both count as spent"
+        f"there are two releases {number} of {quote_name(dataset)}: both count as spent, and readers refuse the second"
         for dataset, number in done.doubled
     ]
     if any(entry.state == "lost" for entry in done.put_back):
-        lines.append("what is lost is known from totals alone, and stays spent even if its bundles turn up later")
+        lines.append("lost releases are known from totals alone, and stay spent even if their bundles turn up later")
     if done.without_budget:
         names = ", ".join(map(quote_name, done.without_budget))
         lines.append(
-            f"bundles tell of no budget, and none is on the books for {names}: give budget_mu in the policy anew"
+            f"bundles do not state budgets, and the ledger has none for {names}: give budget_mu in the policy again"
         )
     return lines
 

@@ -30,7 +30,7 @@ _SHOWN = 8  # columns that are named
 _NEARLY_ALWAYS = 0.99  # of the guesses between two tables are right: from mu = 4.65 on
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
-_OUTSIDE = {"rows": "outside the ball, and shortened", "covariance": "outside their bounds or the ball, and clipped"}
+_OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bounds or the ball"}
 
 
 def describe_receipt(receipt: Receipt, policy: Policy) -> str:
@@ -42,11 +42,11 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
     ]
     lines += [f"  {sentence}" for sentence in (*describe_guarantee(release), *_describe_weakness(release))]
 
-    # what was decided for her
+    # what was decided without her
     lines += _describe_left_out(receipt, policy)
     lines += [f"  {receipt.remark}"] if receipt.remark else []
     if policy.assumed:
-        lines.append(f"  assumed, as nothing said otherwise: one {policy.privacy.unit_name} is protected at mu = 1")
+        lines.append(f"  assumed, as there is no policy: one {policy.privacy.unit_name} is protected at mu = 1")
     searched = [column for column in release.columns if column.bounds_obtained == "private-histogram"]
     if searched:
         share = policy.privacy.bounds_share
@@ -62,20 +62,20 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         budget = f" The budget is {budgets}." if budgets else ""
         lines.append(f"  {describe_total(release)}{budget}")
     if report.tells:
-        lines += ["for your eyes only, as it tells of the raw values:", *_describe_report(receipt)]
+        lines += ["for your eyes only, because this depends on the raw values:", *_describe_report(receipt)]
     return "\n".join([*lines, f"to learn from it: dp-learn {receipt.path}"])
 
 
 def _describe_report(receipt: Receipt) -> list[str]:
-    """Return the counts that tell of the raw values."""
+    """Return the counts that depend on the raw values."""
     report, release = receipt.report, receipt.release
     return [
-        *_describe_cells(report.clipped, "outside its bounds, and clipped to them"),
+        *_describe_cells(report.clipped, "clipped to its bounds"),
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, _OUTSIDE[release.kind]),
-        *_describe_rows(report.n_over_cap, "over the cap of their entity, left out"),
-        *_describe_cells(report.filled, "without a value, put at the midpoint"),
-        *_describe_rows(report.n_centered, "without a value, put at the means"),
-        *_describe_rows(report.n_dropped, "without a value, left out"),
+        *_describe_rows(report.n_over_cap, "left out, beyond the max_rows of their entity"),
+        *_describe_cells(report.filled, "without a value, set to the midpoint"),
+        *_describe_rows(report.n_centered, "with a missing value, moved to the means"),
+        *_describe_rows(report.n_dropped, "with a missing value, left out"),
     ]
 
 
@@ -100,7 +100,7 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
 
 
 def _describe_weakness(release: Release) -> list[str]:
-    """Say how often a guess may be right, Phi(mu / 2), where that is nearly always; rho counts as mu = sqrt(2 rho)."""
+    """Warn if a guess is right nearly always, by Phi(mu / 2); rho counts as mu = sqrt(2 rho)."""
     if release.guarantee is None:
         return []
     mu = release.guarantee.mu or math.sqrt(2 * release.guarantee.rho)
@@ -109,13 +109,13 @@ def _describe_weakness(release: Release) -> list[str]:
         return []
     often = "more than 99.99 %" if right > 0.9999 else f"up to {100 * right:.2f} %"
     return [
-        f"This is weak: someone who knows all else, and of one {release.guarantee.unit} that it is one of two, finds "
-        f"out which in {often} of cases (in 69 % at mu = 1; pure guessing gives 50 %)."
+        f"This is weak: someone who knows everything else, and has only two candidates for one {release.guarantee.unit}"
+        f", picks the right one in {often} of cases (in 69 % at mu = 1; pure guessing gives 50 %)."
     ]
 
 
 def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
-    """Say what the release is good for, and whether a column goes out as it is; from bounds and noise alone."""
+    """Return what the release is good for, and which columns it leaves unchanged, from bounds and noise alone."""
     release = receipt.release
     if release.second_moments is not None:
         names = [column.name for column in release.columns]
@@ -137,7 +137,7 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
 
 
 def _describe_unchanged(release: Release) -> list[str]:
-    """Say which whole numbers mostly come out as they went in, how many of them, and what changes more."""
+    """Return the share of whole numbers that the noise leaves unchanged, if it is large, and the remedy."""
     shares = {column.name: share_unchanged(column) for column in release.columns if column.kind == "integer"}
     still = {name: share for name, share in shares.items() if share > _HARDLY_CHANGED}
     if not still:
@@ -145,18 +145,16 @@ def _describe_unchanged(release: Release) -> list[str]:
     least, most = (100 * share(still.values()) for share in (min, max))
     often = f"{most:.3g} %" if most - least < 1 else f"{least:.2g} to {most:.3g} %"
     remedy = "a smaller snr_db" if release.guarantee is None else "a stronger guarantee (a smaller mu, epsilon or rho)"
-    return [
-        f"the noise leaves {often} of the values of {listed(list(still))} as they are: {remedy} changes more of them"
-    ]
+    return [f"the noise leaves {often} of the values of {listed(list(still))} unchanged: {remedy} changes more of them"]
 
 
 def _covariance_verdict(n_rows: int, names: list[str], policy: Policy, moments: SecondMoments) -> list[str]:
-    """Say what a covariance release is good for, from bounds and noise alone."""
+    """Return what a covariance release is good for, from bounds and noise alone."""
     assumed = f"forecast: if {describe_spread(policy, names)}"
     ball = (moments.radius, len(names), moments.constant)
     scaled = scaled_variance(median_spread(policy, names), moments.radius, len(names))
     if moments.off_diagonal_variance is None:
-        lines = ["error bars: a reader gets none, as this mechanism's noise does not act entry by entry"]
+        lines = ["error bars: readers get none, as the noise of this mechanism does not act entry by entry"]
         if moments.estimated_off_diagonal_error is not None:
             variance = covariance_variance(moments.estimated_off_diagonal_error**2, scaled, *ball)
             error = moments_error(n_rows, variance, scaled)

@@ -1,7 +1,7 @@
 """A look at the columns before anything is spent: identifiers, columns that hardly vary, codes, bounds that do not fit.
 
-What the first rows show goes to the publisher and nowhere else. No release depends on it, but one that she would
-probably regret is refused until she insists.
+What the first rows show is told to the publisher and to nobody else. No release depends on it, except that a release
+which she would probably regret is refused until she insists.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _SAME = 0.99  # share of the values that are one and the same
 
 
 def named_like_an_identifier(name: str) -> bool:
-    """Tell whether a column's name says that it identifies rows: id, patient_id, customerId, uuid and the like."""
+    """Return True for names that suggest identifiers of rows: id, patient_id, customerId, uuid and the like."""
     return _IDENTIFIER.fullmatch(name.strip()) is not None
 
 
 def point_out_names(names: Iterable[str]) -> list[str]:
-    """Return what the publisher should hear of columns by their names alone."""
+    """Return the warnings that column names alone give rise to."""
     found = [name for name in names if named_like_an_identifier(name)]
     return [_about_identifiers(found, "by name")] if found else []
 
@@ -48,8 +48,8 @@ def point_out_names(names: Iterable[str]) -> list[str]:
 def quote_header(table: Table, policy: Policy, kinds: Collection[str]) -> list[str]:
     """Return the names that a text file's first line gives to published columns, unless the policy has them.
 
-    A row of words, where the line of names is missing, cannot be told from names but by a person. The policy is as it
-    was written, not resolved.
+    If the line of names is missing, only a person can tell a row of words from names. The policy is as it was written,
+    not resolved.
     """
     if table.layout is None or not table.layout.has_header or policy.table.header is not None:
         return []
@@ -58,11 +58,11 @@ def quote_header(table: Table, policy: Policy, kinds: Collection[str]) -> list[s
         return []
     shown = ", ".join(repr(name) for name in unread[:_NAMES])
     more = f" and {len(unread) - _NAMES} more" if len(unread) > _NAMES else ""
-    return [f"published under these names, which the first line of the file gives: {shown}{more}"]
+    return [f"columns are published under these names, from the first line of the file: {shown}{more}"]
 
 
 def survey(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
-    """Return what the publisher should hear of the columns that are about to be published.
+    """Return the warnings about the columns that are about to be published.
 
     Parameters
     ----------
@@ -77,20 +77,20 @@ def survey(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
     numbers, constant = _numberings(seen), _constants(seen)
     where = f"in the first {seen.n_rows:,} rows"
     if numbers:
-        notes.append(_about_identifiers(numbers, f"as whole numbers that are all different {where}"))
+        notes.append(_about_identifiers(numbers, f"whole numbers that are all different {where}"))
     if constant:
         notes.append(
-            f"hardly varying {where}: {listed(constant)}. Noise for such a column is spent on next to nothing: set "
-            "drop = true in the policy to leave it out"
+            f"columns that hardly vary {where}: {listed(constant)}. Such a column costs privacy and shows next to "
+            "nothing: set drop = true in the policy to leave it out"
         )
     codes = _codes(seen, policy, inside=True)
     if codes:
-        notes.append(f"perhaps codes for missing values, {where} and within the bounds: {_described(codes)}")
+        notes.append(f"numbers that may stand for missing values, {where} and within the bounds: {_described(codes)}")
     return notes
 
 
 def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collection[str]) -> list[PolicyError]:
-    """Return why a release would probably be regretted, each reason as the error that refuses it.
+    """Return the reasons why a release would probably be regretted, each as the error that refuses it.
 
     Identifiers, and columns that hardly vary, of which the policy says nothing; numbers outside of the bounds that may
     stand for missing values; bounds outside of which most of a column lies; truth values that are none.
@@ -111,7 +111,7 @@ def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collecti
 
 
 def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:
-    """Return what is wrong with suspicious columns whose bounds would be found privately; declared ones are meant."""
+    """Return the complaint about suspicious columns, except those with declared bounds, which are meant."""
     privacy = policy.privacy
     if privacy.snr_db is not None or privacy.l2_radius is not None:
         return ""
@@ -120,13 +120,13 @@ def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:
     if not unmeant:
         return ""
     return (
-        f"perhaps not meant to be published, as identifiers or as they hardly vary: {listed(unmeant)}; set "
-        "drop = true for each in the policy (`dp-publish policy DATA` writes one), or give it bounds if it is meant"
+        f"these columns look like identifiers or hardly vary, and may not be meant to be published: {listed(unmeant)}; "
+        "set drop = true for each in the policy (`dp-publish policy DATA` writes one), or declare bounds to publish it"
     )
 
 
 def _coded(table: Table, seen: Glance, policy: Policy) -> str:
-    """Return what is wrong with codes for missing values, which would be clipped, or widen bounds that are found."""
+    """Return the complaint about codes for missing values, which would be clipped, or widen bounds that are found."""
     codes = _codes(seen, policy, inside=False)
     if not codes:
         return ""
@@ -137,13 +137,13 @@ def _coded(table: Table, seen: Glance, policy: Policy) -> str:
         else f"set missing_values = [{words}] under [table] in the policy"
     )
     return (
-        f"perhaps codes for missing values, in the first {seen.n_rows:,} rows: {_described(codes)}; if they are, "
-        f"{remedy}, else give the column bounds that include them"
+        f"these numbers may stand for missing values, in the first {seen.n_rows:,} rows: {_described(codes)}; if they "
+        f"do, {remedy}; if not, give the column bounds that include them"
     )
 
 
 def _misplaced(seen: Glance, policy: Policy) -> str:
-    """Return what is wrong with bounds outside of which most of a column lies, and with truth values that are none."""
+    """Return the complaint about bounds that most of a column lies outside of, and about truth values that are none."""
     found = []
     for name, values in seen.values.items():
         bounds = policy.column(name).bounds
@@ -152,13 +152,13 @@ def _misplaced(seen: Glance, policy: Policy) -> str:
         outside = float(np.mean((values < bounds[0]) | (values > bounds[1])))
         two_values = bounds == (0.0, 1.0) and np.all(values == np.rint(values))
         if outside > (0.0 if two_values else _MOST_OUTSIDE):
-            found.append(f"{outside:.0%} of {name!r} outside {bounds[0]:g} to {bounds[1]:g}")
+            found.append(f"{outside:.0%} of {name!r} is outside {bounds[0]:g} to {bounds[1]:g}")
     if not found:
         return ""
-    more = f", and {len(found) - _SHOWN} columns more" if len(found) > _SHOWN else ""
+    more = f"; and {len(found) - _SHOWN} more columns" if len(found) > _SHOWN else ""
     return (
-        f"in the first {seen.n_rows:,} rows {'; '.join(found[:_SHOWN])}{more} would be clipped, so that little of it "
-        "is published: correct the bounds, the unit or the kind in the policy"
+        f"in the first {seen.n_rows:,} rows, {'; '.join(found[:_SHOWN])}{more}; clipping would leave little of that: "
+        "correct the bounds, the unit or the kind in the policy"
     )
 
 
@@ -204,7 +204,7 @@ def _described(codes: dict[str, dict[float, int]]) -> str:
 
 def _about_identifiers(names: list[str], how: str) -> str:
     return (
-        f"perhaps an identifier, {how}: {listed(names)}. Set drop = true in the policy to leave it out, or, if one "
+        f"possible identifiers ({how}): {listed(names)}. Set drop = true in the policy to leave one out, or, if one "
         'person has several rows, unit = { entity = "...", max_rows = ... }'
     )
 

@@ -226,7 +226,7 @@ def test_a_private_key_is_not_taken_for_a_public_one(bundle: Receipt, command: R
     (tmp_path / "other.pub").write_text("no key at all")
     other = command("dp-bundle", "trust", "other.pub")
     assert (private.returncode, other.returncode) == (2, 2)
-    assert "as in a .pub file: this is a private one, to be shown to nobody\n" in private.stderr
+    assert "as in a .pub file; this is a private key: show it to nobody\n" in private.stderr
     assert other.stderr == "error: public key must be an Ed25519 public key in PEM, as in a .pub file\n"
 
 

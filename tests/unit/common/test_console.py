@@ -132,5 +132,5 @@ def test_an_answer_that_cannot_be_written_does_not_make_the_work_undone() -> Non
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run([program, "trust"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == 1
-    assert ended.stderr.startswith("error: what the command did is done, but its answer cannot be written")
+    assert ended.stderr.startswith("error: the command has done its work, but its output cannot be written")
     assert ended.stderr.count("\n") == 1

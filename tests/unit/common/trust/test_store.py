@@ -139,7 +139,7 @@ def test_two_releases_of_one_number_are_an_equivocation(allow_older: bool, store
         sighting(3, digest="b" * 64, kind="covariance"),
     ]
     for other in others:
-        with pytest.raises(EquivocationError, match="two releases 3 of 'wine'") as caught:
+        with pytest.raises(EquivocationError, match="two different releases 3 of 'wine'") as caught:
             TrustStore().admit(ONE, other, allow_older=allow_older)
         assert (caught.value.exit_code, caught.value.received) == (3, "b" * 64)
     assert store.admit(TWO, others[0]) == ()
@@ -208,10 +208,10 @@ def test_chain_that_does_not_follow_is_told(store: TrustStore) -> None:
     assert store.admit(ONE, sighting(6)) == ()  # after 5, which was not seen here
     forked = Sighting("wine", "wine", 7, "rows", "c" * 64, "d" * 64)
     (note,) = store.admit(ONE, forked)
-    assert note.startswith("release 7 of wine does not follow release 6 that was seen here")
+    assert note.startswith("release 7 of wine does not follow release 6, which was seen here")
     skipping = Sighting("wine", "wine", 9, "rows", "e" * 64, sighting(4).manifest_sha256)
     (note,) = store.admit(ONE, skipping)
-    assert note.startswith("release 9 of wine does not follow release 7 ")
+    assert note.startswith("release 9 of wine does not follow release 7, ")
     circular = Sighting("wine", "wine", 8, "rows", "f" * 64, "e" * 64)
     (note,) = store.admit(ONE, circular, beside_newer=True)
     assert "follows release 9, which cannot be" in note

@@ -92,6 +92,6 @@ def missing_sources(tmp_path: Any) -> list[Source]:
 def test_rows_without_an_entity_are_refused(index: int, tmp_path: Any) -> None:
     """A row that belongs to nobody cannot be counted towards anybody's cap, whether its gap is null, empty or NaN."""
     with pytest.raises(
-        MissingValuesError, match="'who' has rows without a value, and it names whose rows are protected"
+        MissingValuesError, match="'who' says whose rows are protected together, and has rows without a value"
     ):
         EntityCap(open_table(missing_sources(tmp_path)[index]), "who", 1, 10)

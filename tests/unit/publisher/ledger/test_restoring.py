@@ -190,7 +190,7 @@ def test_restoring_tells_of_budgets_that_no_bundle_holds(home: Path, release: Pu
     (home / "keys" / "ledger.log").unlink()
     done = restore(Ledger(), [tmp_path / "out"])
     assert done.without_budget == ["d"]
-    assert "none is on the books for d: give budget_mu in the policy anew" in describe_surprises(done)[-1]
+    assert "the ledger has none for d: give budget_mu in the policy again" in describe_surprises(done)[-1]
 
 
 def test_totals_of_bundles_count_what_is_lost(home: Path, release: Publish) -> None:
@@ -367,7 +367,7 @@ def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: 
     assert "dp-publish ledger restore" in refused.stderr
     restored = command("dp-publish", "ledger", "restore").stdout.splitlines()
     assert restored[0] == "put back 3 lines of the log, from the copy beside the key"
-    assert restored[-1].startswith("the ledger holds all")
+    assert restored[-1].startswith("the ledger holds every release")
     assert "mu = 2.23607 over 2 releases" in command("dp-publish", "ledger", "d").stdout
 
     roll_back()

@@ -65,9 +65,9 @@ def test_identifiers_and_constants_are_pointed_out_once_each() -> None:
     kinds = {name: "integer" if frame[name].dtype.kind in "ib" else "continuous" for name in frame}
     notes = notes_on(open_table(frame), kinds)
     assert len(notes) == 3
-    assert "by name: 'patient_id'. Set drop = true" in notes[0]
-    assert "all different in the first 500 rows: 'serial', 'written'. Set drop = true" in notes[1]
-    assert "hardly varying in the first 500 rows: 'constant', 'rare', 'gaps'." in notes[2]
+    assert "(by name): 'patient_id'. Set drop = true" in notes[0]
+    assert "all different in the first 500 rows): 'serial', 'written'. Set drop = true" in notes[1]
+    assert "columns that hardly vary in the first 500 rows: 'constant', 'rare', 'gaps'." in notes[2]
     assert all("\n" not in note for note in notes)
 
 
@@ -102,8 +102,8 @@ def test_bounds_that_clip_most_of_a_column_are_refused_before_anything_is_spent(
     )
     refused = command("dp-publish", "pc.parquet")
     assert refused.returncode == 2
-    assert "100% of 'x' outside 0 to 1; " in refused.stderr
-    assert "of 'z' outside 0 to 1 would be clipped" in refused.stderr
+    assert "100% of 'x' is outside 0 to 1; " in refused.stderr
+    assert "of 'z' is outside 0 to 1; clipping" in refused.stderr
     assert not (tmp_path / "pc.bundle.tar").exists()
     assert "nothing has been published" in command("dp-publish", "ledger").stdout
     assert command("dp-publish", "pc.parquet", "--anyway").returncode == 0
@@ -146,17 +146,17 @@ def test_codes_outside_of_the_bounds_are_refused_with_the_remedy(tmp_path: Path,
         (tmp_path / f"{name}.policy.toml").write_text(policy)
     refused = [command("dp-publish", name) for name in ("a.csv", "b.parquet")]
     assert [ended.returncode for ended in refused] == [2, 2]
-    assert "in the first 412 rows: -999 in 12 cells of 'age'; if they are, set missing_values" in refused[0].stderr
+    assert "in the first 412 rows: -999 in 12 cells of 'age'; if they do, set missing_values" in refused[0].stderr
     assert 'missing_values = ["-999"] under [table]' in refused[0].stderr
-    assert "if they are, empty those cells in the data" in refused[1].stderr
+    assert "if they do, empty those cells in the data" in refused[1].stderr
     assert Ledger().entries() == []
 
     (tmp_path / "a.policy.toml").write_text(f'{policy}[table]\nmissing_values = ["-999"]\n')
-    assert "12 cells of age without a value, put at the midpoint" in command("dp-publish", "a.csv").stdout
+    assert "12 cells of age without a value, set to the midpoint" in command("dp-publish", "a.csv").stdout
     (tmp_path / "b.policy.toml").write_text(policy.replace("[0, 120]", "[-1000, 120]"))
     told = command("dp-publish", "b.parquet")
     assert told.returncode == 0
-    assert "perhaps codes for missing values, in the first 412 rows and within the bounds: -999" in told.stderr
+    assert "numbers that may stand for missing values, in the first 412 rows and within the bounds: -999" in told.stderr
 
 
 def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, command: Command) -> None:
@@ -167,7 +167,7 @@ def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, com
     frame.to_parquet(tmp_path / "a.parquet")
     refused = command("dp-publish", "a.parquet", "--mu", "20")
     assert refused.returncode == 2
-    assert "perhaps not meant to be published, as identifiers or as they hardly vary" in refused.stderr
+    assert "these columns look like identifiers or hardly vary" in refused.stderr
     assert "'patient_id', 'serial', 'same'; set drop = true" in refused.stderr
     assert Ledger().entries() == []
 
@@ -181,7 +181,7 @@ def test_the_names_in_a_first_line_are_shown_before_they_are_published(tmp_path:
     """A record of words in a file without a header looks like names to a program, and not to the publisher."""
     (tmp_path / "a.csv").write_text("Smith,Berlin\n" + "1.5,2\n2.5,1\n" * 200)
     told = command("dp-publish", "a.csv", "--mu", "50", "--anyway")
-    assert "under these names, which the first line of the file gives: 'Smith', 'Berlin'" in told.stderr
+    assert "under these names, from the first line of the file: 'Smith', 'Berlin'" in told.stderr
     assert "first line" not in command("dp-publish", "a.csv", "--header", "first", "--mu", "50", "--anyway").stderr
 
 
@@ -192,9 +192,9 @@ def test_a_plan_looks_at_the_first_rows_if_asked(tmp_path: Path, command: Comman
     (tmp_path / "a.policy.toml").write_text("[columns.age]\nbounds = [0, 120]\n")
     looked = command("dp-publish", "plan", "a.parquet", "--look")
     assert looked.returncode == 0
-    assert "all different in the first 500 rows: 'serial'" in looked.stderr
-    assert "would be refused: perhaps not meant to be published" in looked.stderr
-    assert "would be refused: perhaps codes for missing values, in the first 500 rows: 999" in looked.stderr
+    assert "all different in the first 500 rows): 'serial'" in looked.stderr
+    assert "would be refused: these columns look like identifiers" in looked.stderr
+    assert "would be refused: these numbers may stand for missing values, in the first 500 rows: 999" in looked.stderr
     assert "Nothing was spent, and only the first rows were read." in looked.stdout
     unseen = command("dp-publish", "plan", "a.parquet")
     assert unseen.stderr == ""
