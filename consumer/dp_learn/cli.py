@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dp_bundle import Bundle
     from dp_learn.output import Summary
 
-_SPARSE = ("neighborhood", "scio", "clime")  # beside the graphical lasso
+_SPARSE = ("neighborhood", "scio", "clime")  # the other estimators with a sparse precision matrix
 _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 took an eighth of a small run
 
 

@@ -48,7 +48,7 @@ class FormErrors:
         return FormErrors(self.products + other.products, self.crossed + other.crossed, self.squares + other.squares)
 
     def at_least(self, other: FormErrors) -> FormErrors:
-        """Return for every pair whichever errors are larger."""
+        """Return the larger of the two errors of every pair."""
         larger = self.products >= other.products
         return FormErrors(
             np.where(larger, self.products, other.products),
@@ -57,7 +57,7 @@ class FormErrors:
         )
 
     def rows(self, rows: slice) -> FormErrors:
-        """Return those of some rows."""
+        """Return the errors of some rows."""
         return FormErrors(self.products[rows], self.crossed[rows], self.squares[rows])
 
     def times(self, factor: float) -> FormErrors:
@@ -68,7 +68,7 @@ class FormErrors:
 def isserlis(x: Any, y: Any, rows: slice = ALL) -> FormErrors:
     """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance.
 
-    Of large matrices, sparse or not, some rows of the result are had at a time.
+    `rows` selects the rows of the result, so that large matrices take little memory.
     """
     dx, dy = x.diagonal(), y.diagonal()
     x, y, ox, oy = rows_of(x, rows), rows_of(y, rows), dx[rows, None], dy[rows, None]
@@ -81,7 +81,7 @@ def isserlis(x: Any, y: Any, rows: slice = ALL) -> FormErrors:
 
 
 def fourth_order(squares: Any, cubes: Any, rows: slice = ALL) -> FormErrors:
-    """Return what moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j amount to."""
+    """Return the errors that the moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j make."""
     fourth = squares.diagonal()
     part = rows_of(squares, rows)
     return FormErrors(
@@ -98,7 +98,7 @@ def rows_of(matrix: Any, rows: slice) -> FloatArray:
 
 
 def by_rows(n_forms: int, part: Callable[[slice], FormErrors], into: FormErrors | None = None) -> FormErrors:
-    """Return the errors that a function gives for some rows at a time, so that it needs little memory.
+    """Return the errors that a function gives, a few rows at a time to save memory.
 
     Parameters
     ----------

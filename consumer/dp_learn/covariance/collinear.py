@@ -48,7 +48,7 @@ def find_collinear(pooled: PooledCovariance) -> tuple[str, ...]:
 
 
 def describe_collinear(names: Sequence[str]) -> str:
-    """Return what that means for the edges of these columns."""
+    """Return a sentence on what collinearity means for the edges of these columns."""
     shown = ", ".join(map(quote_name, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" * (len(names) > _NAMED))
     return (
         f"columns are nearly collinear, so that some of them determine the others: {shown}. Their edges cannot be told "

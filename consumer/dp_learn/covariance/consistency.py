@@ -1,11 +1,14 @@
-"""Whether the published numbers agree with what the manifest says of their noise.
+"""Contradictions between the published numbers and the manifest's account of their noise.
 
-A signature proves who said it, not that it is true. Three statements can be checked from the rows alone. Every value
-lies on the stated grid. The noise is there: whatever the data, adding Gaussian noise of variance v to a column cannot
-leave it a sample variance far below v, nor leave any combination of columns one far below the noise's own lower edge.
-Nor can a column vary more than its bounds and the noise together allow. In between, rows with more noise than stated
-cannot be told from rows with more variance. Of second moments, too, entries lie on the grid, and none can be further
-from what rows within the ball add up to than the stated noise carries it.
+A signature proves who made a statement, not that it is true. Three statements can be checked from the rows alone:
+
+* every value lies on the stated grid;
+* the noise is there: Gaussian noise of variance v leaves no column, whatever its data, a sample variance far below v,
+  and no combination of columns one far below the smallest that noise alone would have;
+* no column varies more than its bounds and the noise together allow.
+
+Between these limits, more noise than stated looks just like rows with more variance. The entries of released second
+moments lie on the grid too, and differ from what rows within the ball can add up to by no more than the stated noise.
 
 References
 ----------
@@ -67,7 +70,7 @@ def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str
 def find_moment_contradictions(
     noise: SecondMoments, names: Sequence[str], matrix: FloatArray, n_rows: int, *, exact_count: bool
 ) -> list[str]:
-    """Return the same for a covariance release; none where its noise does not act entry by entry.
+    """Return the contradictions in a covariance release; none where its noise does not act entry by entry.
 
     With rows z in the ball of radius r and the box of half-width 1, a sum of squares is between 0 and n min(1, r^2),
     and a sum of products of two columns at most n min(1, r^2 / 2) in size; of one with the constant c, n c min(1, r).
@@ -139,7 +142,7 @@ def _moment_tails(noise: MatrixNoise, chance: float) -> tuple[float, float]:
 
 
 def smallest_possible_eigenvalue(n_features: int, n_rows: int) -> float:
-    """Return what the smallest eigenvalue of a covariance of unit noise exceeds, up to one case in a million.
+    """Return a lower bound on the smallest eigenvalue of a covariance of unit noise, wrong in one case in a million.
 
     It is ``(1 - sqrt(p/m) - sqrt(2 log(10^6) / m))^2`` with m = n_rows - 1, and 0 where that is not positive: the edge
     of Marchenko and Pastur, less the most that a sample falls below it.

@@ -1,12 +1,12 @@
-"""The variances of the entries of S^ themselves: the closed forms of `uncertainty` at B = I, without its products.
+"""Variances of the entries of S^: the closed forms of `standard_errors` at B = I, without its matrix products.
 
 All on the correlation scale, where the entry (i, j) is divided by sqrt(S^_ii S^_jj). With r the correlations,
-a_i = v_i / S^_ii the noise beside the variance and n rows, an entry off the diagonal varies by
+a_i = v_i / S^_ii the noise relative to the variance, and n rows, an off-diagonal entry has the variance
 
     ((1 + a_i) (1 + a_j) + r_ij^2) / (n - 1),
 
-of which (1 + r_ij^2) / (n - 1) is the sampling error. For a released sum with noise of variance t beside its diagonal,
-and columns b~_i = (h_i, -h_i m_i / c) of half-width h and scaled mean m beside the constant c, the noise adds
+of which (1 + r_ij^2) / (n - 1) is the sampling error. For a released sum with off-diagonal noise of
+variance t, and columns b~_i = (h_i, -h_i m_i / c) of half-width h, scaled mean m and constant c, the noise adds
 (t |b~_i|^2 |b~_j|^2 - t o_ij^2) / n^2, where o_ij = h_i m_i h_j m_j / c^2.
 """
 
@@ -48,7 +48,7 @@ def entry_variances(pooled: PooledCovariance, correlation: FloatArray | None = N
 
 
 def mechanism_entry_variances(pooled: PooledCovariance, correlation: FloatArray | None = None) -> FloatArray:
-    """Return what the noise alone adds to them, for rows of any distribution."""
+    """Return the noise's part of these variances, for rows of any distribution."""
     deviations = pooled.deviations
     total = np.zeros((len(deviations), len(deviations)))
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
@@ -112,6 +112,6 @@ def _moment_diagonal(source: ReleasedCovariance, h: FloatArray, corner: FloatArr
 
 
 def _beside_constant(source: ReleasedCovariance, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return h and the last entry of b~, which stands beside the constant."""
+    """Return h, and the entry of b~ that multiplies the constant."""
     h = source.half_widths / deviations
     return h, -h * source.scaled_mean / source.constant if source.constant else np.zeros_like(h)

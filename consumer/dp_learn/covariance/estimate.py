@@ -42,7 +42,7 @@ class PooledCovariance:
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are, those of several releases counted once."""
+        """The number of rows, those of several releases counted once."""
         counts = [source.n_rows for source in self.sources]
         return counts[0] if self.same_rows else sum(counts)
 
@@ -67,12 +67,12 @@ class PooledCovariance:
 
     @property
     def has_errors(self) -> bool:
-        """Whether the errors of all sources are stated or estimated, rather than unknown."""
+        """True if the errors of all sources are stated or estimated, rather than unknown."""
         return all(source.diagonal_variance is not None for source in self._released)
 
     @property
     def has_error_law(self) -> bool:
-        """Whether the errors of all sources are stated, rather than estimated or unknown: intervals need that."""
+        """True if the errors of all sources follow from stated noise, not only from estimates: intervals need that."""
         return self.has_errors and not any(source.estimated for source in self._released)
 
     @property

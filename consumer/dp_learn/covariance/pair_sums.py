@@ -1,4 +1,4 @@
-"""Sums over all pairs of columns of the variances that `uncertainty` gives, at a model Theta and without p-by-p forms.
+"""Sums over all pairs of columns of the variances of `standard_errors`, at a model Theta and without p-by-p forms.
 
 At B = Theta and Sigma = Theta^-1 the forms have covariance C = Theta. With rows scaled so that c_ii = 1,
 N = B diag(v) B' and sums over i < j,

@@ -27,9 +27,10 @@ def pool_sources(
 
     With r_k the mean over i < j of Var S^_k,ij / (S^_ii S^_jj), the weights are w_k = (1/r_k) / sum_l (1/r_l). For
     releases of the same rows the sampling error is common to all whatever their weights, and r_k is the mechanism's
-    part of the variance alone; sources without noise then share all the weight. S^ is first taken with weights n_k - 1,
-    or from one source if more columns stand clear of its noise, and columns that the noise drowns in it are left out of
-    the mean.
+    part of the variance alone; sources without noise then share all the weight.
+
+    The r_k need a first S^: the mean with weights n_k - 1, or one source alone if more columns stand clear of its
+    noise. The mean over i < j leaves out the columns that are drowned in it.
 
     Parameters
     ----------

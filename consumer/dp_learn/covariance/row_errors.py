@@ -1,4 +1,4 @@
-"""The errors of bilinear forms b_i' S^ b_j from the noisy rows themselves, which supposes nothing of how they vary.
+"""Errors of the bilinear forms b_i' S^ b_j from the noisy rows themselves, whatever their distribution.
 
 References
 ----------

@@ -1,6 +1,6 @@
-"""What a researcher holds, all sources together: as pooled pooled, and as resamples of it.
+"""All sources together: their pooled covariance, and resamples of their rows.
 
-The first pass over the rows gives the evidence and the folds; subsamples and error bars take one more each.
+The first pass over the rows gives the covariance and the folds; subsamples and error bars take one more each.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Split:
 
 
 class Sample:
-    """All rows at hand, as evidence and as resamples of it; every covariance is debiased, pooled, in data units.
+    """The pooled covariance of all sources, and resamples of it; every covariance is debiased and in data units.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Sample:
     moments : list of Moments or None
         Of every source that has rows.
     pooled : PooledCovariance
-        The pooled covariance and its origin.
+        The pooled covariance and its sources.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Sample:
 
 
 def _describe(source: RowSource | CovarianceSource, moments: Moments | None) -> NoisyCovariance | ReleasedCovariance:
-    """Return a source, or a part of its rows, as pooled."""
+    """Return the covariance of a source, or of a part of its rows, with its noise."""
     if isinstance(source, CovarianceSource):
         return source.released
     moments = moments if moments is not None else reduce(merge_moments, source.moments())

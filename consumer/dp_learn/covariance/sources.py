@@ -1,6 +1,6 @@
-"""Where a covariance comes from: the noisy rows of a bundle or a table, or a covariance that was released itself.
+"""Sources of a covariance: the noisy rows of a bundle or a table, or a covariance that was released itself.
 
-Rows are never kept: whoever needs them streams them again.
+Rows are never kept in memory: each pass streams them again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class CovarianceSource:
 
 
 def bundle_source(bundle: Bundle, like: Bundle | None = None) -> RowSource | CovarianceSource:
-    """Return what a bundle holds, rows or a covariance, with the columns in the order of another bundle.
+    """Return the rows or the covariance of a bundle, with the columns in the order of another bundle.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""How far a debiased covariance is from the truth: the variance of every bilinear form b_i' S^ b_j.
+"""Errors of the debiased covariance S^: the variance of every bilinear form b_i' S^ b_j.
 
-With B = I these are the entries themselves, and with B = Theta the first-order error of an inverse. Two independent
-errors add up, and only the first one supposes anything about the rows:
+B = I gives the entries themselves, and B = Theta the first-order error of an inverse. The error has two independent
+parts, and only the first depends on the distribution of the rows:
 
 * the sampling error of the clean rows: for Gaussian rows with C = B Sigma B', (c_ii c_jj + c_ij^2) / (n - 1);
 * the mechanism's: with N = B diag(v) B', (c_ii n_jj + c_jj n_ii + 2 c_ij n_ij + n_ii n_jj + n_ij^2) / (n - 1) for
@@ -13,7 +13,7 @@ on its diagonal, the mechanism's part is, to first order in 1/n, that of b~_i' E
 for columns of half-width h and scaled mean m beside the constant c: with N = B~ B~',
 t (n_ii n_jj + n_ij^2) + (u - 2t) sum_k b~_ik^2 b~_jk^2, over n^2.
 
-The rows themselves, in one more pass (`row_sums`), give the sum of both parts without supposing that they are Gaussian.
+One more pass over the rows (`row_errors`) gives the sum of both parts without assuming that the rows are Gaussian.
 
 References
 ----------
@@ -88,7 +88,7 @@ def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
 
 
 def _row_noise_forms(source: NoisyCovariance, b: FloatArray) -> Callable[[slice, FloatArray, FloatArray], FloatArray]:
-    """Return a function for what `_row_noise` says of the forms alone, at a fraction of its time."""
+    """Return a function that gives the products of `_row_noise` alone, in a fraction of the time."""
     forms = sparse_if_worth_it(b)
     squares = forms * forms
     n = scale_columns(forms, source.noise_variance) @ forms.T
@@ -110,7 +110,7 @@ def form_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
 
 
 def at_least_model(errors: FormErrors, pooled: PooledCovariance, b: FloatArray) -> FormErrors:
-    """Return for every pair whichever errors are larger, those given, which are overwritten, or `form_errors`."""
+    """Return the larger of the given errors, which are overwritten, and `form_errors`, for every pair."""
     model = _model_errors(pooled, b)
     return by_rows(len(b), lambda rows: errors.rows(rows).at_least(model(rows)), into=errors)
 
@@ -122,7 +122,7 @@ def _model_errors(pooled: PooledCovariance, b: FloatArray) -> Part:
 
 
 def mechanism_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
-    """Return what the noise adds to the forms' variances, for independent rows of any distribution."""
+    """Return the noise's part of the forms' variances, for independent rows of any distribution."""
     return by_rows(len(b), _mechanism(pooled, clean_forms(pooled, b), sparse_if_worth_it(b)))
 
 
@@ -137,9 +137,9 @@ def _mechanism(pooled: PooledCovariance, c: FloatArray, b: Any) -> Part:
 def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
     """Return the errors of the pooled forms from each source's `row_errors`.
 
-    Sources of independent rows add up by their squared weights. For releases of the same rows, the sampling part is
-    what is left after subtracting the mechanism's part, which is known, and counts once: the mean over the releases by
-    their squared weights, as what is left varies with the square of the mechanism's part.
+    Variances of sources of independent rows add up, times their squared weights. Releases of the same rows share one
+    sampling error, which counts once. Each release estimates it by its own error less the noise's part, which is known.
+    These estimates are averaged by the squared weights, because they vary with the square of the noise's part.
     """
     if len(errors) != len(pooled.sources):
         raise ParameterError("errors", f"one for each of {len(pooled.sources)} sources", len(errors))
@@ -163,7 +163,7 @@ def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence
 
 
 def _possible(errors: FormErrors) -> FormErrors:
-    """Return the errors with no variance below zero, as a difference of estimates may have, and none along any r."""
+    """Return the errors with every variance raised to zero or more: a difference of estimates may be negative."""
     products, squares = np.maximum(errors.products, 0.0), np.maximum(errors.squares, 0.0)
     most = 2.0 * np.sqrt(products * squares)
     return FormErrors(products, np.clip(errors.crossed, -most, most), squares)
@@ -175,7 +175,7 @@ def _mechanism_of(source: NoisyCovariance | ReleasedCovariance, c: FloatArray, b
 
 
 def _row_noise(source: NoisyCovariance, c: FloatArray, b: Any) -> Part:
-    """Return Isserlis' formula at C + N less that at C, and the kurtosis's share."""
+    """Return Isserlis' formula at C + N less that at C, plus the part of the noise's fourth cumulant."""
     n = scale_columns(b, source.noise_variance) @ b.T
     weighted, square = scale_columns(b, source.noise_fourth_cumulant), b * b
     squares, cubes = (b * weighted) @ square.T, (square * weighted) @ b.T
@@ -189,7 +189,7 @@ def _row_noise(source: NoisyCovariance, c: FloatArray, b: Any) -> Part:
 
 
 def _moment_noise(source: ReleasedCovariance, c: FloatArray, b: Any) -> Part:
-    """Return the errors of b~_i' E b~_j / n, and of what the count's own error does where it is not exact."""
+    """Return the errors of b~_i' E b~_j / n, with those that an inexact row count causes."""
     t, u = source.sum_variances
     scaled = dense(scale_columns(b, source.half_widths))
     corner = np.zeros(len(scaled))
@@ -213,10 +213,10 @@ def _moment_noise(source: ReleasedCovariance, c: FloatArray, b: Any) -> Part:
 
 
 def clean_forms(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
-    """Return B S^ B' with every pair of forms made possible: no variance below zero, no correlation above one.
+    """Return B S^ B' with no variance below zero and no correlation above one.
 
-    S^ may be indefinite. With each pair a covariance, every variance of this module is a sum of products of
-    covariances of pairs, and so is not negative.
+    S^ may be indefinite. Once every pair of forms has a valid covariance matrix, every variance of this module is a sum
+    of products of covariances of pairs, and so is not negative.
     """
     c = sandwich(b, pooled.covariance)
     d = np.maximum(np.diagonal(c), 0.0)

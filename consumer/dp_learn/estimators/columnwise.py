@@ -1,7 +1,7 @@
-"""What the estimators share that solve one problem per column: their checks, the smallest alpha, the symmetric result.
+"""Base of the estimators that solve one problem per column: checks, the smallest alpha, the symmetric result.
 
 A column's problem is bounded, or its constraints can be met, exactly when some b has ``|S b - e_j| <= alpha w_j`` in
-every entry. Where S is not singular that holds at any alpha; the smallest one otherwise is a linear programme.
+every entry. A nonsingular S allows any alpha; otherwise the smallest one is found by a linear programme.
 """
 
 from __future__ import annotations

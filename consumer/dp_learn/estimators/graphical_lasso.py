@@ -20,7 +20,7 @@ __all__ = ["DebiasedGraphicalLasso", "DebiasedGraphicalLassoCV"]
 
 
 class _GraphicalLassoEstimator(NoisyRowsEstimator):
-    """What both estimators share: storing what was learned."""
+    """Base of both estimators: it fits, and stores what was learned."""
 
     def _learn(self, X: Any, settings: Settings, n_folds: int) -> Self:
         rows = self._read(X, reset=True)

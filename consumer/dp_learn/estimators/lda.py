@@ -32,14 +32,14 @@ _FILLED = 0.05  # of the labels, missing and put at the midpoint, where each tak
 
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
-    """What separates classes, and what they have in common.
+    """The means of the classes, and the covariance within them.
 
     Attributes
     ----------
     means : ndarray of shape (n_classes, n_features)
         Of every class, less the mean of all rows.
     covariance : ndarray of shape (n_features, n_features)
-        The pooled covariance within classes, divisor n_rows - 1.
+        Within classes, divisor n_rows - 1.
     """
 
     means: FloatArray
@@ -71,6 +71,9 @@ def class_moments(covariance: FloatArray, cross: FloatArray, priors: FloatArray,
 
 class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     """Linear discriminant analysis of the rows before the noise, with a regularised precision matrix.
+
+    The default ridge precision exists at any noise; prefer the graphical lasso where the precision matrix within
+    classes is sparse.
 
     Parameters
     ----------

@@ -121,6 +121,8 @@ def _check_ridge(alpha: Any) -> float:
 class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[misc]
     """Ridge regression of one column on the others of the rows before the noise.
 
+    Prefer it to a regression on the noisy rows themselves, whose coefficients the noise shrinks towards zero.
+
     Parameters
     ----------
     target : str, int or None

@@ -1,4 +1,4 @@
-"""What the estimators share that predict columns from the others: a target inside a table or bundle, or beside it."""
+"""Base of the estimators that predict columns from the others; the target is a column, or given separately."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             return self._fit_sample(Sample([bundle_source(X)]))
 
         if self.target is None:
-            rows, n_targets = self._rows_beside(X, y)
+            rows, n_targets = self._rows_with_target(X, y)
             sample = Sample([rows])
             self._estimate(sample.pooled, sample.location, n_targets)
             return self
@@ -93,7 +93,7 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _fit_sample(self, sample: Sample) -> Self:
         return self.fit_covariance(sample.pooled, sample.location)
 
-    def _rows_beside(self, X: Any, y: Any) -> tuple[RowSource, int]:
+    def _rows_with_target(self, X: Any, y: Any) -> tuple[RowSource, int]:
         """Return predictors and the coded target in one table, the target without noise."""
         values, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         coded = self._code(y)
@@ -110,7 +110,7 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _positions(self, columns: Sequence[str]) -> list[int]:
-        """Return where the target's columns are."""
+        """Return the positions of the target's columns."""
         wanted = [self.target] if isinstance(self.target, str | int | np.integer) else list(self.target or [])
         found = []
         for each in wanted:
@@ -135,8 +135,8 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _code(self, y: Any) -> FloatArray:
-        """Return the columns that stand for the target."""
+        """Return the target as columns of numbers."""
 
     @abstractmethod
     def _estimate(self, pooled: PooledCovariance, location: FloatArray, n_targets: int) -> None:
-        """Learn from evidence whose last columns are the target's."""
+        """Learn from a pooled covariance whose last columns are the target's."""

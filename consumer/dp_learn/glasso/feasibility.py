@@ -1,6 +1,6 @@
-"""Whether the penalised problem has a solution, proven either way.
+"""Proofs that the penalised problem has a solution, or has none.
 
-It has one exactly when some positive definite W lies in the box ``|W - S| <= L``. None does exactly when a positive
+It has one exactly when some positive definite W lies in the box ``|W - S| <= L``. It has none exactly when a positive
 semidefinite ``Z != 0`` has ``<S, Z> + sum_ij L_ij |Z_ij| <= 0``, since that sum is the largest ``<W, Z>`` in the box.
 """
 
@@ -41,7 +41,7 @@ MARGIN = 5e-5  # added to the upper one, so that the box at the alpha returned h
 
 
 class Verdict(StrEnum):
-    """Whether a box holds a positive definite matrix."""
+    """The answer to whether a box holds a positive definite matrix."""
 
     SOLVABLE = "solvable"
     UNSOLVABLE = "unsolvable"

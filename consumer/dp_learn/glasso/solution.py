@@ -1,4 +1,4 @@
-"""What a solver returns: an estimate, its certificate, and how it ended."""
+"""The answer of a solver: an estimate, its certificate, and a status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Solution", "Status"]
 
 
 class Status(StrEnum):
-    """How a solver ended; `message` says it in a sentence."""
+    """The way a solver ended; `message` is a sentence."""
 
     OPTIMAL = "optimal"
     MAX_ITER = "max_iter"
@@ -73,5 +73,5 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether the certificate meets the tolerance."""
+        """True if the certificate meets the tolerance."""
         return self.status is Status.OPTIMAL

@@ -1,7 +1,7 @@
-"""Which edges are there, how strong they are, and how sure one can be: intervals, p-values and false discovery rates.
+"""Estimates of all partial correlations with intervals, p-values and false discovery rates.
 
-From a precision matrix Theta that was fitted on a chosen graph (see `refit`), T = 2 Theta - Theta S^ Theta removes to
-first order what is still wrong with it. The error of T is -Theta (S^ - Sigma) Theta, so that its standard errors are
+From a precision matrix Theta that was fitted on a chosen graph (see `refit`), T = 2 Theta - Theta S^ Theta removes its
+bias to first order. The error of T is -Theta (S^ - Sigma) Theta, so that its standard errors are
 those of bilinear forms of S^, noise included. The choice of the graph matters only to second order: T and its errors
 are given for every pair of columns, chosen or not.
 

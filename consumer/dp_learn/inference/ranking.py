@@ -1,4 +1,4 @@
-"""How much speaks for each pair of columns: one score by which all pairs can be ranked, at any strength of the noise.
+"""The evidence for an edge between each pair of columns: a score that ranks all pairs at any strength of the noise.
 
 The score of a pair is ``|T_ij|`` over its standard error, T = 2 Theta - Theta S^ Theta, from a graphical lasso Theta at
 twice the universal penalty, diagonal included, not refitted. That penalty is in proportion to the noise: with little of

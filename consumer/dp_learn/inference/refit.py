@@ -54,7 +54,7 @@ class InferenceFit:
 
     @property
     def is_reliable(self) -> bool:
-        """Whether intervals and tests may rest on it: a graph that explains the covariance, and little penalty left."""
+        """True if intervals and tests may rest on it: the graph explains the covariance, and little penalty is left."""
         return self.misfit <= MISFIT and self.share <= LARGEST_SHARE
 
 

@@ -61,7 +61,7 @@ def few_threads(n_features: int) -> Iterator[None]:
 
 @cache
 def _threads(*, with_scipy: bool) -> ThreadpoolController:
-    """Return what limits the threads of BLAS: numpy has one, and scipy another, found only once it is loaded."""
+    """Return the controller of BLAS's threads; scipy has a BLAS of its own, found only once it is loaded."""
     if with_scipy:
         import scipy.linalg  # noqa: F401
     return ThreadpoolController()
@@ -198,21 +198,21 @@ def smallest_eigenpair(matrix: FloatArray) -> tuple[float, FloatArray]:
 def _lanczos_estimate(matrix: FloatArray, start: FloatArray) -> tuple[float, float]:
     """Return an estimate of the smallest eigenvalue from above, and how far below it that may be."""
     v, before, beta = start / np.linalg.norm(start), np.zeros_like(start), 0.0
-    diagonal, beside = [], []
+    diagonal, off_diagonal = [], []
     for _ in range(LANCZOS_STEPS):
         w = matrix @ v - beta * before
         alpha = float(w @ v)
         w -= alpha * v
         before, beta = v, float(np.linalg.norm(w))
         diagonal.append(alpha)
-        beside.append(beta)
+        off_diagonal.append(beta)
         if beta <= RESIDUE * abs(alpha):
             break
         v = w / beta
     from scipy.linalg import eigh_tridiagonal
 
-    d, q = eigh_tridiagonal(diagonal, beside[:-1])
-    return float(d[0]), 2.0 * abs(beside[-1] * q[-1, 0]) + RESIDUE * float(np.abs(d).max())
+    d, q = eigh_tridiagonal(diagonal, off_diagonal[:-1])
+    return float(d[0]), 2.0 * abs(off_diagonal[-1] * q[-1, 0]) + RESIDUE * float(np.abs(d).max())
 
 
 def negative_part(matrix: FloatArray, *, roughly: bool = False) -> FloatArray:

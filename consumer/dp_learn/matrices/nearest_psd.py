@@ -1,8 +1,8 @@
 r"""The nearest positive semidefinite matrix in a weighted max norm (CoCoLasso's step), with a proof of the distance.
 
 The matrix found bounds the smallest distance from above; a positive semidefinite certificate Z bounds it from below,
-because every positive semidefinite W within distance t has ``0 <= <W, Z> <= <S, Z> + t sum_ij w_ij |Z_ij|``. Entries
-may have an allowance besides, a distance that costs nothing; one loop then also says whether a given box holds a
+because every positive semidefinite W within distance t has ``0 <= <W, Z> <= <S, Z> + t sum_ij w_ij |Z_ij|``. Each
+entry may also have an allowance, a distance that costs nothing: the same loop then decides whether a box holds a
 definite matrix (see `feasibility`).
 """
 
@@ -209,7 +209,7 @@ class _Sizes:
         return -linear / norm, norm
 
     def excess(self, h: FloatArray, radius: float) -> FloatArray:
-        """Return how far H is outside of the box that is wide enough for ``sum w |excess| <= radius``."""
+        """Return the excess of H over the box that is just wide enough for ``sum w |excess| <= radius``."""
         if len(h) <= FEW:
             return self._small_excess(h, radius)
         from dp_learn.matrices._nearest_psd_kernels import excess_of_box
@@ -219,7 +219,7 @@ class _Sizes:
         return outside
 
     def _small_excess(self, h: FloatArray, radius: float) -> FloatArray:
-        """Return the same without a compiled kernel, whose import takes longer than all of a small projection."""
+        """Return the excess without the compiled kernel, whose import takes longer than a whole small projection."""
         moved = h - self.s
         beyond = np.abs(moved) - self.allowance
         w = self.weights[self.costly]

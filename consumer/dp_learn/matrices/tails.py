@@ -24,7 +24,7 @@ def normal_tails(x: FloatArray) -> FloatArray:
 
 
 def chi_squared_quantiles(degrees: float, chance: float) -> tuple[float, float]:
-    """Return what a chi-squared number is below with this chance, and above."""
+    """Return the limits that a chi-squared number is below, and above, with this chance each."""
     from scipy import special
 
     low, high = special.gammaincinv(degrees / 2.0, chance), special.gammainccinv(degrees / 2.0, chance)

@@ -59,7 +59,7 @@ def describe_number(value: float) -> str:
 
 
 def _has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
-    """Return which intervals hold the sign of the edge's weight alone, or which edges exceed their noise."""
+    """Return a mask of the edges whose interval has the sign of their weight, or whose evidence exceeds the noise."""
     weight = np.asarray(edges["partial_correlation"])
     if "ci_low" in edges:
         return np.asarray(np.where(weight > 0.0, edges["ci_low"] > 0.0, edges["ci_high"] < 0.0))

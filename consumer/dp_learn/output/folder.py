@@ -1,8 +1,8 @@
 """The folder of results that dp-learn writes: whole, or not at all, and on the disk when it is there.
 
-A marker in the folder lists the files that dp-learn wrote, with their sizes and times. A folder in which anything else
-lies, or whose files were changed since, is somebody else's, and stays. A new result is written beside the folder and
-changes places with it in one step, where the system can do that.
+A marker in the folder lists the files that dp-learn wrote, with their sizes and times. A folder that holds anything
+else, or whose files were changed since, is never replaced. A new result is written next to the folder, and the two are
+exchanged in one step where the system can do that.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MARKER = ".dpgraph-result.json"
 
 
 def foreign_content(folder: Path) -> str | None:
-    """Return what keeps a folder from being replaced, in words; None if it is empty, or an earlier result as it was."""
+    """Return the reason not to replace a folder, in words; None if it is empty or an unchanged earlier result."""
     if not folder.is_dir():
         return "is not a folder"
     if folder.resolve() == Path.cwd().resolve():

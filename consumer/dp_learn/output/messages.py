@@ -1,4 +1,4 @@
-"""What a person is told of an estimate: the lines that dp-learn prints, and the title of its picture."""
+"""The lines that dp-learn prints of an estimate, and the title of its picture."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _called(bundle: Bundle) -> str:
 
 
 def describe_learned(learned: Learned, summary: GraphSummary, bundles: Sequence[Bundle], target: Path) -> str:
-    """Return what dp-learn prints of a graph."""
+    """Return the lines that dp-learn prints of a graph."""
     lines = _describe_origin(summary, bundles)
     indefinite = _describe_definiteness(summary)
     lines += [f"  {indefinite}{_describe_cost(summary)}"] if indefinite else []
@@ -71,7 +71,7 @@ def _why_none(summary: GraphSummary) -> str:
 
 
 def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[Bundle], target: Path) -> str:
-    """Return what dp-learn prints of another estimator's result."""
+    """Return the lines that dp-learn prints of another estimator's result."""
     lines = _describe_origin(found.summary, bundles)
     indefinite = _describe_definiteness(found.summary)
     lines += [f"  {sentence}" for sentence in (indefinite, *found.summary["notes"]) if sentence]
@@ -128,7 +128,7 @@ def _describe_noise(summary: Summary) -> str:
 
 
 def _describe_definiteness(summary: Summary) -> str:
-    """Return what became of an indefinite matrix, or nothing to say where it is definite."""
+    """Return a sentence on how an indefinite matrix was treated, or nothing where it is definite."""
     eigenvalue, repair = summary["smallest_eigenvalue"], summary["repair"]
     if eigenvalue is None or eigenvalue > -_ROUNDING:
         return ""
@@ -137,7 +137,7 @@ def _describe_definiteness(summary: Summary) -> str:
 
 
 def _describe_cost(summary: GraphSummary) -> str:
-    """Return what an indefinite matrix costs: the distance that a repair moved it, or the alphas without a solution."""
+    """Return the price of an indefinite matrix: the distance of its repair, or the smallest alpha with a solution."""
     if summary["repair"] != RepairMethod.NONE:
         return f": no entry moved by more than {summary['repair_distance']:.3g}"
     return f"; the smallest alpha with a solution is {summary['smallest_solvable_alpha']:.3g}"

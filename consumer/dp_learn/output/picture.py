@@ -32,7 +32,7 @@ _FULL_WIDTH = 0.2  # a partial correlation of this size is drawn at full width, 
 
 @dataclass(frozen=True)
 class _Kind:
-    """How nodes of one kind are drawn, and their names."""
+    """The shape, size and colours of one kind of nodes and of their names."""
 
     shape: str
     size: float
@@ -60,7 +60,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
 
 
 def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) -> Sheet:
-    """Return what is drawn, and where."""
+    """Return the sheet with everything in its place."""
     edges = _ranked_edges(estimate)
     names = [*estimate.columns, *drowned]
     labels, faces, numbered = drawable_labels(names, _LONGEST_NAME)

@@ -99,7 +99,7 @@ def draw_sheet(sheet: Sheet, path: Path) -> None:
 
 
 def text_width(text: str, size: float, faces: Sequence[Face]) -> float:
-    """Return how wide a text is."""
+    """Return the width of a text."""
     return sum(_font(file, size).getlength(part) for part, file in _runs(text, faces)) / _PIXELS / _FINE
 
 

@@ -1,4 +1,4 @@
-"""From bundles to an estimate."""
+"""The pipeline from bundles to an estimate."""
 
 from dp_bundle.startup.lazy import import_on_demand
 

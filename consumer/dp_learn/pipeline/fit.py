@@ -1,4 +1,4 @@
-"""From a sample to a graph and its weights: leave out what is drowned, scale, repair, choose alpha, solve, refit.
+"""The fit of a sample: leave out drowned columns, scale, repair, choose alpha, solve, refit.
 
 The one pipeline behind the command, `learn_graph` and the scikit-learn estimators.
 """
@@ -64,7 +64,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to estimate.
+    """Settings of an estimate.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Settings:
 
     @property
     def needs_folds(self) -> bool:
-        """Whether the rule looks at folds of the rows."""
+        """True if the rule looks at folds of the rows."""
         return self.alpha is None and self.select in {Rule.CV, Rule.MSE}
 
 
@@ -307,7 +307,7 @@ def _refit(matrix: FloatArray, solution: Solution, weights: FloatArray | None, s
 
 
 def _units(pooled: PooledCovariance, settings: Settings) -> FloatArray:
-    """Return what a precision matrix on the scale of the settings is divided by to be in data units."""
+    """Return the divisors that bring a precision matrix from the scale of the settings to data units."""
     unit = pooled.deviations if settings.scale == "correlation" else np.ones(len(pooled.columns))
     return np.outer(unit, unit)
 

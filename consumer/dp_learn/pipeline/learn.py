@@ -1,4 +1,4 @@
-"""From verified bundles to one graph: the whole of `dp-learn`, without its options, sentences and files."""
+"""The whole of `dp-learn`, from verified bundles to one graph, without its options, messages and files."""
 
 from __future__ import annotations
 
@@ -226,12 +226,14 @@ def infer_pairs(
     fewest = min(source.n_rows for source in pooled.sources)
     if fewest < FEWEST_ROWS:
         raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")
+
     started = fit_for_inference(pooled)
     if not started.is_reliable:
         raise EstimationError(
             "too little information is left for intervals and tests: the debiased matrix is too indefinite, the graph "
             "too dense, or columns are too nearly collinear"
         )
+
     errors = sample.row_errors(pooled, kept, error_forms(pooled, started.precision))
     doubts = []
     if started.share:
@@ -243,7 +245,7 @@ def infer_pairs(
 
 
 def _describe_share(share: float, settings: Settings) -> list[str]:
-    """Return what is to be said of weights that keep some of the penalty although they should not."""
+    """Return a note on weights that had to keep some of the penalty although a refit was asked for."""
     if not settings.refit or share == 0.0:
         return []
     if share < 1.0:

@@ -115,9 +115,10 @@ def solve_path(
 ) -> Iterator[tuple[float, Solution | None]]:
     """Solve for one alpha after the other, each from the last answer.
 
-    Of a large matrix that is known to be positive definite, once all columns hang together, the last dual matrix is
-    moved towards it until it is as much closer as the penalty is smaller. That is a mean of two positive definite
-    matrices and in the next box, without a further proof; the dual matrix of the solution given out is overwritten.
+    The last answer's dual matrix need not lie in the next, smaller box. If the matrix is large and known to be positive
+    definite, and all columns are in one component, the dual matrix is moved towards it, until it is closer in the same
+    ratio as the penalty is smaller. As a mean of two positive definite matrices it needs no further proof. This
+    overwrites the dual matrix of the solution that was yielded.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def fill_penalty(S: Array, alpha: float, lift: float, L: Array) -> bool:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_edges(S: Array, L: Array):  # type: ignore[no-untyped-def]
-    """Return where each row starts in a list of columns, and the columns where ``|S_ij| > L_ij`` off the diagonal."""
+    """Return the starts of the rows in a list of columns, and the off-diagonal columns where ``|S_ij| > L_ij``."""
     p = S.shape[0]
     start, column = np.zeros(p + 1, dtype=np.int64), np.empty(ROOM * p, dtype=np.int32)
     linked = np.zeros(-(-p // 8) * 8, dtype=np.uint8)

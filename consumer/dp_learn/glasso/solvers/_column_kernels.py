@@ -3,8 +3,8 @@
 They work on the standard form of the problem (see `standard_form`): C-contiguous float64 arrays, unit diagonal, nothing
 validated. Each says what it overwrites.
 
-What is done for every column takes well under a microsecond, so that its surroundings count: helpers are inlined, and
-matrices indexed by unsigned numbers in one dimension, which spares a test for negative ones at every access.
+The work on one column takes well under a microsecond, so that calls and index checks count: helpers are inlined, and
+matrices are indexed by unsigned numbers in one dimension, which spares a test for negative ones at every access.
 
 Legend: S standardised covariance, L penalties (entries may be 0 or inf), W dual matrix, B regression coefficients,
 G Gram matrix of the active columns; x, for a matrix, its entries row after row.
@@ -51,7 +51,7 @@ def sweep_columns(  # type: ignore[no-untyped-def]
 def _sweep_quickly(  # type: ignore[no-untyped-def]
     S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float
 ):
-    """Do so until a lasso needs a Newton step: a loop that could call for one would be slower by half."""
+    """Sweep until a lasso needs a Newton step: a loop that could take one would be slower by half."""
     return _sweep(S, L, W, B, schur, tol, stale, fresh, 0, False)
 
 
@@ -59,7 +59,7 @@ def _sweep_quickly(  # type: ignore[no-untyped-def]
 def _sweep_patiently(  # type: ignore[no-untyped-def]
     S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float, begin: int
 ):
-    """Do so from column `begin` on, with Newton steps."""
+    """Sweep from column `begin` on, with Newton steps."""
     return _sweep(S, L, W, B, schur, tol, stale, fresh, begin, True)
 
 
@@ -68,7 +68,7 @@ def _sweep(  # type: ignore[no-untyped-def]
     S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float, begin: int,
     newton: bool,
 ):  # fmt: skip
-    """Do so from column `begin` on, up to one that cannot be solved; return B, the increase, and the columns done."""
+    """Sweep from column `begin` to one that cannot be solved; return B, the increase, and how many columns are done."""
     size = W.shape[0]
     p: Any = np.uint64(size)
     x = W.ravel()

@@ -140,7 +140,7 @@ def _square(work: Array, place: int, k: int) -> Array:
 def _gather_and_shrink(S: Array, L: Array, index: Array, scale: Array, s: Array, penalty: Array, w: Array) -> None:
     """Fill s and penalty with a component in standard form, and w with the matrix of its box nearest to zero."""
     k, n = np.uint64(index.size), np.uint64(S.shape[0])
-    x, most, to = S.ravel(), L.ravel(), index.astype(np.uint64)  # see `_kernels`
+    x, most, to = S.ravel(), L.ravel(), index.astype(np.uint64)  # see `_column_kernels`
     for a in range(k):
         row = to[a] * n
         for c in range(k):
@@ -159,7 +159,7 @@ def _gather_and_shrink(S: Array, L: Array, index: Array, scale: Array, s: Array,
 def _put_back(w: Array, index: Array, scale: Array, W: Array) -> None:
     """Overwrite the entries of W in these rows and columns with those of w, in their own units."""
     k, n = np.uint64(index.size), np.uint64(W.shape[0])
-    x, to, inverse = W.ravel(), index.astype(np.uint64), 1.0 / scale  # see `_kernels`
+    x, to, inverse = W.ravel(), index.astype(np.uint64), 1.0 / scale  # see `_column_kernels`
     for a in range(k):
         row = to[a] * n
         for c in range(k):

@@ -65,10 +65,10 @@ def off_diagonal_rows(M: Array) -> SparseRows:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def is_dominant(edges: SparseRows, max_scalings: int = MAX_SCALINGS) -> bool:
-    """Return whether a scale was found in which every diagonal entry, one, exceeds the sum of the others in its row.
+    """Return whether a scale was found in which the matrix, of unit diagonal, is strictly diagonally dominant.
 
-    That proves the matrix positive definite (Gershgorin). The scale approaches the eigenvector of the largest
-    eigenvalue of the entries' sizes, in which all rows exceed by as much.
+    That proves it positive definite (Gershgorin). The scale is a power iteration for the leading eigenvector of the
+    absolute entries, in which all rows are equally dominant.
     """
     p = edges.length.size
     scale, total = np.ones(p), np.empty(p)

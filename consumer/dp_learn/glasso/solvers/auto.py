@@ -1,8 +1,8 @@
 """The choice of a solver for one connected component: block descent, and others where it is slow.
 
 Block descent is the fastest on sparse answers by far, and on dense ones up to hundreds of columns. Close to the
-smallest alpha that has a solution its sweeps gain less and less, while ADMM's iterations and Newton's do not become as
-many: once `PATIENCE` sweeps have not made the gap ten times smaller, the problem goes on with these, from where it is.
+smallest alpha that has a solution its sweeps gain less and less, more so than the iterations of ADMM and Newton: once
+`PATIENCE` sweeps have not made the gap ten times smaller, these two go on from the best answer so far.
 An unpenalised fit on a small chordal graph needs none of them.
 """
 
@@ -48,7 +48,7 @@ def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
 
 
 def _sweep_while_worth_it(run: Solver, form: StandardForm, start: Start, gap: float, max_iter: int) -> Answer:
-    """Return what block descent reaches while its sweeps gain enough."""
+    """Return the best answer of block descent, run as long as its sweeps gain enough."""
     best = run(form, start, gap=gap, max_iter=min(max_iter, PATIENCE))
     n_iter, before = best.n_iter, math.inf
     while best.status is Status.MAX_ITER and n_iter < max_iter and best.duality_gap <= GAIN * before:

@@ -73,10 +73,10 @@ class ModelMinimum:
 
 
 def minimise_model(model: Model, *, rho: float, rtol: float, atol: float) -> ModelMinimum:
-    """Return the minimum of the model as nearly as asked for.
+    """Return the minimum of the model within a tolerance.
 
-    Coordinate descent on the entries that are not zero or want to leave zero, as long as its passes are fast; after
-    that a splitting method, whose steps cost four matrix products and do not feel how ill-conditioned W is.
+    Coordinate descent on the free entries, as long as its passes gain enough; after that a splitting method, whose
+    steps cost four matrix products each and do not depend on the condition of W.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def minimise_model(model: Model, *, rho: float, rtol: float, atol: float) -> Mod
 
 
 def _descend(model: Model, rtol: float) -> tuple[FloatArray, FloatArray]:
-    """Return where coordinate descent on the free entries becomes slow, and ``D W`` there."""
+    """Return the point at which coordinate descent on the free entries becomes slow, and ``D W`` there."""
     free = (model.theta != 0.0) | (np.abs(model.s - model.w) > model.penalty)
     cols, rows = np.nonzero(np.tril(free))
     x, u = model.theta.copy(), np.zeros_like(model.w)

@@ -1,10 +1,10 @@
 """Newton's method on the free entries, for problems of few columns, in plain numpy.
 
-Loading the compiled kernels of the other solvers takes several times as long as a whole path of such problems. An entry
-of Theta is free if it is not zero, or wants to leave zero because ``|S - W|_ij > L_ij`` with ``W = Theta^-1``. With the
-signs of the free entries held fixed the objective is smooth, and its Newton step costs one system of as many equations;
-an entry that would change its sign stops at zero. The answer is proven like any other: W, brought into the box, is the
-dual matrix. What is not solved quickly and certified so is left to the other solvers.
+Loading the compiled kernels of the other solvers takes several times as long as a whole path of such problems. With
+``W = Theta^-1``, an entry of Theta is free if it is not zero, or if ``|S - W|_ij > L_ij``, so that the objective falls
+when it leaves zero. With the signs of the free entries held fixed the objective is smooth, and its Newton step is one
+linear system with as many equations; an entry that would change its sign stops at zero. The certificate is the usual
+one, with W clipped to the box as the dual matrix. Problems that are not solved quickly are left to the other solvers.
 
 References
 ----------

@@ -29,7 +29,7 @@ DENSE_SPEED = 64  # below one entry in so many, sparse arithmetic beats the far 
 
 
 def is_sparse(edges: SparseRows) -> bool:
-    """Return whether sparse factors of a matrix with these entries off its diagonal are faster than dense ones."""
+    """Return whether sparse factors of a matrix with these off-diagonal entries are faster than dense ones."""
     p = edges.length.size
     return DENSE_SPEED * (p + int(edges.length.sum())) <= p * p
 

@@ -42,7 +42,7 @@ class StandardForm:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where a solver starts: a positive definite matrix in the box, and a precision matrix if one is known."""
+    """The start of a solver: a positive definite matrix in the box, and a precision matrix if one is known."""
 
     w: FloatArray
     theta: FloatArray | None = None
@@ -62,7 +62,7 @@ class Answer:
 
 
 class Solver(Protocol):
-    """What every solver is: a function that stops once the duality gap is at most `gap`."""
+    """The signature of every solver: a function that stops once the duality gap is at most `gap`."""
 
     def __call__(self, form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
         """Return the best certified pair; `start` is not changed."""
