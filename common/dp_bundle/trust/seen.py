@@ -160,6 +160,6 @@ def _describe_chain(sighting: Sighting, manifests: dict[str, str]) -> Iterator[s
     skipped = followed is not None and earlier is not None and followed < earlier
     if skipped or (followed is None and earlier == sighting.number - 1):
         yield (
-            f"{name} does not follow release {earlier} that was seen here: either both were made at the same time, or "
-            "there are two ledgers for this dataset; ask the publisher which"
+            f"{name} does not follow release {earlier}, which was seen here: either both were made at the same time, "
+            "or there are two ledgers for this dataset; ask the publisher which"
         )
