@@ -24,7 +24,7 @@ _LABEL = re.compile(r"[\x00-\x1f\x7f]")  # what XML and pictures cannot show
 
 @dataclass(frozen=True, eq=False)
 class GraphEstimate:
-    """A precision matrix with labels, what it came from, and how sure its edges are.
+    """A precision matrix with labels, the covariance it came from, and the uncertainty of its edges.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class GraphEstimate:
     fdr : float or None
         The false discovery rate at which edges are listed; None lists those of the precision matrix.
     evidence : ndarray of shape (n_features, n_features) or None
-        How much speaks for an edge between each pair, where that is known; see `score_pairs`.
+        The evidence for an edge between each pair, where it is known; see `score_pairs`.
     """
 
     columns: tuple[str, ...]
@@ -55,7 +55,7 @@ class GraphEstimate:
         -------
         DataFrame
             source, target; partial_correlation and precision of the reported estimate; `evidence` where it is known;
-            with inference also `desparsified`, the partial correlation that the tests are about, which supposes no
+            with inference also `desparsified`, the partial correlation that the tests are about, which assumes no
             graph, and its standard_error, ci_low, ci_high (95 %), p_value and q_value. Surest first: by the tests at a
             rate, else by the evidence, else by strength.
         """

@@ -125,7 +125,7 @@ def find_moment_contradictions(
 def _moment_tails(noise: MatrixNoise, chance: float) -> tuple[float, float]:
     """Return the size that the noise of a diagonal and of an off-diagonal entry exceeds with so small a chance.
 
-    Off the diagonal of a Wishart matrix stands half the difference of two chi-squared numbers.
+    An off-diagonal entry of a Wishart matrix is half the difference of two chi-squared variables.
     """
     if isinstance(noise, WishartNoise):
         degrees = noise.degrees_of_freedom

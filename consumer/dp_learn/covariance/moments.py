@@ -117,7 +117,7 @@ def bundle_matrices(bundle: Bundle) -> Iterator[tuple[int, FloatArray]]:
     Raises
     ------
     BundleFormatError
-        The data are not what the manifest says, or no numbers that one can compute with.
+        The data are not what the manifest says, or not numbers that can be computed with.
     """
     start = 0
     for batch in bundle.batches():

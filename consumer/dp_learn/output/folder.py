@@ -175,7 +175,7 @@ def _read_marker(folder: Path) -> dict[str, Any] | None:
 
 
 def _state(path: Path) -> list[int] | None:
-    """Return the size and the time of a file, by which a changed one is told; None of what is no regular file."""
+    """Return the size and time of a file, which tell whether it has changed; None if it is not a regular file."""
     status = path.lstat()
     return [status.st_size, status.st_mtime_ns] if stat.S_ISREG(status.st_mode) else None
 

@@ -73,14 +73,14 @@ class Settings:
     select : {"cv", "mse", "ebic", "stars"}
         The rule that selects it.
     alphas : int or sequence of float
-        The path that it selects from: how many, or which, largest first. EBIC's ends at `chance_alpha` unless it is
-        given.
+        The path that it selects from: a number of alphas, or the alphas, largest first. With a number, EBIC's path ends
+        at `chance_alpha`.
     weights : {"equal", "noise"} or ndarray
         Equal penalties, penalties in proportion to each entry's standard error, or a matrix as in `graphical_lasso`.
     scale : {"correlation", "covariance"}
-        The scale that the penalty works on: one alpha means the same for every pair of columns, or data units.
+        The scale of the penalty: correlations, where one alpha means the same for every pair of columns, or data units.
     repair : {"none", "maxnorm", "clip", "shrink"}
-        What to do with an indefinite matrix first.
+        The method that first makes an indefinite matrix positive semidefinite.
     refit : bool
         Whether the reported precision matrix is fitted again on the chosen graph, without the penalty, whose shrinkage
         is what chose the graph. Otherwise it is the penalised estimate.
@@ -130,7 +130,7 @@ class Fit:
     precision : ndarray of shape (n_kept, n_kept)
         The reported estimate, in data units: fitted again on the chosen graph, or penalised.
     share : float
-        Which share of the penalty it keeps: 0 for an unpenalised refit, 1 for the penalised estimate.
+        The share of the penalty that it keeps: 0 for an unpenalised refit, 1 for the penalised estimate.
     solution : Solution
         The penalised estimate, on the scale that the penalty worked on.
     selection : Selection or None

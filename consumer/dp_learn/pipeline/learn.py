@@ -34,7 +34,7 @@ from dp_learn.pipeline.fit import Fit, Options, Settings, fit_edges, fit_graph
 __all__ = ["Learned", "find_bundle_contradictions", "infer_if_possible", "infer_pairs", "learn_graph"]
 
 N_FOLDS = 5
-MANY = 100  # columns, from where on the smallest alpha is told less closely, as it takes a while
+MANY = 100  # columns: from here on the smallest alpha is computed less closely, as it takes a while
 TOLD = 0.05
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
 

@@ -42,14 +42,14 @@ class Selection:
     alpha : float
         The chosen penalty.
     rule : str
-        What chose it: the end of the sentence "alpha was chosen by ...".
+        The rule that chose it, as the end of the sentence "alpha was chosen by ...".
     alphas : ndarray, shape (n_alphas,)
         The path, largest first.
     scores : ndarray, shape (n_alphas,)
         The rule's score of each alpha, larger being better; NaN where there is none: past the end of the path, and
-        after a rule has seen enough.
+        after a rule has stopped early.
     note : str or None
-        A sentence on a choice at an end of the path: why no edge was worth having, or what ended the path.
+        A sentence on a choice at an end of the path: why no edge was worth including, or why the path ended.
     """
 
     alpha: float
