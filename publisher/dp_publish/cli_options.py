@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import click
 
 from dp_bundle.privacy import Neighbours
-from dp_publish.policy import Mechanism, ReleaseKind
+from dp_publish.policy import Mechanism, ReleaseKind, SoundMechanism
 
 __all__ = [
     "PublishByDefault",
@@ -65,6 +65,7 @@ def dialect_options(command: F) -> F:
 
 def policy_options(command: F) -> F:
     """Add the option for the policy file, and those that override its release, strength and header entries."""
+    *names, last = get_args(SoundMechanism)
     options = [
         click.option(
             "--policy",
@@ -80,7 +81,7 @@ def policy_options(command: F) -> F:
             "--mechanism",
             type=click.Choice(get_args(Mechanism)),
             metavar="NAME",
-            help="Covariance release: auto, gaussian, laplace, wishart, eigenvectors, sulq or kapralov-talwar.",
+            help=f"Covariance release: auto, {', '.join(names)} or {last}.",
         ),
         click.option(
             "--neighbours",

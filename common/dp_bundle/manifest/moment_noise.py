@@ -70,6 +70,8 @@ class SecondMoments(Model):
             raise ValueError("the constant is larger than the radius")
         if math.fmod(256 * self.constant, 1):
             raise ValueError("the constant is no multiple of 1/256")
+
+        # the noise is of the mechanism's kind, and all of it is stated
         if self.distribution != _NOISE[self.mechanism].distribution:
             raise ValueError(f"{self.mechanism} has noise of another distribution")
         noise = self.noise
@@ -82,6 +84,8 @@ class SecondMoments(Model):
             raise ValueError("errors are estimated in pairs, and only where noise does not act entry by entry")
         if self.granularity is not None and math.frexp(self.granularity)[0] != 0.5:
             raise ValueError("the granularity is not a power of two")
+
+        # and its numbers follow from its parameters
         exact = (noise.diagonal_variance or 0.0, noise.off_diagonal_variance or 0.0, noise.bias)
         stated = (self.diagonal_variance or 0.0, self.off_diagonal_variance or 0.0, self.bias)
         if not all(math.isclose(one, other, rel_tol=SLACK) for one, other in zip(stated, exact, strict=True)):

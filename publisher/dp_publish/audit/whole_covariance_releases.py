@@ -78,6 +78,8 @@ def check_whole(
     if policy.privacy.neighbours.n_rows_public:  # else `auto` must choose the same for made-up rows
         chosen = mechanism.name  # type: ignore[assignment]
     policy = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mechanism": chosen})})
+
+    # a made-up table of rows within their bounds
     columns = moment_columns(policy, kinds)
     rng = np.random.default_rng(1)
     values = np.column_stack(values_inside(columns, _ROWS, rng)).astype(np.float64)
@@ -85,6 +87,8 @@ def check_whole(
     unit = policy.privacy.entity
     owners = (unit.entity, pa.array(range(_ROWS))) if unit else None
     table = chunked(columns, arrays, owners)
+
+    # whole releases, and the same by neighbours with the same random bits
     law, depends_on_data = entry_law(mechanism.noise), mechanism.draws_depend_on_data
     n = 1 if law is None else _RELEASES
     try:
@@ -97,6 +101,8 @@ def check_whole(
     allowed, loss = _allowed(policy, mechanism, law)
     replay = check_replay(press, policy, columns, allowed, loss, hidden=hidden, same_bits=not depends_on_data)
     books = check_books_of_moments(policy, mechanism, released[0])
+
+    # noise on entries shows itself around the exact sums
     if law is None:
         return replay, books
     exact = moments_of_batch(values, mechanism.scaling).matrix
@@ -147,6 +153,7 @@ def _check_entries(
     free = np.ones(len(upper[0]), dtype=bool)
     free[-1] = not (public_rows and stated.constant)  # else the corner's entry is exact
     entries, diagonal = noise[:, upper[0], upper[1]][:, free], (upper[0] == upper[1])[free]
+
     faults = []
     for where, chosen in (("on", diagonal), ("beside", ~diagonal)):
         found = entries[:, chosen].ravel()
@@ -158,6 +165,7 @@ def _check_entries(
             faults.append(
                 f"the noise {where} the diagonal of whole releases has {total / freedom:.4g} times its stated size"
             )
+
     independence = check_signs([np.sign(entries).astype(np.int8)], alpha / 4)
     faults += [] if independence.passed else [independence.detail]
     return make_check(

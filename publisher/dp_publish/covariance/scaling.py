@@ -104,11 +104,13 @@ def scaling_for(
         half_widths = 0.5 * high - 0.5 * low
     if not (np.isfinite(half_widths) & (half_widths > 0)).all():
         raise ParameterError("bounds", "finite, each with a low end below its high end", list(bounds))
+
     squared_radius = Fraction(n_features)
     if radius is not None:
         if not 2.0**-_CONSTANT_BITS <= radius <= math.sqrt(n_features):
             raise ParameterError("radius", f"from {2.0**-_CONSTANT_BITS:g} to sqrt(p) = {n_features**0.5:.6g}", radius)
         squared_radius = min(squared_radius, Fraction(radius) ** 2)
+
     length = math.sqrt(squared_radius)
     return Scaling(
         centers=0.5 * low + 0.5 * high,

@@ -125,7 +125,9 @@ def _ellipsoid(matrix: NDArray[Any], exponent: int) -> _Ellipsoid:
     highest = int(np.abs(doubled).sum(axis=1).max()) + (k << exponent)
     norm_bits = (2 * highest >> exponent).bit_length()
     rho, q = _likely_rho(matrix, exponent), norm_bits + 2 * k.bit_length() + _WORD
+
     while True:
+        # L from the rho in the middle, if R is positive definite there
         if not lowest < rho < highest:
             rho = (lowest + highest) >> 1
         form = -doubled
@@ -134,6 +136,8 @@ def _ellipsoid(matrix: NDArray[Any], exponent: int) -> _Ellipsoid:
         if inverse is None:
             lowest = rho
             continue
+
+        # halve the interval, or take more places where L is not near enough
         least, most = _bounds(inverse @ form @ inverse.T)
         trace = int((inverse * inverse).sum()) << exponent
         if 2 * k * (most - least) > least:
