@@ -36,15 +36,15 @@ class SecondMoments(Model):
 
     That is the noisy sum over rows of (z, c)(z, c)^T, with z_j = (x_j - center_j) / half_width_j from each column's
     bounds, clipped to ||z|| <= `radius`, and c the `constant`. Noise has the mean `bias` times the identity, and where
-    it acts entry by entry a variance on the diagonal and one beside it. `distribution` and `parameters`:
+    it acts entry by entry, a diagonal and an off-diagonal variance. `distribution` and `parameters`:
 
     `rounded-gaussian`: N(0, sigma^2), rounded to a multiple of `granularity`, with `diagonal_sigma` and
     `off_diagonal_sigma`. `discrete-laplace`: a multiple k of `granularity` with probability proportional to
-    exp(-|k| `granularity` / `scale`). `wishart`: `scale` G^T G, G having `degrees_of_freedom` rows of standard normal
-    numbers; rounded. None: the noise does not act entry by entry, and no number of it is known but the `granularity`.
-    Then the publisher may state an estimate, of no part in the guarantee, of the root mean square error of the columns'
-    entries on the diagonal and beside it. Where even the granularity is missing, the matrix comes from an older version
-    that drew it in floating point.
+    exp(-|k| `granularity` / `scale`). `wishart`: `scale` G^T G, rounded, where G has `degrees_of_freedom` rows of
+    standard normal numbers. None: the noise does not act entry by entry, and only its `granularity` is known. Then the
+    publisher may state estimates, on which no guarantee rests, of the root mean square errors of the columns' diagonal
+    and off-diagonal entries. Without a granularity, the matrix comes from an older version that drew it in floating
+    point.
     """
 
     mechanism: Literal["gaussian", "laplace", "wishart", "eigenvectors", "sulq", "kapralov-talwar"]
@@ -74,11 +74,11 @@ class SecondMoments(Model):
         # the noise is of the mechanism's kind, and all of it is stated
         if self.distribution != _NOISE[self.mechanism].distribution:
             raise ValueError(f"{self.mechanism} has noise of another distribution")
-        noise = self.noise
         known = self.distribution is not None
         variances = (self.diagonal_variance, self.off_diagonal_variance)
         if any((value is not None) != known for value in variances) or (known and self.granularity is None):
             raise ValueError("variances, with a granularity, are stated exactly where noise acts entry by entry")
+
         estimated = {self.estimated_diagonal_error is None, self.estimated_off_diagonal_error is None}
         if estimated != {True} and (self.distribution is not None or estimated != {False}):
             raise ValueError("errors are estimated in pairs, and only where noise does not act entry by entry")
@@ -86,6 +86,7 @@ class SecondMoments(Model):
             raise ValueError("the granularity is not a power of two")
 
         # and its numbers follow from its parameters
+        noise = self.noise
         exact = (noise.diagonal_variance or 0.0, noise.off_diagonal_variance or 0.0, noise.bias)
         stated = (self.diagonal_variance or 0.0, self.off_diagonal_variance or 0.0, self.bias)
         if not all(math.isclose(one, other, rel_tol=SLACK) for one, other in zip(stated, exact, strict=True)):
