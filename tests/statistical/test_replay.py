@@ -44,17 +44,17 @@ Calls = list[tuple[Any, ...]]
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Write down every call of a sampler, with its law and size, and keep the same rows of an entity in every run."""
     found: Calls = []
-    honest_fill, honest_laplace = sampling._fill, laplace_sampling._geometric
+    honest_gaussian, honest_laplace = sampling._sample, laplace_sampling._geometric
 
-    def fill(out: np.ndarray, sigma: float, rng: Any, tabulate: Any, large: Any) -> None:
-        found.append((tabulate.__name__, sigma, out.size))
-        honest_fill(out, sigma, rng, tabulate, large)
+    def gaussian(sigma: float, size: Any, rng: Any, tabulate: Any, large: Any) -> np.ndarray:
+        found.append((tabulate.__name__, sigma, size))
+        return honest_gaussian(sigma, size, rng, tabulate, large)
 
     def geometric(probabilities: Any, size: Any, *rest: Any) -> np.ndarray:
         found.append(("laplace", probabilities, size))
         return honest_laplace(probabilities, size, *rest)
 
-    monkeypatch.setattr(sampling, "_fill", fill)
+    monkeypatch.setattr(sampling, "_sample", gaussian)
     monkeypatch.setattr(laplace_sampling, "_geometric", geometric)
     monkeypatch.setattr(entities.secrets, "randbits", lambda _: 7)
     return found

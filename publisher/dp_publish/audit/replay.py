@@ -16,6 +16,7 @@ follows from the matrix, are left out of the comparison.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -57,35 +58,41 @@ class _Tap:
         self._stream.fill(buffer)
 
 
+@dataclass(frozen=True)
 class _Replayer:
-    """Publishes tables with the same random bits, and collects what should be equal and is not."""
+    """Publishes tables with the same random bits, and collects what should be equal and is not; see `check_replay`."""
 
-    def __init__(
-        self, press: Press, policy: Policy, columns: Sequence[Column], hidden: Sequence[str], same_bits: bool
-    ) -> None:
-        self.faults: list[str] = []
-        self._press, self._policy, self._columns = press, policy, columns
-        self._hidden, self._same_bits = hidden, same_bits
+    press: Press
+    policy: Policy
+    columns: Sequence[Column]
+    allowed: float
+    loss: Loss
+    hidden: Sequence[str]
+    same_bits: bool
+    faults: list[str] = field(default_factory=list)
 
-    def same(self, one: Table, other: Table, what: str, owners: list[str] | None = None) -> None:
+    def same(self, one: Table, other: Table, what: str) -> None:
         """Compare releases that should be equal."""
-        pair = self._pair(one, other, what, owners, owners)
+        pair = self._pair(one, other, what)
         if pair and not np.array_equal(pair[0].values, pair[1].values):
             self.faults.append(f"{what} do not come out alike with the same random bits")
 
-    def neighbours(
-        self, one: Table, other: Table, loss: Loss, allowed: float, owners: Sequence[list[str] | None] = (None, None)
-    ) -> None:
+    def neighbours(self, one: Table, other: Table, *owners: list[str]) -> None:
         """Compare releases of which the values of one unit may differ."""
         what = "neighbouring tables"
         pair = self._pair(one, other, what, *owners)
         if pair is None or pair[0].values.shape != pair[1].values.shape:
             return
-        found = loss(pair[0], pair[1].values - pair[0].values)
-        if not found <= allowed * (1 + 1e-6):
+        found = self.loss(pair[0], pair[1].values - pair[0].values)
+        if not found <= self.allowed * (1 + 1e-6):
             self.faults.append(
-                f"with the same random bits {what} come out {found:.4g} apart, above the {allowed:.4g} of the policy"
+                f"with the same random bits {what} come out {found:.4g} apart, above the {self.allowed:.4g} of the "
+                "policy"
             )
+
+    def equal_but_for_values(self, one: Table, other: Table) -> None:
+        """Compare everything else that a reader sees."""
+        self._pair(one, other, "neighbouring tables")
 
     def refused(self, table: Table, name: str) -> None:
         """Check that an empty cell is refused."""
@@ -99,28 +106,29 @@ class _Replayer:
         self.faults.append(f"column {name!r} does not refuse its empty cells")
 
     def _pair(
-        self, one: Table, other: Table, what: str, owners: list[str] | None, others: list[str] | None
+        self, one: Table, other: Table, what: str, owners: list[str] | None = None, others: list[str] | None = None
     ) -> tuple[Published, Published] | None:
         try:
             (first, bits), (second, more_bits) = self._publish(one, owners), self._publish(other, others)
         except (DpGraphError, ValidationError) as error:
             self.faults.append(f"made-up rows cannot be published: {error}")
             return None
-        self.faults += [f"the releases of {what} differ in their {key}" for key in compare(first, second, self._hidden)]
-        if self._same_bits and bits != more_bits:
+        differing = compare(first, second, self.hidden)
+        self.faults.extend(f"the releases of {what} differ in their {key}" for key in differing)
+        if self.same_bits and bits != more_bits:
             self.faults.append(f"the releases of {what} draw their noise in another way")
         return first, second
 
     def _publish(self, table: Table, owners: list[str] | None) -> tuple[Published, list[int]]:
-        unit, tap = self._policy.privacy.entity, _Tap()
+        unit, tap = self.policy.privacy.entity, _Tap()
         if unit and owners is None:
             owners = [f"row {index}" for index in range(len(table[0]))]
-        arrays = [_as_arrow(column, values) for column, values in zip(self._columns, table, strict=True)]
+        arrays = [_as_arrow(column, values) for column, values in zip(self.columns, table, strict=True)]
         named = (unit.entity, pa.array(owners)) if unit and owners else None
         without = len(arrays[0]) < _ROWS  # the rows that are empty elsewhere, in the third batch
         cuts = [cut - (_EMPTY[1] - _EMPTY[0]) * (without and cut > _EMPTY[0]) for cut in _CUTS]
-        made_up = chunked(self._columns, arrays, named, cuts)
-        return publish_made_up(self._press, made_up, self._policy, tap), tap.requests
+        made_up = chunked(self.columns, arrays, named, cuts)
+        return publish_made_up(self.press, made_up, self.policy, tap), tap.requests
 
 
 def compare(one: Published, other: Published, hidden: Sequence[str] = ()) -> list[str]:
@@ -160,20 +168,18 @@ def check_replay(
     hidden : sequence of str
         What may differ: parts of the manifest that follow from the noisy values.
     same_bits : bool
-        Whether the mechanism draws its noise whatever the values are.
+        False if the random bits that are drawn depend on the values.
     """
-    replayer = _Replayer(press, policy, columns, hidden, same_bits)
+    replayer = _Replayer(press, policy, columns, allowed, loss or _loss_of_rows, hidden, same_bits)
     rng = np.random.default_rng(_SEED)
     base: Table = [np.array(values.tolist(), dtype=object) for values in values_inside(columns, _ROWS, rng)]
     _replay_equals(replayer, columns, base)
-    add_remove = not policy.privacy.neighbours.n_rows_public
-    crowd = crowd_rows(policy)
     if policy.privacy.entity:
-        _replay_entities(replayer, columns, base, loss or _loss_of_rows, allowed, crowd or 1, add_remove=add_remove)
+        _replay_entities(replayer, base, crowd_rows(policy) or 1)
     else:
-        _replay_rows(replayer, policy, columns, base, loss or _loss_of_rows, allowed, add_remove=add_remove)
-    if add_remove:
-        replayer.neighbours(base, [np.tile(values, 30) for values in base], lambda *_: 0.0, 1.0)
+        _replay_rows(replayer, base)
+    if not policy.privacy.neighbours.n_rows_public:
+        replayer.equal_but_for_values(base, [np.tile(values, 30) for values in base])
     faults = list(dict.fromkeys(replayer.faults))
     return make_check("replay", faults, "with the same random bits neighbours differ by no more than the policy allows")
 
@@ -209,52 +215,37 @@ def _replay_equals(replayer: _Replayer, columns: Sequence[Column], base: Table) 
             replayer.same(gaps, filled, "empty cells and the middle of the bounds")
 
 
-def _replay_rows(
-    replayer: _Replayer,
-    policy: Policy,
-    columns: Sequence[Column],
-    base: Table,
-    loss: Loss,
-    allowed: float,
-    *,
-    add_remove: bool,
-) -> None:
+def _replay_rows(replayer: _Replayer, base: Table) -> None:
     """Change one cell, or one row, from one end of its bounds to far beyond the other; or add it."""
+    privacy, columns = replayer.policy.privacy, replayer.columns
     one, other = _copy(base), _copy(base)
     for j, column in enumerate(columns):
         one[j][_CHANGED] = _end(column, columns)
         other[j][_CHANGED] = far_values(column, len(columns))[1].tolist()[j % 3]
-    if policy.privacy.unit == "cell" and columns[0].noise is not None:
+
+    if privacy.unit == "cell" and columns[0].noise is not None:
         for j in range(min(len(columns), _MOST_COLUMNS)):
             changed = [other[index] if index == j else values for index, values in enumerate(one)]
-            replayer.neighbours(one, changed, loss, allowed)
-    elif add_remove:
-        replayer.neighbours([np.delete(values, _CHANGED) for values in other], other, loss, allowed)
+            replayer.neighbours(one, changed)
+    elif privacy.neighbours.n_rows_public:
+        replayer.neighbours(one, other)
     else:
-        replayer.neighbours(one, other, loss, allowed)
+        replayer.neighbours([np.delete(values, _CHANGED) for values in other], other)
 
 
-def _replay_entities(
-    replayer: _Replayer,
-    columns: Sequence[Column],
-    base: Table,
-    loss: Loss,
-    allowed: float,
-    crowd: int,
-    *,
-    add_remove: bool,
-) -> None:
+def _replay_entities(replayer: _Replayer, base: Table, crowd: int) -> None:
     """Change all rows of an entity that has more than it may have, over several batches; or add them."""
+    columns = replayer.columns
     own = [f"row {index}" for index in range(_ROWS)]
     owners = [*own, *(["crowd"] * crowd)]
     ends = []
     for beyond in (False, True):
         values = [far_values(c, len(columns))[1].tolist()[0] if beyond else _end(c, columns) for c in columns]
         ends.append([np.concatenate([column, [value] * crowd]) for column, value in zip(base, values, strict=True)])
-    if add_remove:
-        replayer.neighbours(base, ends[1], loss, allowed, (own, owners))
+    if replayer.policy.privacy.neighbours.n_rows_public:
+        replayer.neighbours(ends[0], ends[1], owners, owners)
     else:
-        replayer.neighbours(ends[0], ends[1], loss, allowed, (owners, owners))
+        replayer.neighbours(base, ends[1], own, owners)
 
 
 def _loss_of_rows(published: Published, moved: NDArray[np.float64]) -> float:
