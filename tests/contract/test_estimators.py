@@ -1,4 +1,4 @@
-"""All estimators of the registry keep scikit-learn's rules and read bundles, tables and covariances alike."""
+"""What every estimator of the registry promises: scikit-learn's rules, and one answer from rows and covariances."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dp_bundle import open_bundle
+from dp_learn.cli import cli
 from dp_learn.covariance.debias import ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.estimators import ESTIMATORS, DebiasedGraphicalLasso
+from dp_learn.estimators.base import CovarianceEstimator
+from dp_learn.estimators.targets import TargetEstimator
 from dp_publish import Policy, publish
 
 ARRAY_API = "check_array_api_input"  # needs an environment variable before scipy is imported
-OTHERS = [estimator for name, estimator in ESTIMATORS.items() if name != "graphical-lasso"]
-OF_A_COVARIANCE = ["ridge", "thresholded-covariance", "neighborhood", "scio", "clime"]
+OTHERS = [name for name in ESTIMATORS if name != "graphical-lasso"]  # which has tests of its own
+OF_A_COVARIANCE = [name for name in OTHERS if issubclass(ESTIMATORS[name], CovarianceEstimator)]
+PREDICTING = [name for name in OTHERS if issubclass(ESTIMATORS[name], TargetEstimator)]
 
 
-@parametrize_with_checks([estimator() for estimator in OTHERS])
+@parametrize_with_checks([ESTIMATORS[name]() for name in OTHERS])
 def test_scikit_learn_conventions(estimator: Any, check: Callable[[Any], None]) -> None:
     """Every check that scikit-learn has for an estimator passes."""
     if check.func.__name__ != ARRAY_API:  # type: ignore[attr-defined]
@@ -34,9 +38,11 @@ def test_scikit_learn_conventions(estimator: Any, check: Callable[[Any], None]) 
 
 
 def test_registry_has_the_names_of_the_command() -> None:
-    """The registry lists the estimators by the names of the option."""
-    assert list(ESTIMATORS) == ["graphical-lasso", *OF_A_COVARIANCE, "regression", "lda"]
+    """The registry lists the estimators by the names of the option, each of one of the two kinds but the first."""
+    (option,) = [parameter for parameter in cli.params if parameter.name == "estimator"]
+    assert list(ESTIMATORS) == list(option.type.choices)  # type: ignore[attr-defined]
     assert ESTIMATORS["graphical-lasso"] is DebiasedGraphicalLasso
+    assert sorted(OTHERS) == sorted(OF_A_COVARIANCE + PREDICTING)
 
 
 @pytest.mark.parametrize("name", OF_A_COVARIANCE)
@@ -68,11 +74,11 @@ def released_moments() -> PooledCovariance:
     return combine_sources(("a", "b", "c", "label"), [moments])
 
 
-@pytest.mark.parametrize("name", [*OF_A_COVARIANCE, "regression", "lda"])
+@pytest.mark.parametrize("name", OTHERS)
 def test_a_released_covariance_is_enough(name: str) -> None:
     """Every estimator learns from a covariance release, whose noise sets its alpha."""
     pooled = released_moments()
-    options = {"target": "label"} if name in {"regression", "lda"} else {}
+    options = {"target": "label"} if name in PREDICTING else {}
     fitted = ESTIMATORS[name](**options).fit_covariance(pooled, np.array([0.0, 0.0, 0.0, 0.5]))
 
     assert fitted.alpha_ > 0.0

@@ -1,0 +1,119 @@
+"""The path of alphas, against problems solved one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.unit.consumer.selection.chains import P, count_edges, debias, noisy_rows
+
+from dp_bundle.errors import EstimationError
+from dp_learn import graphical_lasso
+from dp_learn.selection import (
+    alpha_grid,
+    solve_path,
+)
+from dp_learn.selection.path import WORTH_MOVING, why_ended
+
+
+def test_grid_begins_where_the_graph_is_empty() -> None:
+    """At the largest alpha of the grid there is no edge, a little below it there is one."""
+    correlation = np.corrcoef(noisy_rows(500, 0.0).T)
+    grid = alpha_grid(correlation, 12, 0.02)
+
+    assert len(grid) == 12
+    assert np.all(np.diff(grid) < 0)
+    assert grid[-1] == pytest.approx(0.02 * grid[0])
+    assert count_edges(graphical_lasso(correlation, grid[0], tol=1e-10).precision) == 0
+    assert count_edges(graphical_lasso(correlation, 0.99 * grid[0], tol=1e-10).precision) >= 1
+
+
+def test_weighted_grid_begins_where_the_weighted_graph_is_empty() -> None:
+    """With weights, free and forbidden pairs aside, the same holds for the weighted penalty."""
+    rng = np.random.default_rng(2)
+    correlation = np.corrcoef(noisy_rows(500, 0.0).T)
+    for _ in range(20):
+        weights = rng.uniform(0.1, 3.0, (P, P))
+        weights = weights + weights.T
+        weights[0, 1] = weights[1, 0] = np.inf
+        weights[2, 3] = weights[3, 2] = 0.0
+        first = alpha_grid(correlation, weights=weights)[0]
+
+        empty = graphical_lasso(correlation, first, weights=weights, tol=1e-10).precision
+        assert count_edges(empty) == 1
+        assert empty[2, 3] != 0
+        below = graphical_lasso(correlation, 0.99 * first, weights=weights, tol=1e-10).precision
+        assert count_edges(below) >= 2
+
+
+@pytest.mark.parametrize("weights", [None, 1.0 - np.eye(3)[[1, 0, 2]]])
+def test_no_correlation_at_all_is_named(weights: np.ndarray | None) -> None:
+    """A diagonal matrix, and one whose only correlation is free, has no path, and says so."""
+    matrix = np.eye(3)
+    if weights is not None:
+        matrix[0, 1] = matrix[1, 0] = 0.5
+    with pytest.raises(EstimationError, match="no two columns"):
+        alpha_grid(matrix, weights=weights)
+
+
+def test_weighted_grid_never_rounds_below_an_entry() -> None:
+    """No entry exceeds its penalty at the first alpha, not even by rounding: (s / w) * w may be less than s."""
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        s, w = rng.uniform(0.1, 1.0), rng.uniform(0.1, 3.0)
+        first = alpha_grid([[1.0, s], [s, 1.0]], weights=[[1.0, w], [w, 1.0]])[0]
+
+        assert first * w >= s
+
+
+def test_path_gives_what_each_alpha_alone_gives() -> None:
+    """Warm starts change no solution."""
+    matrix = debias(noisy_rows(800, 0.7), 0.7)
+    for alpha, solution in solve_path(matrix, alpha_grid(matrix, 6, 0.1), tol=1e-10):
+        assert solution is not None
+        np.testing.assert_allclose(solution.precision, graphical_lasso(matrix, alpha, tol=1e-10).precision, atol=1e-4)
+
+
+def test_path_ends_where_the_solver_gives_up() -> None:
+    """What could not be certified within the iterations allowed is no solution."""
+    matrix = debias(noisy_rows(800, 0.7), 0.7)
+    alphas = alpha_grid(matrix, 6, 0.01)
+    path = list(solve_path(matrix, alphas, tol=1e-13, max_iter=1))
+
+    assert [solution is None for _, solution in path] == [False, True]
+
+
+def test_path_ends_where_no_solution_is_left() -> None:
+    """On an indefinite matrix the last item is the first alpha without a solution."""
+    matrix = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    alphas = np.geomspace(0.9, 0.009, 10)
+    path = list(solve_path(matrix, alphas, penalize_diagonal=False))
+
+    assert all(solution is not None for _, solution in path[:-1])
+    assert path[-1][1] is None
+    assert len(path) == 1 + np.count_nonzero(alphas > 0.4)  # eigenvalue 1 - 2 (0.9 - alpha) at the corner of the box
+
+
+def test_the_end_of_a_path_is_not_blamed_on_an_indefinite_matrix_that_is_none() -> None:
+    """Where the solver gives up on a positive definite matrix, the note says that it is nearly singular."""
+    assert "indefinite" in why_ended([np.array([[1.0, 1.1], [1.1, 1.0]])])
+    assert "nearly singular" in why_ended([np.eye(2)])
+
+
+def test_path_of_a_definite_matrix_is_the_path_of_any() -> None:
+    """Moving the last dual matrix towards a definite one changes the start of a fit, not what its gap allows."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(600, WORTH_MOVING))
+    rows[:, 1:] += 0.8 * rows[:, :-1]
+    s = np.corrcoef(rows.T)
+    alphas = np.array([0.15, 0.13, 0.11])
+
+    for (_, one), (_, other) in zip(
+        solve_path(s, alphas, solver="auto", definite=True), solve_path(s, alphas, solver="auto"), strict=True
+    ):
+        assert one is not None
+        assert other is not None
+        assert one.n_components == 1
+        assert (np.abs(one.covariance - s) <= one.alpha + 1e-12).all()
+        assert np.linalg.eigvalsh(one.covariance)[0] > 0.0
+        assert abs(one.objective - other.objective) <= one.duality_gap + other.duality_gap
+        assert one.duality_gap <= 1e-6 * len(s)
