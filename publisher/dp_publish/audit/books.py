@@ -44,16 +44,16 @@ def check_books(policy: Policy, columns: Sequence[Column], published: Published)
     mu, asked = mus[privacy.account], claimed_mu(policy, columns)
     faults = []
     if mu > asked * SLACK:
-        faults.append(f"bounds and noise come to mu = {mu:.6g}, above the {asked:.6g} of the policy")
+        faults.append(f"bounds and noise amount to mu = {mu:.6g}, above the {asked:.6g} of the policy")
     if privacy.epsilon is not None and privacy.delta is not None:
         faults += _above_curve(privacy, release.columns, mu)
     if release.guarantee is None or release.guarantee.rho * SLACK < rho_for_mu(mu):
-        faults.append(f"the manifest states less than the mu = {mu:.6g} that bounds and noise come to")
+        faults.append(f"the manifest states less than the mu = {mu:.6g} that bounds and noise amount to")
     for account, least in mus.items():
         booked = published.cost.mu.get(account, 0.0)
         if booked * SLACK < least:
             faults.append(f"the ledger books mu = {booked:.6g} for {account}, less than the {least:.6g} it costs")
-    return make_check("books", faults, f"bounds and noise come to mu = {mu:.4g}, stated and booked as no less")
+    return make_check("books", faults, f"bounds and noise amount to mu = {mu:.4g}, stated and booked as no less")
 
 
 def check_books_of_moments(policy: Policy, mechanism: Mechanism, published: Published) -> Check:
@@ -87,7 +87,7 @@ def _mus(privacy: Privacy, columns: Sequence[Column]) -> dict[str, float]:
 
 
 def _above_curve(privacy: Privacy, columns: Sequence[Column], mu: float) -> list[str]:
-    """Return what is wrong with the (epsilon, delta) that bounds and noise come to, or nothing."""
+    """Return what is wrong with the (epsilon, delta) that bounds and noise amount to, or nothing."""
     epsilon, delta = privacy.epsilon or 0.0, privacy.delta or 0.0
     if all(column.kind == "continuous" for column in columns):
         above = delta_for_epsilon(mu, epsilon) > delta * (1 + 1e-6)

@@ -129,7 +129,9 @@ def check_bounds(
                         f"values of column {column.name!r} {where} its bounds come out as if they were not clipped"
                     )
         faults += [fault] if (fault := empty(column, at_bounds[:, index], share)) else []
-    return make_check("bounds", faults, "values outside come out as if at the bounds, empty cells as the policy says")
+    return make_check(
+        "bounds", faults, "values outside come out like values at the bounds, empty cells as the policy says"
+    )
 
 
 def check_attack_from_outside(
@@ -173,7 +175,7 @@ def check_grid(
         ):
             faults.append(f"the low bits of column {column.name!r} depend on the raw value's")
     return make_check(
-        "grid", faults, f"all {noisy.size} values are on the grid, their low bits independent of the raw ones"
+        "grid", faults, f"all {noisy.size} values are on the grid, with low bits independent of the raw ones"
     )
 
 
@@ -202,7 +204,9 @@ def check_signs(signs: Sequence[NDArray[np.int8]], alpha: float) -> Check:
     faults = [f"{repeats} runs of 64 signs of noise occur again, as if random bits were used twice"] if repeats else []
     excess, where = correlated_signs(np.concatenate(signs), alpha)
     faults += [f"noise is correlated between cells {where}"] if excess > 1 else []
-    return make_check("independence", faults, "no correlation of signs between columns or rows, no noise twice")
+    return make_check(
+        "independence", faults, "no correlation of signs between columns or rows, and no noise is used twice"
+    )
 
 
 def make_check(name: str, faults: Sequence[str], detail: str) -> Check:

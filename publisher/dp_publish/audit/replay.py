@@ -181,7 +181,9 @@ def check_replay(
     if not policy.privacy.neighbours.n_rows_public:
         replayer.equal_but_for_values(base, [np.tile(values, 30) for values in base])
     faults = list(dict.fromkeys(replayer.faults))
-    return make_check("replay", faults, "with the same random bits neighbours differ by no more than the policy allows")
+    return make_check(
+        "replay", faults, "with the same random bits, neighbours differ by no more than the policy allows"
+    )
 
 
 def _replay_equals(replayer: _Replayer, columns: Sequence[Column], base: Table) -> None:

@@ -49,7 +49,7 @@ def describe_audit(report: AuditReport) -> str:
         at_delta = f" at delta = {report.stated_delta:g}" if report.stated_delta else ""
 
     lines = [
-        f"attacked {what}; nothing is read or spent",
+        f"attacked {what}; no data were read, nothing was spent",
         f"  {'unit':<14}{report.unit}{_of_entity(report)}",
         f"  {label:<14}{stated:.4g}{at_delta}",
         f"  {'lower bound':<14}{proved:.4g} ({proved / stated:.0%} of it)",

@@ -42,7 +42,7 @@ class Fault(enum.Enum):
     LARGE = 'is beyond the largest integer: give it kind = "continuous" in the policy'
     POINT = "has a decimal point where the file has decimal commas: set decimal under [table] in the policy"
     TEXT = (
-        "is no number: set drop = true in the policy (`dp-publish policy DATA` writes one), list the word in "
+        "is not a number: set drop = true in the policy (`dp-publish policy DATA` writes one), list the word in "
         "missing_values under [table], or correct it"
     )
     THOUSANDS = "has thousands separators: write numbers without them, or set decimal under [table] in the policy"

@@ -166,7 +166,7 @@ def open_lines(path: Path, encoding: str, errors: str) -> Iterator[Iterator[str]
 def _bounded_lines(path: Path, lines: IO[str]) -> Iterator[str]:
     while line := lines.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
-            raise SchemaError(f"{path} has a line of more than {_LONGEST_LINE:,} characters: it is no table as text")
+            raise SchemaError(f"{path} has a line of more than {_LONGEST_LINE:,} characters: it is not a text table")
         yield line
 
 

@@ -133,7 +133,7 @@ def _open_path(path: Path, dialect: Dialect) -> Table:
     if path.is_file() and is_text_file(path):
         return _open_text(path, dialect)
     if dialect != Dialect():
-        raise SchemaError(f"{path} is no text file, so that [table] in the policy and --header have no meaning for it")
+        raise SchemaError(f"{path} is not a text file, so [table] in the policy and --header do not apply: remove them")
     if path.is_dir():
         files = sorted(path.glob("*.parquet"))
         if not files:
@@ -151,19 +151,19 @@ def _other_format(path: Path, suffix: str) -> str:
     """Return what is said of a file that is no table to us, with the line that converts it if there is one."""
     if suffix in _TEXTS:
         return (
-            f"{path} is not a table dp-publish reads: if it is one as text, give it a name that ends with .csv, and "
-            "set delimiter under [table] in the policy unless it is , ; | or a tab"
+            f"{path} is not a table that dp-publish reads: if it is a text table, give it a name that ends with .csv, "
+            "and set delimiter under [table] in the policy unless it is , ; | or a tab"
         )
     if suffix not in _READERS:
         return (
-            f"{path} is not a table dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, or a "
+            f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, or a "
             "folder of Parquet"
         )
     reader, writer, target = _READERS[suffix]
     read = reader.format(json.dumps(str(path), ensure_ascii=False))
     write = writer.format(json.dumps(str(path.with_suffix(target)), ensure_ascii=False))
     line = shlex.join(["python", "-c", f"import pandas; pandas.{read}.{write}"])
-    return f"{path} is not a table dp-publish reads: convert it with {line}"
+    return f"{path} is not a table that dp-publish reads: convert it with {line}"
 
 
 def _open_parquet(files: list[Path]) -> Table:

@@ -196,8 +196,8 @@ class TextFile:
             return "."
         if commas and all(map(is_thousands, commas)):
             raise SchemaError(
-                f'{self.path} has numbers such as 1,234: set decimal = "," under [table] in the policy if that is a '
-                "fraction, and write numbers without separators if it is a thousand"
+                f'{self.path} has numbers such as 1,234: set decimal = "," under [table] in the policy if the '
+                "comma is a decimal mark, and write numbers without it if it separates thousands"
             )
         return "," if commas or self.layout.delimiter == ";" else "."
 

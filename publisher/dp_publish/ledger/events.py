@@ -31,11 +31,11 @@ def read_event(line: str) -> dict[str, Any]:
         if event not in (_STATES - {"lost"}) | {"restored"} or any(
             not holds(content[name]) for name, holds in rules.items()
         ):
-            raise ValueError("an entry is not what it may be")
+            raise ValueError("an entry has a value that is not allowed")
         if any(not holds(content[name]) for name, holds in _OPTIONAL.items() if name in content):
-            raise ValueError("an entry is not what it may be")
+            raise ValueError("an entry has a value that is not allowed")
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError("it is no event") from error
+        raise ValueError("it is not an event") from error
     return dict(content)
 
 

@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS log (
 )
 """
 _PATIENCE = 60.0  # seconds that a process waits for others
-_REMEDY = "`dp-publish ledger restore` puts it right from the copy beside the key and the bundles that you give it"
+_REMEDY = "`dp-publish ledger restore BUNDLES` repairs it from the copy beside the key and from your bundles"
 
 
 class Log:
@@ -74,8 +74,8 @@ class Log:
             kept = read_copy(self._copy)
             if self._books.lines[: len(kept)] != kept:
                 raise PrivacyError(
-                    f"the ledger {self._path} lacks what was on it before, as if an old copy had been put in its "
-                    f"place, so what has been spent is not known: {_REMEDY}"
+                    f"the ledger {self._path} lacks lines that it had before, as if an old copy had been put in "
+                    f"its place, so what has been spent is not known: {_REMEDY}"
                 )
         return self._books
 

@@ -69,8 +69,8 @@ class _OwnKeys(UnsafeTrustAnyone):
         if key not in self._keys:
             raise UntrustedKeyError(
                 key.fingerprint,
-                f"the bundle was signed by {key.fingerprint}, which is no key of yours, so that it says nothing of "
-                f"your ledger: if it is yours, put its .pub file into {self._folder}",
+                f"the bundle was signed by {key.fingerprint}, which is not one of your keys, so it says nothing about "
+                f"your ledger: if the key is yours, put its .pub file into {self._folder}",
             )
         return TrustedKey(key, "own key")
 

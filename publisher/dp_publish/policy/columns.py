@@ -45,7 +45,9 @@ def choose_columns(
     unit = policy.privacy.entity
     entity = unit.entity if unit else None
     if entity is not None and entity not in table.types:
-        raise PolicyError(f"the unit of privacy is {entity!r}, which is no column of the table: name the column")
+        raise PolicyError(
+            f"the unit of privacy is {entity!r}, which is not a column of the table: correct its name in the policy"
+        )
 
     covariance = policy.privacy.release == "covariance"
     whole = "continuous" if policy.privacy.l2_radius is not None else "integer"  # what integers are published as
@@ -125,7 +127,9 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         _require_limits_of_rows(policy, kinds)
         return
     if CONSTANT_LABEL in kinds:
-        raise PolicyError(f"a column is called {CONSTANT_LABEL}, as the constant of a covariance is: rename it")
+        raise PolicyError(
+            f"a column is called {CONSTANT_LABEL}, a name that is reserved for the constant of a covariance: rename it"
+        )
     if not without_bounds:
         require_bounds(policy, kinds)
 
@@ -134,14 +138,14 @@ def _require_no_index(policy: Policy, kinds: dict[str, str]) -> None:
     """Refuse the labels of rows, which are written along with a table unasked, unless the policy declares them."""
     if "" in kinds:
         raise PolicyError(
-            'a column has no name, as an index has that was written along: set drop = true under [columns.""] in the '
-            "policy, as `dp-publish policy DATA` does, or rename it in the data"
+            'a column has no name, like an index that was saved with the data: set drop = true under [columns.""] in '
+            "the policy, as `dp-publish policy DATA` does, or rename it in the data"
         )
     undeclared = [name for name in kinds if policy.column(name).bounds is None and policy.column(name).kind is None]
     indexes = [name for name in undeclared if _PANDAS_INDEX.fullmatch(name)]
     if indexes:
         raise PolicyError(
-            f"the table holds the labels of its rows, which pandas wrote along as {listed(indexes)}: set drop = true "
+            f"the table holds row labels, which pandas saved as {listed(indexes)}: set drop = true "
             f"under [columns.{indexes[0]}] in the policy, as `dp-publish policy DATA` does, or a kind to publish it"
         )
 

@@ -28,10 +28,10 @@ SECTIONS: dict[str, type[BaseModel]] = {
 _POSITIVE = "a finite number above 0"
 _SHARE = "a number above 0 and below 1"
 _ONE_OF = "one of {}"
-_TEXT = "a text in quotes on one line, of at most 10000 letters"
+_TEXT = "a text in quotes on one line, of at most 10000 characters"
 _ALLOWED = {
     "dataset": "a table: [dataset] on a line of its own, and its entries below",
-    "dataset.name": "a text in quotes on one line, of 1 to 1000 letters",
+    "dataset.name": "a text in quotes on one line, of 1 to 1000 characters",
     "privacy": "a table: [privacy] on a line of its own, and its entries below",
     "privacy.release": '"rows" or "covariance"',
     "privacy.mechanism": _ONE_OF.format(", ".join(f'"{name}"' for name in ("auto", *get_args(SoundMechanism)))),
@@ -39,10 +39,10 @@ _ALLOWED = {
     "privacy.unit": '"cell", "row", or { entity = "COLUMN", max_rows = 10 }',
     "privacy.unit.entity": "the name of the column that says which rows belong together",
     "privacy.unit.max_rows": "a whole number from 1 to 10^9: how many rows an entity may have",
-    "privacy.mu": f"{_POSITIVE}, such as 1; the smaller it is, the stronger the protection",
-    "privacy.epsilon": f"{_POSITIVE}, such as 1; the smaller it is, the stronger the protection",
+    "privacy.mu": f"{_POSITIVE}, such as 1 (smaller means stronger protection)",
+    "privacy.epsilon": f"{_POSITIVE}, such as 1 (smaller means stronger protection)",
     "privacy.delta": f"{_SHARE}, such as 1e-6",
-    "privacy.rho": f"{_POSITIVE}, such as 0.5; the smaller it is, the stronger the protection",
+    "privacy.rho": f"{_POSITIVE}, such as 0.5 (smaller means stronger protection)",
     "privacy.sigma": f"{_POSITIVE}: the noise's standard deviation in data units",
     "privacy.snr_db": "a number from -300 to 300, such as 10",
     "privacy.budget_mu": f"{_POSITIVE}, or one for each unit, such as {{ row = 2, cell = 5 }}",
@@ -89,7 +89,7 @@ def describe_mistake(error: ValidationError, options: Collection[str] = (), star
     if first["type"] == "extra_forbidden":
         section = _section(where[:-1])
         known = ", ".join(name for name in SECTIONS[section].model_fields if name != "assumed")
-        return f"{shown} is no entry of a policy: correct or remove it; here may stand {known}"
+        return f"{shown} is not an entry of a policy: correct or remove it; allowed here: {known}"
     allowed = allowed_of(where)
     if first["type"] == "missing" and first["loc"][-1] == where[-1]:  # not one of two bounds
         return f"{shown} is missing: give {allowed}"

@@ -89,18 +89,18 @@ class Privacy(_Model):
             return self
         if not (self.chooses_mechanism and self.neighbours.n_rows_public):
             raise ValueError(
-                'mechanism and neighbours are those of a covariance release: give release = "covariance" as well'
+                'mechanism and neighbours are for a covariance release only: also give release = "covariance"'
             )
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError("epsilon and delta go together: give both")
         if self.l2_radius is not None and (self.snr_db is not None or self.sigma is not None):
-            raise ValueError("l2_radius goes with mu, epsilon and delta, or rho")
+            raise ValueError("l2_radius needs a strength given as mu, epsilon and delta, or rho")
         return self
 
     def _check_covariance(self) -> None:
         if self.sigma is not None or self.snr_db is not None:
             raise ValueError(
-                "a covariance release is made at mu, epsilon with or without delta, or rho, not by its noise"
+                "a covariance release needs mu, rho, or epsilon with or without delta, not sigma or snr_db"
             )
         if self.mechanism in BY_EPSILON_AND_DELTA and self.delta is None:
             raise ValueError(f"the {self.mechanism} mechanism is calibrated by epsilon and delta: give both")
@@ -109,7 +109,9 @@ class Privacy(_Model):
         if self.mechanism in BY_EPSILON_AND_DELTA and self.entity:
             raise ValueError(f"the {self.mechanism} mechanism protects one row: for an entity, choose another")
         if self.unit == "cell" and not self.neighbours.n_rows_public:
-            raise ValueError('with neighbours = "add-remove" rows come and go, not cells: give unit = "row"')
+            raise ValueError(
+                'with neighbours = "add-remove" whole rows are added or removed, not cells: give unit = "row"'
+            )
 
     @property
     def strength(self) -> Strength | None:

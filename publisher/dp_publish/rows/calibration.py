@@ -214,8 +214,8 @@ def _checked_mu(mu: float) -> float:
     least, most = _MUS
     if not least <= mu <= most:
         raise PrivacyError(
-            f"this strength amounts to mu = {mu:.3g}, which is neither protection nor data: choose one that amounts to "
-            f"{least:g} to {most:g}"
+            f"this strength amounts to mu = {mu:.3g}, where a release protects nothing or shows nothing: "
+            f"choose one that amounts to {least:g} to {most:g}"
         )
     return mu
 
@@ -241,13 +241,13 @@ def _require_centers(policy: Policy, kinds: Mapping[str, str]) -> bool:
         )
     if privacy.unit == "cell":
         raise PolicyError(
-            f'{said} puts whole rows at the means, so that a cell cannot be protected alone: give unit = "row", or '
-            'missing = "drop" where it may be known which rows have gaps'
+            f'{said} moves whole rows to the means, so a single cell cannot be protected: give unit = "row", or '
+            'missing = "drop" if it may be known which rows have gaps'
         )
     whole = [name for name, kind in kinds.items() if kind == "integer"]
     if whole:
         raise PolicyError(
-            f'{said} puts whole rows at the means, which are no integers: give kind = "continuous" for '
+            f'{said} moves whole rows to the means, which are not integers: give kind = "continuous" for '
             f'{listed(whole)}, or missing = "drop"'
         )
     return True

@@ -281,9 +281,9 @@ def test_covariance_release_takes_two_words_more(people: Path, call: Call, tmp_p
         (["--mechanism", "output-perturbation"], 1, "is not private"),
         (["--mechanism", "wishart"], 2, "epsilon and delta"),
         (["--mechanism", "gaussian", "--epsilon", "1"], 2, "no pure epsilon"),
-        (["--sigma", "1"], 2, "not by its noise"),
-        (["--snr-db", "1"], 2, "not by its noise"),
-        (["--neighbours", "add-remove", "--unit", "cell"], 2, "rows come and go"),
+        (["--sigma", "1"], 2, "not sigma or snr_db"),
+        (["--snr-db", "1"], 2, "not sigma or snr_db"),
+        (["--neighbours", "add-remove", "--unit", "cell"], 2, "whole rows are added or removed"),
         (["--epsilon", "1e9"], 2, "epsilon must be from"),
     ],
 )

@@ -98,7 +98,7 @@ def test_faults_in_a_csv_are_placed(call: Call) -> None:
     Path("a.csv").write_text("x,y\n" + "1.5,2\n" * 100 + "1.5,s3cr3t\n")
     ended = call("a.csv", "--mu", "5")
     assert (ended.code, ended.out) == (1, "")
-    assert "line 102, column 'y': the value is no number" in ended.err
+    assert "line 102, column 'y': the value is not a number" in ended.err
     assert "s3cr3t" not in ended.err
     assert Ledger().entries() == []
 

@@ -93,8 +93,8 @@ def test_fast_and_slow_reading_agree(words: list[str], kind: str, decimal: str, 
         (["1", "1.5"], "integer", "is a fraction in an integer column"),
         (["1", "99999999999999999999"], "integer", "beyond the largest integer"),
         (["1", "1932-04-30"], "continuous", "is a date or a time"),
-        (["1", "s3cr3t"], "continuous", "line 3, column 'v': the value is no number"),
-        (["1"] * 5000 + ["s3cr3t"], "integer", "line 5002, column 'v': the value is no number"),
+        (["1", "s3cr3t"], "continuous", "line 3, column 'v': the value is not a number"),
+        (["1"] * 5000 + ["s3cr3t"], "integer", "line 5002, column 'v': the value is not a number"),
     ],
 )
 def test_errors_name_line_and_column_and_quote_nothing(words: list[str], kind: str, said: str, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_commas_that_may_separate_thousands_are_refused(tmp_path: Path) -> None:
 def test_columns_of_text_are_named_together(tmp_path: Path) -> None:
     """A file with several columns of text is refused once, not once for each."""
     (tmp_path / "a.csv").write_text("a,b,c\n1,x,y\n")
-    with pytest.raises(CellError, match="line 2, columns 'b', 'c': each value is no number"):
+    with pytest.raises(CellError, match="line 2, columns 'b', 'c': each value is not a number"):
         read(tmp_path / "a.csv", dict.fromkeys("abc", "continuous"))
 
 
@@ -221,7 +221,7 @@ def test_other_formats_are_refused_with_the_line_that_converts_them(
 def test_a_dialect_for_a_table_with_types_is_a_mistake(tmp_path: Path) -> None:
     """Parquet says itself how it is written."""
     FRAME.to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(SchemaError, match="is no text file"):
+    with pytest.raises(SchemaError, match="is not a text file"):
         open_table(tmp_path / "a.parquet", Dialect(header="first"))
 
 

@@ -241,7 +241,7 @@ def test_a_rollback_with_the_stamp_is_refused(home: Path) -> None:
     ledger.reserve("wine", ROW)
     for path, content in old.items():
         path.write_bytes(content)
-    with pytest.raises(PrivacyError, match="lacks what was on it before"):
+    with pytest.raises(PrivacyError, match="lacks lines that it had before"):
         ledger.reserve("wine", ROW)
 
 

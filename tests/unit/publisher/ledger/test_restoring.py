@@ -338,7 +338,7 @@ def test_copy_with_a_line_too_many_is_refused() -> None:
     assert ledger.copy is not None
     with ledger.copy.open("a") as file:
         file.write("anything\n")
-    with pytest.raises(PrivacyError, match="lacks what was on it before"):
+    with pytest.raises(PrivacyError, match="lacks lines that it had before"):
         ledger.reserve("wine", ROW)
     restore(ledger, [])
     assert ledger.reserve("wine", ROW).lineage.number == 2

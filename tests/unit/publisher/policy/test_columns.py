@@ -106,7 +106,7 @@ def test_entity_column_is_never_published() -> None:
     unit = {"entity": "who", "max_rows": 2}
     table = sealed(who="integer", a="continuous")
     assert choose_columns(table, make({}, mu=1.0, unit=unit)) == ({"a": "continuous"}, ("who",))
-    with pytest.raises(PolicyError, match="'whom', which is no column"):
+    with pytest.raises(PolicyError, match="'whom', which is not a column"):
         choose_columns(table, make({}, mu=1.0, unit={"entity": "whom", "max_rows": 2}))
     with pytest.raises(PolicyError, match="not published: 'who'"):
         choose_columns(table, make({"who": [0, 9]}, mu=1.0, unit=unit))

@@ -177,7 +177,7 @@ def test_hopeless_strengths_are_errors_of_ours(strength: dict[str, float], kind:
 def test_strengths_without_a_meaning_are_refused(strength: dict[str, float], bounds: Bounds, unit: Any) -> None:
     """A mu whose square, or whose share for a column, is zero or infinite as a float is refused in one sentence."""
     policy = make(bounds, unit=unit, **strength)
-    with pytest.raises(PrivacyError, match="neither protection nor data"):
+    with pytest.raises(PrivacyError, match="protects nothing or shows nothing"):
         calibrate(sealed(a="continuous", b="integer", who="other"), policy)
 
 

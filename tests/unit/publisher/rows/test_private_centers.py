@@ -154,7 +154,7 @@ def test_a_cell_costs_what_its_row_costs() -> None:
 @pytest.mark.parametrize(
     ("privacy", "kinds", "sentence"),
     [
-        ({"unit": "cell"}, KINDS, "a cell cannot be protected alone"),
+        ({"unit": "cell"}, KINDS, "a single cell cannot be protected"),
         ({"sigma": 1.0}, KINDS, "goes with bounds, and with mu"),
         ({"snr_db": 10.0}, KINDS, "goes with bounds, and with mu"),
         ({}, {**KINDS, "b": "integer"}, "give kind = \"continuous\" for 'b'"),
