@@ -7,128 +7,33 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-
-from dp_bundle.privacy.noise import (
-    discrete_gaussian_fourth_cumulant,
-    discrete_gaussian_variance,
-    rounded_gaussian_variance,
+from tests.statistical.worlds import (
+    Noise,
+    Rows,
+    World,
+    chain,
+    chain_precision,
+    count_chains,
+    discrete_noise,
+    gaussian_noise,
+    gaussian_world,
+    integer_chains,
+    names,
+    observe,
+    random_graph,
 )
+
 from dp_learn.covariance.bilinear_forms import isserlis
-from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.penalties import universal_penalty
 from dp_learn.covariance.pooling import pool_sources
 from dp_learn.covariance.row_errors import row_errors
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.covariance.standard_errors import clean_forms, combine_row_errors, form_variances
+from dp_learn.covariance.standard_errors import clean_forms, combine_row_errors
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
 from dp_learn.inference.refit import fit_for_inference
-
-Rows = np.ndarray
-Change = Callable[[PooledCovariance], PooledCovariance]
-Draw = Callable[[np.random.Generator, tuple[int, int]], Rows]
-
-
-@dataclass(frozen=True)
-class Noise:
-    """How to draw noise, its variance and its fourth cumulant."""
-
-    draw: Draw
-    variance: float
-    fourth_cumulant: float = 0.0
-
-
-def gaussian_noise(variance: float) -> Noise:
-    """Return Gaussian noise."""
-    return Noise(lambda rng, shape: np.sqrt(variance) * rng.normal(size=shape), variance)
-
-
-def discrete_noise(sigma: float) -> Noise:
-    """Return discrete Gaussian noise, drawn from its probabilities."""
-    support = np.arange(-12, 13)
-    weights = np.exp(-(support**2) / (2 * sigma**2))
-
-    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> Rows:
-        return rng.choice(support, size=shape, p=weights / weights.sum()).astype(float)
-
-    return Noise(draw, discrete_gaussian_variance(sigma), discrete_gaussian_fourth_cumulant(sigma))
-
-
-@dataclass(frozen=True)
-class World:
-    """A precision matrix, and how to draw clean rows that have it."""
-
-    precision: np.ndarray
-    draw: Callable[[np.random.Generator, int], Rows]
-
-    @property
-    def partial(self) -> np.ndarray:
-        """The true partial correlations."""
-        root = np.sqrt(np.diagonal(self.precision))
-        return -self.precision / np.outer(root, root)
-
-
-def gaussian_world(precision: np.ndarray, degrees: float | None = None) -> World:
-    """Return Gaussian rows with unit variances, or rows of Student's t with the same covariance."""
-    root = np.sqrt(np.diagonal(np.linalg.inv(precision)))
-    scaled = precision * np.outer(root, root)
-    factor = np.linalg.cholesky(np.linalg.inv(scaled))
-
-    def draw(rng: np.random.Generator, n_rows: int) -> Rows:
-        rows = rng.normal(size=(n_rows, len(scaled))) @ factor.T
-        return rows if degrees is None else rows * np.sqrt((degrees - 2) / rng.chisquare(degrees, size=(n_rows, 1)))
-
-    return World(scaled, draw)
-
-
-def chain(p: int) -> World:
-    """Return an autoregression: partial correlations of 0.4 to 0.45 between neighbours."""
-    return gaussian_world(chain_precision(p))
-
-
-def chain_precision(p: int) -> np.ndarray:
-    """Return the precision matrix of an autoregression with coefficient 1/2, exactly tridiagonal."""
-    precision = np.diag(np.full(p, 1.25)) - 0.5 * (np.eye(p, k=1) + np.eye(p, k=-1))
-    precision[0, 0] = precision[-1, -1] = 1.0
-    return precision
-
-
-def random_graph(p: int, degree: float = 3.0) -> World:
-    """Return a random graph with partial correlations of both signs, mostly of 0.15 to 0.3."""
-    rng = np.random.default_rng(p)
-    edges = np.triu(rng.random((p, p)) < degree / (p - 1), 1) * rng.choice([-0.3, 0.3], (p, p))
-    precision = edges + edges.T
-    return gaussian_world(precision + np.diag(np.abs(precision).sum(axis=1) + 0.5))
-
-
-def integer_chains(p: int) -> World:
-    """Return chains of four integer columns, each the one before plus an independent rounded Gaussian."""
-    sums = np.kron(np.eye(p // 4), np.tril(np.ones((4, 4))))
-    differences = np.linalg.inv(sums)
-    precision = differences.T @ differences / rounded_gaussian_variance(1.5)
-    return World(precision, lambda rng, n_rows: np.rint(1.5 * rng.normal(size=(n_rows, p))) @ sums.T)
-
-
-def count_chains(p: int, rate: float = 0.5) -> World:
-    """Return the same chains of rare counts, skewed and far from Gaussian."""
-    sums = np.kron(np.eye(p // 4), np.tril(np.ones((4, 4))))
-    differences = np.linalg.inv(sums)
-    return World(differences.T @ differences / rate, lambda rng, n_rows: rng.poisson(rate, (n_rows, p)) @ sums.T)
-
-
-def observe(rows: Rows, noise: Noise, rng: np.random.Generator) -> tuple[Rows, NoisyCovariance]:
-    """Return the published rows and what is known about them."""
-    noisy = rows + noise.draw(rng, rows.shape)
-    p = rows.shape[1]
-    known = np.full(p, noise.variance), np.full(p, noise.fourth_cumulant)
-    return noisy, NoisyCovariance(len(rows), np.cov(noisy, rowvar=False), *known)
-
-
-def names(p: int) -> tuple[str, ...]:
-    """Return column names."""
-    return tuple(f"c{index}" for index in range(p))
 
 
 def from_covariance(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> EdgeInference:
@@ -324,62 +229,6 @@ def test_counts_are_covered_whatever_the_noise(sigma: float, n_columns: int) -> 
 
     assert result.covers()
     assert result.false_discoveries <= 0.06
-
-
-ENTRY_CASES = {
-    "discrete": ([discrete_noise(0.4)], [300], False),
-    "independent rows": ([gaussian_noise(0.03), discrete_noise(0.4)], [300, 300], False),
-    "same rows": ([gaussian_noise(0.03), discrete_noise(0.4)], [300, 300], True),
-}
-
-
-def entry_scores(case: str, change: Change, repetitions: int = 2000) -> np.ndarray:
-    """Return how many standard errors each entry's empirical variance is off the one stated at the true covariance."""
-    noises, n_rows, same_rows = ENTRY_CASES[case]
-    weights = [0.6, 0.4][: len(noises)]
-    covariance = 0.25 * np.array([[1.0, 0.6, 0.0], [0.6, 1.0, -0.3], [0.0, -0.3, 1.0]])
-    factor = np.linalg.cholesky(covariance)
-    rng = np.random.default_rng(8)
-    entries = []
-    for _ in range(repetitions):
-        rows = [rng.normal(size=(n, 3)) @ factor.T for n in n_rows]
-        drawn = zip([rows[0]] * len(rows) if same_rows else rows, noises, strict=True)
-        pooled = combine_sources("abc", [observe(*one, rng)[1] for one in drawn], weights, same_rows=same_rows)
-        entries.append(pooled.covariance)
-    stated = form_variances(change(replace(pooled, covariance=covariance)), np.eye(3))
-    return (np.var(entries, axis=0, ddof=1) / stated - 1) / np.sqrt(2 / repetitions)
-
-
-def without_fourth_cumulant(pooled: PooledCovariance) -> PooledCovariance:
-    """Take the noise for Gaussian."""
-    sources = tuple(replace(source, noise_fourth_cumulant=np.zeros(3)) for source in pooled.sources)
-    return replace(pooled, sources=sources)
-
-
-def with_rows_confused(pooled: PooledCovariance) -> PooledCovariance:
-    """Take the same rows for independent ones, or the other way round."""
-    return replace(pooled, same_rows=not pooled.same_rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ENTRY_CASES)
-def test_entries_vary_as_stated(case: str) -> None:
-    """Over 2000 repetitions every entry has its stated variance within 4.5 standard errors."""
-    assert np.abs(entry_scores(case, lambda pooled: pooled)).max() < 4.5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("case", "change"),
-    [
-        ("discrete", without_fourth_cumulant),
-        ("independent rows", with_rows_confused),
-        ("same rows", with_rows_confused),
-    ],
-)
-def test_entries_do_not_vary_as_stated_wrongly(case: str, change: Change) -> None:
-    """With Gaussian noise in place of discrete, or the rows' relation mistaken, variances are off beyond doubt."""
-    assert np.abs(entry_scores(case, change)).max() > 8
 
 
 @pytest.mark.parametrize("same_rows", [pytest.param(False, marks=SLOW), True])
