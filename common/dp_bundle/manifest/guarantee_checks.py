@@ -123,7 +123,7 @@ def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> No
 
 
 def _is_whole(unit: str, columns: Sequence[Column]) -> bool:
-    """Tell whether the columns of a row are protected together; rows with gaps move whole by a single cell."""
+    """Return True if the columns of a row are protected together; rows with gaps move whole by a single cell."""
     return unit != "cell" or any(column.missing == "center" for column in columns)
 
 

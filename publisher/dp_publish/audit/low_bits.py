@@ -1,4 +1,4 @@
-"""Whether the last bits of a released matrix tell which of two tables it came from.
+"""Attack on the last bits of a released matrix, which may reveal from which of two tables it came.
 
 The eigenvector mechanisms draw a direction g in coordinates of the exact matrix's eigenvectors V. Drawn in floating
 point, V g takes only those values of the sphere that rounding leaves, and they are others for another table. The
@@ -72,7 +72,7 @@ def low_bit_tables(scaling: Scaling, neighbours: Neighbours) -> list[ExactMoment
 
 
 class _Attacker:
-    """What is known of one table."""
+    """The known facts about one table."""
 
     def __init__(self, table: ExactMoments, mechanism: SpectralMechanism) -> None:
         self.square = table.scaling.square

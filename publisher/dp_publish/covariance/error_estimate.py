@@ -1,4 +1,4 @@
-"""How far a mechanism whose noise does not act entry by entry has moved a typical entry: an estimate for the reader.
+"""An estimate for readers of the error in a typical entry, if noise does not act entry by entry.
 
 The mechanism is applied once more, to what it has released, and the error of that is measured: the parametric
 bootstrap. It starts from the noisy eigenvalues before they were shrunk. Shrunk ones are nearly equal under much noise,
@@ -29,7 +29,7 @@ _N_ENTRIES = 100  # on the diagonal, at least, over all repetitions
 
 
 def estimate_errors(noisy: NoisyMoments, draw: Callable[[ExactMoments], NoisyMoments]) -> tuple[float, float] | None:
-    """Return the root mean square error of the columns' entries on and beside the diagonal.
+    """Return the root mean square error of the columns' entries on and off the diagonal.
 
     Parameters
     ----------

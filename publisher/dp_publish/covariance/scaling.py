@@ -1,4 +1,4 @@
-"""Where a row is put before its products are summed: into a ball around the middle of its bounds, beside a constant.
+"""The scaling of a row before its products are summed: into a ball around its bounds' middle, with a constant.
 
 A row x becomes (z, c) with ``z_j = (x_j - center_j) / half_width_j`` in [-1, 1], so that ||z|| <= R = sqrt(p), or
 clipped to a smaller R. Divided by ``sqrt(R^2 + c^2)`` it lies in the unit ball. The sum of ``(z, c)(z, c)^T`` over rows
@@ -57,17 +57,17 @@ class Scaling:
 
     @property
     def n_features(self) -> int:
-        """How many columns the data has: p."""
+        """The number of columns of the data, p."""
         return len(self.centers)
 
     @property
     def n_coordinates(self) -> int:
-        """How many rows the matrix has: p + 1, or p without the constant."""
+        """The number of rows of the matrix: p + 1, or p without the constant."""
         return self.n_features + bool(self.constant)
 
     @property
     def clips(self) -> bool:
-        """Whether rows within their bounds may be clipped."""
+        """True if rows within their bounds may be clipped."""
         return self.squared_radius < self.n_features
 
     @property

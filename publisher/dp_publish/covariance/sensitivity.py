@@ -1,4 +1,4 @@
-"""How far one row can move the sum of second moments, in the norms that the mechanisms need.
+"""Sensitivity of the sum of second moments to one row, in the norms that the mechanisms need.
 
 Rows are v = (z, c) with ||z|| <= R and c fixed; N^2 = R^2 + c^2. Neighbours "replace-one": one row takes another value,
 the number of rows is public; "add-remove": one row more or less, and the number of rows is private.

@@ -93,12 +93,12 @@ def _read(word: str, kind: str, decimal: str, missing: Collection[str]) -> float
 
 
 def plain_number(word: str, kind: str, decimal: str) -> bool:
-    """Tell whether any reader would take a cell for the same number."""
+    """Return True if every reader would take a cell for the same number."""
     return _PLAIN[kind, decimal].fullmatch(word) is not None
 
 
 def is_thousands(word: str) -> bool:
-    """Tell whether a cell could be an integer with separated thousands."""
+    """Return True if a cell could be an integer with separated thousands."""
     return _THOUSANDS.fullmatch(word.strip()) is not None
 
 

@@ -225,7 +225,7 @@ def _names_in(record: Sequence[str]) -> list[str]:
 
 
 def _is_comment(path: Path, encoding: str, delimiter: str) -> bool:
-    """Tell whether the line after the first one is rather that of names, as it has other cells, or no number."""
+    """Return True if the line after the first one is rather that of names, as it has other cells, or no number."""
     with open_lines(path, encoding, "replace") as lines:
         first, *others = islice(filter(None, csv.reader(lines, delimiter=delimiter)), 2)
     return any(len(other) != len(first) or all(map(_is_name, other)) for other in others)

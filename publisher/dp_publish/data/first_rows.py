@@ -96,10 +96,10 @@ def _is_short_code(value: float) -> bool:
 
 
 def _is_far(value: float, low: float, high: float, _bounds: tuple[float, float] | None) -> bool:
-    """Tell whether a value is farther from all others than those, from `low` to `high`, are from one another."""
+    """Return True if a value is farther from all others than those, from `low` to `high`, are from one another."""
     return max(low - value, value - high) > high - low
 
 
 def _is_outside(value: float, low: float, high: float, bounds: tuple[float, float] | None) -> bool:
-    """Tell whether a value is outside of the bounds, and no other is."""
+    """Return True if a value is outside of the bounds, and no other is."""
     return bounds is not None and not bounds[0] <= value <= bounds[1] and bounds[0] <= low and high <= bounds[1]

@@ -38,7 +38,7 @@ _LEAST_SAMPLE, _MOST_SAMPLE = 20, 1000  # rows
 
 
 def is_text_file(path: Path) -> bool:
-    """Tell from a file's name whether it is a table as text, packed or not."""
+    """Return True if a file's name is that of a text table, compressed or not."""
     return unpacked_name(path).lower().endswith(_SUFFIXES)
 
 

@@ -80,7 +80,7 @@ def _require_free(path: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Tell whether a file is a PNG that says near its beginning that it was drawn here."""
+    """Return True if a file is a PNG that says near its beginning that it was drawn here."""
     with path.open("rb") as file:
         start = file.read(4096)
     return start.startswith(b"\x89PNG\r\n") and f"Software\0{_MARK}".encode() in start

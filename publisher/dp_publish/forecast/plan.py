@@ -242,7 +242,7 @@ def _narrower(
 
 
 def _bounds_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
-    """Say what was taken for bounds that the policy leaves out."""
+    """Return a note on the bounds that the policy leaves out."""
     privacy = policy.privacy
     missing = [name for name in kinds if policy.column(name).bounds is None]
     if not missing or (privacy.l2_radius is not None and privacy.release == "rows"):

@@ -55,7 +55,7 @@ def file_state(path: Path | None) -> list[int] | None:
 
 
 def write_stamp(path: Path, copy: Path | None, line: int, head: str) -> None:
-    """Say in which state the log's file and its copy were left; where that cannot be said, the log is read whole."""
+    """Record the state of the log's file and its copy; without that record, the whole log is read."""
     states = {"log": file_state(path), "copy": file_state(copy) if copy is not None else None}
     stamp = {"version": _VERSION, "line": line, "head": head, **states}
     content = encode({**stamp, "sha256": _digest(stamp)})
@@ -146,7 +146,7 @@ def checkpoint_all(connection: sqlite3.Connection, books: Books) -> bool:
 
 
 def _ends(connection: sqlite3.Connection, line: int, head: str) -> bool:
-    """Tell whether the log ends with this line, which follows from its content and the hash of the one before."""
+    """Return True if the log ends with this line, which follows from its content and the hash of the one before."""
     rows = connection.execute("SELECT line, content, sha256 FROM log ORDER BY line DESC LIMIT 2").fetchall()
     if not rows or (rows[0][0], rows[0][2]) != (line, head):
         return False

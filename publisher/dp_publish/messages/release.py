@@ -200,7 +200,7 @@ def _many(number: int, what: str) -> str:
 
 
 def _has_ball(release: Release) -> bool:
-    """Tell whether rows within their bounds may have been shortened."""
+    """Return True if rows within their bounds may have been shortened."""
     moments = release.second_moments
     return moments is None or moments.radius < math.sqrt(len(release.columns)) * (1 - _ROUNDING)
 

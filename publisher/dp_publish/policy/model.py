@@ -131,7 +131,7 @@ class Privacy(_Model):
 
     @property
     def chooses_mechanism(self) -> bool:
-        """Whether the mechanism is chosen for the publisher."""
+        """True if dp-publish chooses the mechanism."""
         return self.mechanism == "auto"
 
     @property

@@ -78,5 +78,5 @@ def could_reveal_noise() -> Iterator[None]:
 
 
 def may_reveal_noise(error: BaseException) -> bool:
-    """Tell whether an error was marked by `could_reveal_noise`."""
+    """Return True if an error was marked by `could_reveal_noise`."""
     return _MARK in vars(error)

@@ -69,7 +69,7 @@ class CovarianceMaker:
 
     @property
     def cost(self) -> Cost:
-        """What the release costs."""
+        """The cost of the release."""
         return cost_of_moments(self._policy, self._mechanism)
 
     @property

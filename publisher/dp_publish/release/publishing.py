@@ -259,7 +259,7 @@ def _name(reservation: Reservation) -> str:
 
 
 def _holds(out: Path, digest: str) -> bool:
-    """Tell whether the file at the path is the bundle with this manifest."""
+    """Return True if the file at the path is the bundle with this manifest."""
     try:
         with open_bundle(out, UnsafeTrustAnyone()) as bundle:
             return bundle.manifest_sha256 == digest

@@ -112,5 +112,5 @@ def _search_mu(shares: Shares, unit: str, max_rows: int) -> float:
 
 
 def _is_gaussian(kinds: Iterable[str]) -> bool:
-    """Tell whether mu-GDP holds of all columns, and not only rho."""
+    """Return True if mu-GDP holds for all columns, and not only rho."""
     return all(ROW_NOISE[kind].is_gaussian for kind in kinds)

@@ -1,4 +1,4 @@
-"""What a covariance mechanism is to the rest of the house, what it returns, and the grid that its noise lives on.
+"""The interface of a covariance mechanism, its result, and the grid of its noise.
 
 An exact sum is a matrix of integers. It is rounded to a grid of 2^e of these units, far finer than the noise, and
 integer noise in steps of the grid is added, so that no floating-point number comes between the data and the release.

@@ -38,7 +38,7 @@ class PureMechanism(Mechanism):
 
     @property
     def row_epsilon(self) -> float:
-        """What one row gets."""
+        """The epsilon that each row gets."""
         return self.strength.epsilon / self.max_rows
 
     def spends(self, rows: int, *, replaced: bool = False) -> PureDP:

@@ -1,4 +1,4 @@
-"""What the mechanisms that sample eigenvectors share: noisy eigenvalues, exact and fast draws, and the exception.
+"""The common parts of the mechanisms that sample eigenvectors: noisy eigenvalues, exact and fast draws, the exception.
 
 **What is covered.** Only integers are drawn, each by a step that is private on its own, and everything else is made of
 them and of the policy, so that there is nothing of the data in the low bits of the result. In detail:
@@ -134,7 +134,7 @@ class SpectralMechanism(PureMechanism):
 
     @property
     def exponent(self) -> float:
-        """What an epsilon of one vector allows: the exponent's kappa over it."""
+        """The exponent's kappa that an epsilon of one vector allows, over that epsilon."""
         return 1 / self.neighbours.nuclear
 
     def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:

@@ -1,4 +1,4 @@
-"""What the literature offers as pure epsilon and is not private at all, by name: to be refused for what it is.
+"""Mechanisms that the literature offers as pure epsilon and that are not private, refused by name.
 
 Wishart noise is positive semidefinite, so an output X can only come from a matrix M for which X - M is. Take away a row
 and put in another: an X close to M in a direction where the neighbour's matrix is larger has probability zero under the
