@@ -30,13 +30,6 @@ class UnsafeTrustAnyone:
         """Return the key as if it were trusted, without a name."""
         return TrustedKey(key, "")
 
-    def admit(
-        self,
-        key: PublicKey,  # noqa: ARG002
-        sighting: Sighting,  # noqa: ARG002
-        *,
-        allow_older: bool = False,  # noqa: ARG002
-        beside_newer: bool = False,  # noqa: ARG002
-    ) -> tuple[str, ...]:
+    def admit(self, *_release: object, **_choices: object) -> tuple[str, ...]:
         """Accept any release, and note nothing."""
         return ()
