@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,14 @@ def test_architecture_lists_the_rooms() -> None:
     folders = {(door.parent.parent.name, door.parent.name) for door in ROOT.glob("*/dp_*/*/__init__.py")}
 
     assert listed == folders
+
+
+def test_changelog_has_the_version() -> None:
+    """The newest version in the changelog is that of the distribution, and every kind of change has one list in it."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.findall(r"^## \[(\d[^]]*)\] - \d{4}-\d\d-\d\d$", changes, re.MULTILINE)[0]
+    kinds = re.findall(r"^### (\w+)$", changes.split("\n## [")[2], re.MULTILINE)
+
+    assert newest == version
+    assert len(kinds) == len(set(kinds))
