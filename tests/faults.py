@@ -157,9 +157,9 @@ def _search_not_booked(patch: pytest.MonkeyPatch) -> None:
 def _wishart_degrees_of_the_wrong_neighbours(patch: pytest.MonkeyPatch) -> None:
     honest_degrees, honest_delta = wishart.degrees_tight, wishart.delta_of_wishart
     patch.setattr(
-        wishart, "degrees_tight", lambda d, epsilon, delta, _: honest_degrees(d, epsilon, delta, "add-remove")
+        wishart, "degrees_tight", lambda d, epsilon, delta, _: honest_degrees(d, epsilon, delta, Neighbours.ADD_REMOVE)
     )
-    patch.setattr(wishart, "delta_of_wishart", lambda nu, epsilon, _: honest_delta(nu, epsilon, "add-remove"))
+    patch.setattr(wishart, "delta_of_wishart", lambda nu, epsilon, _: honest_delta(nu, epsilon, Neighbours.ADD_REMOVE))
 
 
 def _every_eigenvector_gets_half_of_epsilon(patch: pytest.MonkeyPatch) -> None:
