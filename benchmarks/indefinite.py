@@ -30,7 +30,7 @@ from dp_learn import graphical_lasso
 from dp_learn.glasso import Solution, make_problem, smallest_solvable_alpha
 from dp_learn.glasso.feasibility import judge_box
 from dp_learn.glasso.problem import duality_gap, objective
-from dp_learn.glasso.solving import SOLVERS
+from dp_learn.glasso.solvers.components import SOLVERS
 
 SEED = 20
 TOL = 1e-7  # duality gap per column

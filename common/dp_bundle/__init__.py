@@ -1,8 +1,7 @@
 """The wire format of a release: what a publisher writes and a researcher or portal verifies."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.bundle import Bundle, open_bundle, open_bundles
     from dp_bundle.errors import BundleError, DpGraphError

@@ -16,8 +16,6 @@ from dp_bundle.errors import DpGraphError
 from dp_bundle.quoting import escape
 from dp_bundle.startup import launch
 
-__all__ = ["already", "answer", "json_option", "quiet_option", "run", "tell", "version_option"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 version_option = click.version_option(package_name="dpgraph", prog_name="dpgraph")
@@ -137,8 +135,4 @@ def _printable(text: str) -> str:
 
 def _printable_json(text: str) -> str:
     """Return the same JSON document with such characters, which only its strings can hold, escaped."""
-    return re.sub(r"[^\n -~]", lambda found: _json_escape(found.group()), text)
-
-
-def _json_escape(character: str) -> str:
-    return character if character.isprintable() else json.dumps(character)[1:-1]
+    return re.sub(r"[^\n -~]", lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)

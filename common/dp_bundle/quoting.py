@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import re
 
-__all__ = ["escape", "guard_cell", "listed", "quote", "quote_name", "quote_path", "require_one_line", "unguard_cell"]
-
 _PLAIN = re.compile(r"[\w.-]{1,80}")  # without a space, a name cannot pass for a sentence
 _PLAIN_PATH = re.compile(r"[\w./@+=~-]+")
 _FORMULA = re.compile(r"'*\s*[=+@\uff1d\uff0b\uff0d\uff20-]")  # also in full width, which some spreadsheets read alike
@@ -44,6 +42,11 @@ def listed(names: list[str]) -> str:
     """Return the names for a message, the first eight of them."""
     shown = ", ".join(repr(name) for name in names[:8])
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things for a message."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def require_one_line(text: str) -> str:

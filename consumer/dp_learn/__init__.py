@@ -1,8 +1,7 @@
 """The researcher's side: verified bundles in, a sparse graph out."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.covariance import Moments, debias_covariance, estimate_moments
     from dp_learn.estimators import (

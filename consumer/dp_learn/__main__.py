@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dp_bundle.startup.launch import launch
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run dp-learn."""

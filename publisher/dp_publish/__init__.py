@@ -1,8 +1,7 @@
 """The publisher's side: raw rows in, one signed bundle of noisy rows out."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.trust import load_key
     from dp_publish.policy import Policy

@@ -18,19 +18,8 @@ import click
 from dp_bundle.console import already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import write_whole
-from dp_bundle.trust import (
-    DEFAULT_KEY,
-    load_key,
-    public_key_of,
-    public_key_path,
-    signing_key,
-)
-from dp_publish.cli_options import (
-    PublishByDefault,
-    ShowByDefault,
-    dialect_options,
-    policy_options,
-)
+from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
+from dp_publish.cli_options import PublishByDefault, ShowByDefault, dialect_options, policy_options
 from dp_publish.policy import DEFAULT_SPREAD
 
 if TYPE_CHECKING:

@@ -11,14 +11,6 @@ import click
 from dp_bundle.privacy import Neighbours
 from dp_publish.policy import Mechanism, ReleaseKind, SoundMechanism
 
-__all__ = [
-    "PublishByDefault",
-    "ShowByDefault",
-    "dialect_options",
-    "header_option",
-    "policy_options",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -66,6 +58,7 @@ def dialect_options(command: F) -> F:
 def policy_options(command: F) -> F:
     """Add the option for the policy file, and those that override its release, strength and header entries."""
     *names, last = get_args(SoundMechanism)
+
     options = [
         click.option(
             "--policy",

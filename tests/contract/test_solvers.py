@@ -14,7 +14,8 @@ from sklearn.covariance import graphical_lasso as peer
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import duality_gap, make_problem, objective
 from dp_learn.glasso.solution import Solution, Status
-from dp_learn.glasso.solving import SOLVERS, graphical_lasso
+from dp_learn.glasso.solvers.components import SOLVERS
+from dp_learn.glasso.solving import graphical_lasso
 
 TOL = 1e-9
 

@@ -1,8 +1,7 @@
 """A bundle as a whole: written in one go, verified in one go, and what a reader is told of it."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.bundle.export import export_csv
     from dp_bundle.bundle.inspection import bundle_facts, describe_bundle

@@ -15,8 +15,6 @@ from dp_bundle.errors import DpGraphError
 from dp_bundle.files import whole_file
 from dp_bundle.quoting import guard_cell, quote_path
 
-__all__ = ["export_csv"]
-
 
 def export_csv(bundle: Bundle, path: Path) -> None:
     """Write the noisy rows of a bundle, or the upper triangle of its noisy second moments, to a new CSV file.

@@ -17,8 +17,6 @@ from dp_bundle.describe import (
 from dp_bundle.manifest import Release
 from dp_bundle.quoting import quote, quote_name, quote_path
 
-__all__ = ["bundle_facts", "describe_bundle"]
-
 _OLD_FORMAT = ["version 1, whose README and descriptions are not compared with the manifest: rely on these lines"]
 
 

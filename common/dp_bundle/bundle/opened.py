@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["Bundle"]
-
 
 class Bundle:
     """A verified bundle, open for reading; a context manager.

@@ -31,8 +31,6 @@ from dp_bundle.trust import (
     verify_envelope,
 )
 
-__all__ = ["open_bundle", "open_bundles", "verify_manifest"]
-
 _MAX_MANIFEST_SIZE = MAX_PAYLOAD // 3 * 4 + 2**10
 
 

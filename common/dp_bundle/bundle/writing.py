@@ -17,8 +17,6 @@ from dp_bundle.files import write_archive
 from dp_bundle.manifest import COVARIANCE_NAME, MAX_PAYLOAD, Release, Statement, Subject
 from dp_bundle.trust import sign_envelope
 
-__all__ = ["MANIFEST_NAME", "data_names", "write_bundle"]
-
 MANIFEST_NAME = "manifest.dsse.json"
 
 

@@ -1,8 +1,7 @@
 """The published numbers: noisy rows or one matrix, read from Parquet that nobody needs to trust."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.data.arrow_numpy import text_to_arrow, to_arrow, to_numpy
     from dp_bundle.data.matrix import read_triangle, stated_rows, triangle_table, write_triangle

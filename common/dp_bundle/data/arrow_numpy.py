@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["text_to_arrow", "to_arrow", "to_numpy"]
-
 _TYPES = {pa.float64(): np.float64, pa.int64(): np.int64}
 
 

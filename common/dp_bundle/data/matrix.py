@@ -23,8 +23,6 @@ from dp_bundle.data.recovery import estimate_rows
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest import COVARIANCE_NAME, Release
 
-__all__ = ["read_triangle", "stated_rows", "triangle_table", "write_triangle"]
-
 _GROUP_ROWS = 2**20
 _AT_ONCE = 2**18
 _LEAST_BYTES = 2**16  # in addition to one for each entry, the least that noise takes
@@ -49,7 +47,7 @@ def write_triangle(matrix: NDArray[np.float64], labels: list[str], file: BinaryI
         file,
         row_group_size=_GROUP_ROWS,
         use_dictionary=["row", "column"],
-        dictionary_pagesize_limit=_label_bytes(labels) + 2**20,
+        dictionary_pagesize_limit=sum(4 + len(label.encode()) for label in labels) + 2**20,
         column_encoding={"value": "BYTE_STREAM_SPLIT"},
         write_statistics=False,
         compression={"row": "SNAPPY", "column": "SNAPPY", "value": "ZSTD"},
@@ -121,11 +119,6 @@ def stated_rows(matrix: NDArray[np.float64], constant: float, bias: float) -> in
 
 def _named(labels: list[str], indices: NDArray[np.intp]) -> pa.Array:
     return text_to_arrow(labels).take(to_arrow(indices))
-
-
-def _label_bytes(labels: list[str]) -> int:
-    """Return the size in bytes of a dictionary of the labels."""
-    return sum(4 + len(label.encode()) for label in labels)
 
 
 def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, release: Release) -> None:

@@ -21,8 +21,6 @@ import pyarrow as pa
 from dp_bundle.data.thrift import BOOL, I16, I32, I64, Kind, Listing, Struct, Text, read_struct
 from dp_bundle.errors import BundleFormatError
 
-__all__ = ["MOST_CELLS_PER_BYTE", "Chunk", "Group", "Shape", "read_footer", "statistics_form"]
-
 MOST_CELLS_PER_BYTE = 64
 _MAGIC = b"PAR1"
 _VERSION = 2  # of the format

@@ -21,8 +21,6 @@ from dp_bundle.data.parquet_footer import Chunk, Shape, read_footer, statistics_
 from dp_bundle.data.thrift import BOOL, I32, Struct, read_struct
 from dp_bundle.errors import BundleFormatError, DataError
 
-__all__ = ["check_headers", "check_written", "open_parquet"]
-
 _DATA, _DICTIONARY = 0, 2  # types of pages
 _PLAIN, _LEVELS, _INDICES, _SPLIT = 0, 3, 8, 9  # encodings
 _LONGEST_HEADER = 128  # bytes, in addition to labels

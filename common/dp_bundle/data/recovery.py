@@ -13,8 +13,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["estimate_rows", "mean_and_covariance"]
-
 
 def mean_and_covariance(
     matrix: NDArray[np.float64],

@@ -26,8 +26,6 @@ from dp_bundle.errors import BundleFormatError, DataError
 from dp_bundle.manifest import Column
 from dp_bundle.quoting import quote_name
 
-__all__ = ["PartWriter", "batch_rows", "group_rows", "part_schema", "read_parts"]
-
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
 _MOST_CELLS, _FEWEST_ROWS = 2**22, 2**9  # of a row group of very many columns

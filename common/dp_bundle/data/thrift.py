@@ -16,8 +16,6 @@ from typing import Any, ClassVar
 
 from dp_bundle.errors import BundleFormatError
 
-__all__ = ["BOOL", "I16", "I32", "I64", "Bool", "Integer", "Kind", "Listing", "Struct", "Text", "read_struct"]
-
 _MOST_BITS = 70  # of a number, in bytes of 7 bits
 
 

@@ -1,8 +1,7 @@
 """A release in words for people, and in the descriptors that portals read."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
     from dp_bundle.describe.sentences import (

@@ -19,8 +19,6 @@ from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
 from dp_bundle.manifest import Release, SecondMoments
 
-__all__ = ["DESCRIPTORS", "DataMember"]
-
 _PARQUET = "application/x-parquet"
 _NO_IDENTIFIER = re.compile(r"[^\w.-]+")
 _PACKAGE_TYPES = {"continuous": "number", "integer": "integer", "text": "string"}

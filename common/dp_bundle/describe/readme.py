@@ -20,8 +20,6 @@ from dp_bundle.describe.sentences import (
 from dp_bundle.manifest import Column, Release
 from dp_bundle.quoting import quote, quote_name
 
-__all__ = ["make_readme"]
-
 _ACTIVE = re.compile(r"([\\`*\[\]<>&|$~])")
 
 

@@ -10,18 +10,6 @@ from decimal import ROUND_CEILING, Context, Decimal
 from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC, Column, Guarantee, Release, SecondMoments
 from dp_bundle.quoting import quote, quote_name
 
-__all__ = [
-    "REPLACEMENT",
-    "describe_bounds",
-    "describe_gaps",
-    "describe_guarantee",
-    "describe_moments",
-    "describe_noise",
-    "describe_size",
-    "describe_total",
-    "round_up",
-]
-
 REPLACEMENT = (
     "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu, and twice "
     "the epsilon, of either alone."

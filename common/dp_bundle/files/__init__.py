@@ -1,8 +1,7 @@
 """Files that are whole or absent: new ones, tar archives, who may write them, and names changed in one step."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.files.new_files import locked, make_private_folder, require_names, settle, whole_file, write_whole
     from dp_bundle.files.ownership import read_own, read_regular, require_own

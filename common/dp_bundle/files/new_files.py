@@ -16,8 +16,6 @@ from typing import BinaryIO, cast
 
 from dp_bundle.files.renaming import UNSUPPORTED, rename_new, sync_folder
 
-__all__ = ["locked", "make_private_folder", "require_names", "settle", "whole_file", "write_whole"]
-
 
 def make_private_folder(folder: Path) -> None:
     """Make a folder and its missing parents, for the user alone; existing folders stay as they are."""
@@ -108,7 +106,7 @@ def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
     with contextlib.ExitStack() as cleanup:
         descriptor, give = _open_new(path, mode, cleanup)
         asked = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        if not _is_unnamed(descriptor):
+        if os.fstat(descriptor).st_nlink:  # it has a name
             os.fchmod(descriptor, 0o600)
         with cast(BinaryIO, os.fdopen(descriptor, "w+b")) as file:
             yield file
@@ -196,10 +194,6 @@ def _try_renaming(partial: Path, trial: Path) -> None:
             raise
         said = "its file system can neither link files nor rename them without replacing others, so use another folder"
         raise OSError(error.errno, said, str(trial.parent)) from error
-
-
-def _is_unnamed(descriptor: int) -> bool:
-    return os.fstat(descriptor).st_nlink == 0
 
 
 def _is_named(descriptor: int, path: Path) -> bool:

@@ -11,8 +11,6 @@ from pathlib import Path
 from dp_bundle.errors import KeyStoreError
 from dp_bundle.quoting import quote_path
 
-__all__ = ["read_own", "read_regular", "require_own"]
-
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 

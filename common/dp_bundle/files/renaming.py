@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["UNSUPPORTED", "exchange", "rename_new", "sync_folder"]
-
 UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK)
 _HERE = -100  # AT_FDCWD
 _NO_REPLACE, _EXCHANGE = 1, 2

@@ -15,8 +15,6 @@ from typing import BinaryIO
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.files.windows import CHUNK, Member
 
-__all__ = ["MAX_MEMBERS", "MAX_MEMBER_SIZE", "first_member", "scan_archive", "write_archive"]
-
 MAX_MEMBERS = 65_536
 MAX_MEMBER_SIZE = 8 * 2**30 - 1  # what the header's eleven octal digits hold
 _BLOCK = 512

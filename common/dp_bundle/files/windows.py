@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 from dp_bundle.errors import BundleFormatError
 
-__all__ = ["CHUNK", "CheckedReader", "Digests", "Member", "MemberReader", "digest_member"]
-
 CHUNK = 2**20
 _BLOCK = 2**17
 _KEPT = 64  # blocks in memory: a reader reads several columns in parallel

@@ -1,8 +1,7 @@
 """The manifest: what a release says of itself, refused unless its guarantee follows from its noise."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.manifest.base import Text
     from dp_bundle.manifest.columns import Ball, Column, Noise
@@ -18,14 +17,7 @@ if TYPE_CHECKING:
         PARTITION_PUBLIC,
         TOGETHER_PUBLIC,
     )
-    from dp_bundle.manifest.release import (
-        CONSTANT_LABEL,
-        COVARIANCE_NAME,
-        MAX_COLUMNS,
-        Dataset,
-        Lineage,
-        Release,
-    )
+    from dp_bundle.manifest.release import CONSTANT_LABEL, COVARIANCE_NAME, MAX_COLUMNS, Dataset, Lineage, Release
     from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject
 else:
     __getattr__ = import_on_demand(__name__)

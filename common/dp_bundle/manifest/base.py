@@ -3,15 +3,11 @@
 Text is one line without control characters, so that no title or name can pass for a line of its reader's own.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from dp_bundle.quoting import require_one_line
-
-__all__ = ["Digest", "Finite", "Model", "Name", "Positive", "Text"]
 
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(require_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(require_one_line)]

@@ -11,8 +11,6 @@ from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
 from dp_bundle.privacy import DiscreteLoss, discrete_gaussian_variance, rounded_gaussian_variance
 
-__all__ = ["Ball", "Column", "Noise"]
-
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
 
 

@@ -14,8 +14,6 @@ from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.guarantee_checks import release_mu
 from dp_bundle.privacy import mu_implied_by_epsilon
 
-__all__ = ["unit_costs"]
-
 
 def unit_costs(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict[str, float]:
     """Return the mu of a release for a cell, for a row, and for its own unit, by that unit's name.

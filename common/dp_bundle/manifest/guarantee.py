@@ -14,8 +14,6 @@ from pydantic import Field, WithJsonSchema, model_validator
 from dp_bundle.manifest.base import Model, Name, Positive, Text
 from dp_bundle.privacy import Neighbours
 
-__all__ = ["MAX_RELEASES", "Cumulative", "EpsilonDelta", "Guarantee"]
-
 MAX_RELEASES = 10**9  # of a dataset
 _MAX_UNITS = 64  # of privacy, of which a total speaks
 _MAX_POINTS = 16  # of a curve

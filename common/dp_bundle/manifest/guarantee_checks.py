@@ -19,17 +19,6 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.privacy import gaussian_delta, least_deltas, likely_worst, mu_implied_by_epsilon
 
-__all__ = [
-    "CURVE_SLACK",
-    "SLACK",
-    "check_gaussian_strength",
-    "check_pure_epsilon",
-    "check_rows_guarantee",
-    "check_rows_without_guarantee",
-    "check_unit",
-    "release_mu",
-]
-
 SLACK = 1e-9  # relative: what separately rounded floats may differ by
 CURVE_SLACK = 1e-5  # the same for delta, where tiny mu cancel most digits
 

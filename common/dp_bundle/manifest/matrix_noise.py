@@ -27,8 +27,6 @@ from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.guarantee_checks import CURVE_SLACK, SLACK, check_gaussian_strength, check_pure_epsilon
 from dp_bundle.privacy import Neighbours, discrete_laplace_variance, rounded_gaussian_variance
 
-__all__ = ["DiscreteLaplace", "MatrixNoise", "RoundedGaussian", "RowLimits", "WishartNoise", "noise_of"]
-
 
 @dataclass(frozen=True)
 class RowLimits:

@@ -19,8 +19,6 @@ from dp_bundle.manifest.matrix_noise import (
     noise_of,
 )
 
-__all__ = ["SecondMoments"]
-
 _NOISE: dict[str, type[MatrixNoise]] = {
     "gaussian": RoundedGaussian,
     "sulq": RoundedGaussian,

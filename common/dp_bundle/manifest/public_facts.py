@@ -7,15 +7,6 @@ from collections.abc import Sequence
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 
-__all__ = [
-    "GAPS_PUBLIC",
-    "NUMBER_PUBLIC",
-    "ORDER_PUBLIC",
-    "PARTITION_PUBLIC",
-    "TOGETHER_PUBLIC",
-    "check_public",
-]
-
 ORDER_PUBLIC = "the number and the order of the rows"  # what a release of rows does not protect
 NUMBER_PUBLIC = "the number of the rows"  # the same for a covariance release, unless rows may come and go
 TOGETHER_PUBLIC = "which rows belong together"  # where the rows of an entity are protected together, and replaced

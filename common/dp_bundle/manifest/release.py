@@ -16,23 +16,10 @@ from pydantic import AfterValidator, Field, model_validator
 from dp_bundle.manifest.base import Digest, Model, Name, Positive, Text
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import MAX_RELEASES, Cumulative, Guarantee
-from dp_bundle.manifest.guarantee_checks import (
-    check_rows_guarantee,
-    check_rows_without_guarantee,
-)
+from dp_bundle.manifest.guarantee_checks import check_rows_guarantee, check_rows_without_guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.public_facts import NUMBER_PUBLIC, ORDER_PUBLIC, check_public
 from dp_bundle.manifest.totals import check_total, check_total_in_every_unit
-
-__all__ = [
-    "CONSTANT_LABEL",
-    "COVARIANCE_NAME",
-    "FORMAT_VERSION",
-    "MAX_COLUMNS",
-    "Dataset",
-    "Lineage",
-    "Release",
-]
 
 FORMAT_VERSION: Literal["2"] = "2"
 MAX_COLUMNS = 20_000

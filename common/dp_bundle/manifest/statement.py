@@ -25,8 +25,6 @@ from dp_bundle.manifest.base import Digest, Model, Name
 from dp_bundle.manifest.release import FORMAT_VERSION, Release
 from dp_bundle.quoting import escape, quote_name
 
-__all__ = ["MAX_PAYLOAD", "Statement", "Subject"]
-
 MAX_PAYLOAD = 12 * 2**20  # bytes: 20,000 columns take 10 million
 _MAX_SUBJECTS = 65_535
 _MAX_MARKS = 700_000  # commas and opening brackets: more than the largest release has

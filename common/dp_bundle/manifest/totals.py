@@ -8,8 +8,6 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import unit_costs
 from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 
-__all__ = ["check_total", "check_total_in_every_unit"]
-
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
 
 

@@ -1,8 +1,7 @@
 """mu, epsilon and delta and their inverses, and the noise that a number carries, with its exact variance."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
     from dp_bundle.privacy.neighbours import Neighbours

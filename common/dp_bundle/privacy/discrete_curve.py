@@ -34,8 +34,6 @@ from numpy.typing import NDArray
 
 from dp_bundle.privacy.normal import gaussian_delta, normal_tail
 
-__all__ = ["DiscreteLoss", "least_deltas", "likely_worst"]
-
 _TAIL = 9.5  # standard deviations, beyond which nothing is counted
 _SMOOTH = 1.5  # s^2, in squared steps
 _UNEVEN = 3e-13  # what is left of the steps then: a bound on the factor, less 1

@@ -7,8 +7,6 @@ from enum import StrEnum
 
 from dp_bundle.errors import ParameterError
 
-__all__ = ["Neighbours"]
-
 
 class Neighbours(StrEnum):
     """Tables that a guarantee makes hard to tell apart: one row is replaced by another, or there is one row more.

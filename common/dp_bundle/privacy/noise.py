@@ -18,18 +18,6 @@ from numbers import Real
 
 from dp_bundle.errors import ParameterError
 
-__all__ = [
-    "MAX_SIGMA",
-    "MIN_SIGMA",
-    "check_laplace_scale",
-    "check_sigma",
-    "discrete_gaussian_fourth_cumulant",
-    "discrete_gaussian_variance",
-    "discrete_laplace_variance",
-    "rounded_gaussian_fourth_cumulant",
-    "rounded_gaussian_variance",
-]
-
 MIN_SIGMA = 0.05  # in steps of the grid; below, hardly any value is ever moved
 MAX_SIGMA = 1e9
 _LAPLACE_SCALES = (0.05, 2.0**50)  # in steps

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-__all__ = ["gaussian_delta", "normal_quantile", "normal_tail", "scaled_tail"]
-
 _STANDARD = NormalDist()
 _FAR = 25.0  # beyond it erfc(x) is nearly too small a number, and five terms of the series give all digits
 _SERIES = (1.0, -1.0, 3.0, -15.0, 105.0, -945.0)

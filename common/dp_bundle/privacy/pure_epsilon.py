@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["epsilon_for_implied_mu", "mu_implied_by_epsilon"]
-
 _SERIES = 1e-3  # of epsilon: the next term is below 1e-12 of it
 
 

@@ -1,8 +1,7 @@
 """A command's first milliseconds: interrupts, imports on demand, and kernels that were compiled before."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.startup.kernels import before_compiling, njit
     from dp_bundle.startup.launch import interrupts_held

@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-__all__ = ["before_compiling", "njit"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 _listeners: list[Callable[[bool], None]] = []
 _unkept: list[str] = []

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-__all__ = ["begin", "interrupts_held", "launch", "was_interrupted"]
-
 _BEFORE = "interrupted: nothing was completed"
 _AGAIN = "interrupted twice: what was begun may not have been undone"
 _CLOSED = (

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["import_on_demand"]
-
 _ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without importing ast
 
 

@@ -1,8 +1,7 @@
 """Whom a reader believes: signatures, keys, trusted signers, and the releases seen before."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_bundle.trust.home import home_folder
     from dp_bundle.trust.keys import (
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
         signing_key,
     )
     from dp_bundle.trust.policy import TrustPolicy, UnsafeTrustAnyone
+    from dp_bundle.trust.seen import Sighting
     from dp_bundle.trust.signing import (
         ENVELOPE_END,
         Envelope,
@@ -27,6 +27,6 @@ if TYPE_CHECKING:
         signer_of,
         verify_envelope,
     )
-    from dp_bundle.trust.store import Sighting, TrustedKey, TrustStore
+    from dp_bundle.trust.store import TrustedKey, TrustStore
 else:
     __getattr__ = import_on_demand(__name__)

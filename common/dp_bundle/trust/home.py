@@ -7,8 +7,6 @@ from pathlib import Path
 
 from dp_bundle.errors import KeyStoreError
 
-__all__ = ["home_folder"]
-
 
 def home_folder() -> Path:
     """Return the state folder: `$DPGRAPH_HOME`, else `dpgraph` where this system keeps a user's settings.

@@ -20,18 +20,6 @@ from dp_bundle.trust.home import home_folder
 from dp_bundle.trust.signing import PublicKey, load_private_key, public_key_of, save_private_key
 from dp_bundle.trust.store import TrustStore
 
-__all__ = [
-    "DEFAULT_KEY",
-    "key_names",
-    "load_key",
-    "load_public_key",
-    "new_key_pair",
-    "passphrase_given",
-    "private_key_path",
-    "public_key_path",
-    "signing_key",
-]
-
 DEFAULT_KEY = "publisher"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

@@ -8,8 +8,6 @@ from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustedKey
 
-__all__ = ["TrustPolicy", "UnsafeTrustAnyone"]
-
 
 class TrustPolicy(Protocol):
     """Decision about signers; `TrustStore` is the one for people."""

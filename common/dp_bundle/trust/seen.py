@@ -18,8 +18,6 @@ from dp_bundle.errors import BundleError, EquivocationError, OlderReleaseError
 from dp_bundle.files import locked, read_own, write_whole
 from dp_bundle.quoting import quote_name, quote_path
 
-__all__ = ["SEEN", "Sighting", "admit"]
-
 SEEN = "seen.json"
 _ANY_KIND = ""  # of entries by versions that did not distinguish kinds
 _LEAP = 1000  # releases that a reader may have missed

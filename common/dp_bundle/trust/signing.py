@@ -25,20 +25,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from dp_bundle.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
 from dp_bundle.files import read_own, write_whole
 
-__all__ = [
-    "ENVELOPE_END",
-    "PAYLOAD_TYPE",
-    "Envelope",
-    "PublicKey",
-    "encode_pre_authentication",
-    "load_private_key",
-    "public_key_of",
-    "save_private_key",
-    "sign_envelope",
-    "signer_of",
-    "verify_envelope",
-]
-
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _MOST_OF_A_KEY = 10_000  # bytes of its file
 _PREFIX = "ed25519:"

@@ -18,9 +18,6 @@ from dp_bundle.trust.home import home_folder
 from dp_bundle.trust.seen import SEEN, Sighting, admit
 from dp_bundle.trust.signing import PublicKey
 
-__all__ = ["Sighting", "TrustStore", "TrustedKey"]
-
-
 _MOST = 10_000  # bytes of an entry
 
 

@@ -1,8 +1,7 @@
 """The debiased covariance: moments of the noisy rows or a released matrix, their errors, and how sources are pooled."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.covariance.bilinear_forms import FormErrors
     from dp_learn.covariance.collinear import describe_collinear, find_collinear

@@ -15,8 +15,6 @@ import numpy as np
 
 from dp_learn.matrices import FloatArray
 
-__all__ = ["AT_ONCE", "FormErrors", "by_rows", "fourth_order", "isserlis", "one_entry", "rows_of", "sum_errors"]
-
 ALL = slice(None)
 AT_ONCE = 256  # rows
 

@@ -11,8 +11,6 @@ from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.matrices import eigendecomposition
 
-__all__ = ["describe_collinear", "find_collinear"]
-
 _MOST = 500  # columns, as all eigenvectors are needed
 _ROWS = 4  # for each column, or the sample alone makes combinations that hardly vary
 _KNOWN = 0.05  # of a column's variance: the error with which a combination's must be known

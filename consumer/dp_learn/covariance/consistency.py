@@ -29,8 +29,6 @@ from dp_bundle.quoting import quote_name
 from dp_learn.covariance.moments import Moments
 from dp_learn.matrices import FloatArray, chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
 
-__all__ = ["find_contradictions", "find_moment_contradictions", "smallest_possible_eigenvalue"]
-
 FALSE_ALARM = 1e-6  # the chance that true statements are doubted
 _FINE_SIGMA = 1.0  # noise of fewer grid steps than this is not Gaussian enough for these tails
 _NAMED = 5  # so many columns are named in a sentence

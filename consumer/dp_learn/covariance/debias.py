@@ -22,8 +22,6 @@ from dp_bundle.manifest import Column
 from dp_bundle.privacy import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.matrices import FloatArray
 
-__all__ = ["NoisyCovariance", "ReleasedCovariance", "debias_covariance", "noise_fourth_cumulants"]
-
 
 def debias_covariance(covariance: FloatArray, noise_variance: npt.ArrayLike) -> FloatArray:
     """Return covariance - diag(noise_variance).

@@ -10,8 +10,6 @@ from dp_bundle.quoting import quote_name
 from dp_learn.covariance.entry_variances import unexplained_variances
 from dp_learn.covariance.estimate import PooledCovariance
 
-__all__ = ["clear_columns", "clear_variances"]
-
 
 def clear_columns(pooled: PooledCovariance) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Return the positions of the columns whose debiased variance is clearly positive, and the names of the others.

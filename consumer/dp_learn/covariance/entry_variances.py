@@ -18,8 +18,6 @@ from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.matrices import FloatArray
 
-__all__ = ["entry_variances", "mechanism_entry_variances", "unexplained_variances"]
-
 
 def entry_variances(pooled: PooledCovariance, correlation: FloatArray | None = None) -> FloatArray:
     """Return the squared standard errors of the entries for Gaussian rows.

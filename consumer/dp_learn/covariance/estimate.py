@@ -12,8 +12,6 @@ from dp_bundle.errors import ParameterError
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.matrices import FloatArray
 
-__all__ = ["PooledCovariance", "combine_sources", "keep_columns"]
-
 
 @dataclass(frozen=True)
 class PooledCovariance:

@@ -23,17 +23,6 @@ from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError
 from dp_bundle.quoting import quote_path
 from dp_learn.matrices import FloatArray
 
-__all__ = [
-    "LARGEST",
-    "Moments",
-    "batch_moments",
-    "bundle_matrices",
-    "estimate_moments",
-    "fold_moments",
-    "merge_moments",
-    "subsample_moments",
-]
-
 LARGEST = 1e70  # so that fourth powers, summed, are still numbers
 
 

@@ -20,8 +20,6 @@ from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.matrices import FloatArray, scale_columns, sparse_if_worth_it
 
-__all__ = ["sum_over_pairs"]
-
 
 def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:
     """Return the sums over i < j of ``1 + c_ij^2`` and of ``Var[b_i' S^ b_j]``, both of forms of unit variance.

@@ -15,8 +15,6 @@ from dp_learn.covariance.entry_variances import entry_variances
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.matrices import FloatArray, median_above_diagonal, normal_tails
 
-__all__ = ["chance_alpha", "null_standard_errors", "penalty_weights", "typical_errors", "universal_penalty"]
-
 CHANCE_EDGES = 0.2  # in four of five tables of unrelated columns there is then none
 _BINS = 256
 

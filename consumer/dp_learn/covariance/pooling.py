@@ -17,8 +17,6 @@ from dp_learn.covariance.estimate import PooledCovariance, combine_sources, keep
 from dp_learn.covariance.pair_sums import sum_over_pairs
 from dp_learn.matrices import FloatArray
 
-__all__ = ["effective_rows", "pool_sources"]
-
 
 def pool_sources(
     columns: Sequence[str], sources: Sequence[NoisyCovariance | ReleasedCovariance], *, same_rows: bool = False

@@ -15,8 +15,6 @@ from dp_bundle.errors import EstimationError
 from dp_learn.covariance.bilinear_forms import FormErrors, by_rows
 from dp_learn.matrices import FloatArray, add_product, sandwich, sparse_if_worth_it
 
-__all__ = ["row_errors"]
-
 CHUNK_BYTES = 2**24  # of one matrix of rows
 
 

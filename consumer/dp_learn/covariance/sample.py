@@ -24,8 +24,6 @@ from dp_learn.covariance.sources import CovarianceSource, RowSource
 from dp_learn.covariance.standard_errors import at_least_model, combine_row_errors, form_errors
 from dp_learn.matrices import FloatArray, few_threads
 
-__all__ = ["Sample", "Split"]
-
 
 @dataclass(frozen=True, eq=False)
 class Split:

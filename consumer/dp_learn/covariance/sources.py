@@ -20,8 +20,6 @@ from dp_learn.covariance.debias import ReleasedCovariance, debias_covariance, no
 from dp_learn.covariance.moments import LARGEST, Moments, bundle_matrices, fold_moments
 from dp_learn.matrices import FloatArray
 
-__all__ = ["CovarianceSource", "RowSource", "bundle_source", "counts_rows", "share_rows", "table_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class RowSource:

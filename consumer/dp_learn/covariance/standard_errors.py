@@ -44,16 +44,6 @@ from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.matrices import FloatArray, dense, sandwich, scale_columns, sparse_if_worth_it
 
-__all__ = [
-    "at_least_model",
-    "clean_forms",
-    "combine_row_errors",
-    "form_errors",
-    "form_variances",
-    "mechanism_errors",
-]
-
-
 Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
 
 

@@ -1,8 +1,7 @@
 """Estimators in scikit-learn's conventions: `fit` validates, debiases, solves and stores what it learned."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.estimators.clime import DebiasedCLIME
     from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV

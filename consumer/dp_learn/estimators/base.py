@@ -19,8 +19,6 @@ from dp_learn.estimators.scaled import ScaledCovariance, scale_covariance
 from dp_learn.graph import GraphEstimate
 from dp_learn.matrices import FloatArray, few_threads
 
-__all__ = ["CovarianceEstimator", "NoisyRowsEstimator"]
-
 
 class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
     """Reads noisy rows, or a bundle's, and scores other rows by their likelihood."""

@@ -16,8 +16,6 @@ from dp_learn.estimators.columnwise import (
 )
 from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights
 
-__all__ = ["DebiasedCLIME", "clime_precision"]
-
 
 def clime_precision(
     covariance: npt.ArrayLike,

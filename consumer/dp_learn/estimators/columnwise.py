@@ -17,18 +17,6 @@ from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
 from dp_learn.matrices import FloatArray, check_weights, smallest_eigenvalue
 
-__all__ = [
-    "RESIDUAL",
-    "ColumnwiseEstimator",
-    "check_semidefinite",
-    "check_variances",
-    "keep_smaller",
-    "no_column_solution",
-    "require_residuals",
-    "smallest_column_alpha",
-    "solve_linear_programme",
-]
-
 ROUNDING = 1e-10  # a negative eigenvalue of this size, relative to the largest variance, is what a repair leaves
 ABOVE_SMALLEST = 1.1
 TOLERANCES = (1e-10, 1e-7)  # of a linear programme; the second where rounding keeps it from the first

@@ -16,8 +16,6 @@ from dp_learn.graph import GraphEstimate
 from dp_learn.matrices import check_alpha, few_threads, smallest_eigenvalue
 from dp_learn.pipeline import Settings, fit_graph
 
-__all__ = ["DebiasedGraphicalLasso", "DebiasedGraphicalLassoCV"]
-
 
 class _GraphicalLassoEstimator(NoisyRowsEstimator):
     """Base of both estimators: it fits, and stores what was learned."""

@@ -23,8 +23,6 @@ from dp_learn.estimators.targets import Target, TargetEstimator
 from dp_learn.glasso import graphical_lasso
 from dp_learn.matrices import FloatArray
 
-__all__ = ["ClassMoments", "DebiasedLDA", "class_moments"]
-
 _DOUBT = 8.0  # standard errors
 _TOLERATED = 0.1  # of the variance
 _FILLED = 0.05  # of the labels, missing and put at the midpoint, where each takes a fourth off the variance

@@ -14,8 +14,6 @@ from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
 from dp_learn.glasso import solve_gram_lassos
 from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights
 
-__all__ = ["DebiasedNeighborhoodSelection", "Neighborhoods", "neighborhood_selection"]
-
 
 @dataclass(frozen=True, eq=False)
 class Neighborhoods:

@@ -11,8 +11,6 @@ from dp_learn.estimators.ridge import DebiasedRidgePrecision
 from dp_learn.estimators.scio import DebiasedSCIO
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
 
-__all__ = ["ESTIMATORS"]
-
 ESTIMATORS: dict[str, type] = {
     "graphical-lasso": DebiasedGraphicalLasso,
     "ridge": DebiasedRidgePrecision,

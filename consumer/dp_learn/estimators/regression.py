@@ -16,8 +16,6 @@ from dp_learn.estimators.scaled import no_variance_left
 from dp_learn.estimators.targets import Target, TargetEstimator
 from dp_learn.matrices import FloatArray, check_covariance, is_positive_definite, smallest_eigenvalue
 
-__all__ = ["DebiasedRidgeRegression", "gradient_error", "ridge_regression"]
-
 
 def ridge_regression(covariance: npt.ArrayLike, target: int, alpha: float = 0.0) -> FloatArray:
     r"""Return the coefficients of one column on the others.

@@ -10,8 +10,6 @@ from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
 from dp_learn.matrices import FloatArray, check_alpha, check_covariance, eigendecomposition
 
-__all__ = ["DebiasedRidgePrecision", "ridge_precision", "universal_ridge_alpha"]
-
 
 def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:
     r"""Return the precision matrix with a penalty on its squared Frobenius norm.

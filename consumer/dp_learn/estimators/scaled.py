@@ -20,8 +20,6 @@ from dp_learn.matrices import (
     smallest_eigenvalue,
 )
 
-__all__ = ["ScaledCovariance", "no_variance_left", "scale_covariance", "universal_alpha"]
-
 REPAIR_RTOL = 1e-3  # of the distance to the repaired matrix, as `repair_covariance` by default
 
 

@@ -18,8 +18,6 @@ from dp_learn.estimators.columnwise import (
 from dp_learn.glasso import solve_gram_lassos
 from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, is_positive_definite
 
-__all__ = ["DebiasedSCIO", "scio_precision"]
-
 
 def scio_precision(
     covariance: npt.ArrayLike,

@@ -17,8 +17,6 @@ from dp_bundle.errors import ParameterError
 from dp_learn.covariance import PooledCovariance, RowSource, Sample, bundle_source, keep_columns, table_rows
 from dp_learn.matrices import FloatArray, few_threads
 
-__all__ = ["Target", "TargetEstimator"]
-
 Target = str | int | Sequence[str | int]
 
 

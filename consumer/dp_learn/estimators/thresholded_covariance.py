@@ -16,8 +16,6 @@ from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.scaled import ScaledCovariance
 from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, repair_covariance
 
-__all__ = ["DebiasedThresholdedCovariance", "threshold_covariance"]
-
 
 def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike, *, soft: bool = False) -> FloatArray:
     """Return the covariance with every entry off the diagonal set to zero that does not exceed its threshold in size.

@@ -1,8 +1,7 @@
 """The graphical lasso: the problem, its solution with a certificate, and when there is one."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
     from dp_learn.glasso.graph_fit import GraphFit, find_start, fit_on_graph, fit_unpenalised, solve_on_graph

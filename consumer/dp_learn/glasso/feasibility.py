@@ -23,16 +23,6 @@ from dp_learn.matrices import (
     smallest_eigenvalue,
 )
 
-__all__ = [
-    "RTOL",
-    "Feasibility",
-    "Verdict",
-    "feasible_covariance",
-    "judge_box",
-    "smallest_solvable_alpha",
-    "soft_threshold",
-]
-
 RESOLUTION = 1e-11  # a box in which no smallest eigenvalue exceeds this, in units of the variances, is at the boundary
 MAX_ITER = 1000
 TINIEST = 1e-12  # relative to the largest alpha that could be needed: rounding

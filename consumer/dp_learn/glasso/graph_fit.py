@@ -32,8 +32,6 @@ from dp_learn.matrices import (
 if TYPE_CHECKING:
     from dp_learn.glasso.solvers.graph_descent import SparseFit
 
-__all__ = ["GraphFit", "find_start", "fit_on_graph", "fit_unpenalised", "solve_on_graph"]
-
 SMALL = 200  # columns: with fewer, block descent takes no time, and knows the closed forms
 
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular

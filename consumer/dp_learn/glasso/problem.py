@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike
 
 from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_free_diagonal, check_weights, logdet
 
-__all__ = ["ROUNDING", "Problem", "certify", "duality_gap", "make_problem", "objective", "rounding_allowance"]
-
 ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, logarithms of determinants included
 BOX_TOLERANCE = 1e-10  # a dual matrix this far outside its box, relative to the largest entry, is still rounding
 

@@ -7,8 +7,6 @@ from enum import StrEnum
 
 from dp_learn.matrices import FloatArray
 
-__all__ = ["Solution", "Status"]
-
 
 class Status(StrEnum):
     """The way a solver ended; `message` is a sentence."""

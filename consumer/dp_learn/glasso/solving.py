@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import NoSolutionError, ParameterError
-from dp_bundle.startup import import_on_demand
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Problem, make_problem
 from dp_learn.glasso.solution import Solution
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
 from dp_learn.glasso.solvers.small import has_solution, solve_small
 from dp_learn.matrices import FEW
-
-if TYPE_CHECKING:
-    from dp_learn.glasso.solvers.components import SOLVERS
-
-__all__ = ["SOLVERS", "graphical_lasso", "solve"]
-
-__getattr__ = import_on_demand(__name__)
 
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
 

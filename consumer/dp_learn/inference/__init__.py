@@ -1,8 +1,7 @@
 """Tests and intervals for edges, from a fit of their own."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.inference.edges import EdgeInference, Pairs, error_forms, infer_edges
     from dp_learn.inference.ranking import score_pairs

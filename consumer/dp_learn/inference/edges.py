@@ -28,8 +28,6 @@ from dp_learn.matrices import FloatArray, normal_tails, sandwich
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
 
-__all__ = ["EdgeInference", "Pairs", "error_forms", "infer_edges"]
-
 Pairs = tuple[npt.NDArray[np.intp], ...]  # the positions of first columns, and of second ones
 
 

@@ -16,8 +16,6 @@ from dp_learn.glasso import make_problem, solve
 from dp_learn.inference.edges import desparsify
 from dp_learn.matrices import FloatArray
 
-__all__ = ["score_pairs"]
-
 FACTOR = 2.0  # of the universal penalty; of 1 to 4, about the best at every strength of the noise, with the diagonal
 _TOL = 1e-6
 

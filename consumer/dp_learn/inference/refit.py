@@ -22,8 +22,6 @@ from dp_learn.covariance import PooledCovariance, form_variances, universal_pena
 from dp_learn.glasso import Problem, Solution, find_start, fit_on_graph, fit_unpenalised, smallest_solvable_alpha, solve
 from dp_learn.matrices import FloatArray, check_covariance, is_positive_definite, sandwich
 
-__all__ = ["InferenceFit", "fit_for_inference"]
-
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
 MISFIT = 0.2  # the share of pairs; on sparse graphs it is below a tenth

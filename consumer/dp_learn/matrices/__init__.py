@@ -1,8 +1,7 @@
 """Symmetric matrices: LAPACK, checks, the nearest semidefinite matrix, and repairs."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.matrices.acceleration import Anderson, balancing_factor
     from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dp_bundle.startup import njit
 from dp_learn.matrices.linalg import Array
 
-__all__ = ["excess_of_box"]
-
 MOST_STEPS = 100  # Michelot's iteration: finite, and short in practice
 ROUNDING = 1e-15
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from dp_learn.matrices.linalg import FloatArray
 
-__all__ = ["Anderson", "balancing_factor"]
-
 
 class Anderson:
     """Anderson acceleration of a fixed-point iteration on symmetric matrices, type II, with a safeguard.

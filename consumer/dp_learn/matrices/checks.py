@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from dp_bundle.errors import ParameterError
 from dp_learn.matrices.linalg import FloatArray
 
-__all__ = ["check_alpha", "check_covariance", "check_free_diagonal", "check_weights"]
-
 SYMMETRY_TOLERANCE = 1e-8  # relative to the largest entry
 
 

@@ -15,26 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = [
-    "FEW",
-    "Array",
-    "FloatArray",
-    "add_product",
-    "dense",
-    "eigendecomposition",
-    "few_threads",
-    "is_positive_definite",
-    "logdet",
-    "median_above_diagonal",
-    "negative_part",
-    "raise_to_semidefinite",
-    "sandwich",
-    "scale_columns",
-    "smallest_eigenpair",
-    "smallest_eigenvalue",
-    "sparse_if_worth_it",
-]
-
 FloatArray = NDArray[np.float64]
 Array = np.ndarray  # of numbers or booleans, as kernels take
 

@@ -15,15 +15,7 @@ import numpy as np
 
 from dp_learn.matrices.acceleration import Anderson, balancing_factor
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal
-from dp_learn.matrices.linalg import (
-    FEW,
-    FloatArray,
-    negative_part,
-    raise_to_semidefinite,
-    smallest_eigenvalue,
-)
-
-__all__ = ["MaxNormProjection", "nearest_psd_max_norm", "project_max_norm"]
+from dp_learn.matrices.linalg import FEW, FloatArray, negative_part, raise_to_semidefinite, smallest_eigenvalue
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two evaluations of the bounds

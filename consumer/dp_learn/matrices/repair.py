@@ -19,8 +19,6 @@ from dp_learn.matrices.linalg import (
 from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
 from dp_learn.matrices.repair_methods import RepairMethod
 
-__all__ = ["Repair", "repair_covariance"]
-
 
 @dataclass(frozen=True, eq=False)
 class Repair:

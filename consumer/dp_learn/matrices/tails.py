@@ -8,8 +8,6 @@ import numpy as np
 
 from dp_learn.matrices.linalg import FloatArray
 
-__all__ = ["chi_squared_quantiles", "normal_tails"]
-
 _MANY = 50_000  # numbers, for which scipy is worth importing
 
 

@@ -1,8 +1,7 @@
 """The researcher's results: messages, the folder of files, and the picture."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.output.estimator_results import learn_alternative
     from dp_learn.output.folder import foreign_content, write_results

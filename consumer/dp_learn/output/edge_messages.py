@@ -10,8 +10,6 @@ import numpy.typing as npt
 from dp_bundle.quoting import quote_name
 from dp_learn.graph import GraphEstimate
 
-__all__ = ["NOISE", "PENALTY", "describe_edges", "describe_number"]
-
 _SHOWN = 10
 NOISE = "none stands out from the noise"
 PENALTY = "the penalty removes them all; give a smaller --alpha, or leave it out to have one chosen"

@@ -31,8 +31,6 @@ from dp_learn.output.summary import (
 )
 from dp_learn.pipeline import REFIT_MAX_ITER, find_bundle_contradictions, infer_if_possible
 
-__all__ = ["REFITTED", "Alternative", "learn_alternative", "refit_estimate"]
-
 REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk
 PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
 
@@ -212,13 +210,9 @@ def _discriminant(fitted: Any, summary: Summary) -> Alternative:
 
 
 def _strongest_coefficients(table: pd.DataFrame) -> list[str]:
-    strongest = _by_size(table, "coefficient").head(10)
+    strongest = table.sort_values("coefficient", key=abs, ascending=False, kind="stable").head(10)
     named = zip(strongest["column"], strongest["coefficient"], strict=True)
     return [f"    {coefficient:+.4g}  {quote_name(str(name))}" for name, coefficient in named]
-
-
-def _by_size(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    return table.iloc[np.argsort(-table[column].abs().to_numpy(), kind="stable")]
 
 
 def _surest(edges: pd.DataFrame) -> list[str]:

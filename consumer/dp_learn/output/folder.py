@@ -27,8 +27,6 @@ from dp_learn.output.summary import Summary
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
 
-__all__ = ["foreign_content", "write_results"]
-
 _MARKER = ".dpgraph-result.json"
 
 

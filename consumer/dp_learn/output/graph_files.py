@@ -7,8 +7,6 @@ from pathlib import Path
 from dp_learn.graph import GraphEstimate, labelled_edges, labels
 from dp_learn.output.wide_files import write_graphml, write_square, write_table
 
-__all__ = ["write_estimate"]
-
 
 def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
     """Write edges.csv, ranking.csv if there is one, precision.csv, covariance.csv and graph.graphml into a folder."""

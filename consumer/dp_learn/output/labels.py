@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["Face", "drawable_labels", "drawable_title"]
-
 _OWN = "DejaVu Sans"
 _OWN_FILE = Path("mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
 _BOXES = "Last Resort"  # has every letter, as a box with the script's name

@@ -21,8 +21,6 @@ from dp_learn.pipeline import Learned
 if TYPE_CHECKING:
     from dp_learn.output.estimator_results import Alternative  # scikit-learn takes a second to import
 
-__all__ = ["describe_alternative", "describe_learned", "title_of"]
-
 _NAMED = 10
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 

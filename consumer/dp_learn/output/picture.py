@@ -14,8 +14,6 @@ from dp_learn.graph import GraphEstimate
 from dp_learn.output.labels import Face, drawable_labels, drawable_title
 from dp_learn.output.sheet import Colour, Line, Mark, Point, Sheet, Text, draw_sheet, text_width
 
-__all__ = ["draw_graph", "lay_out"]
-
 _POSITIVE, _NEGATIVE = (31, 111, 180), (196, 69, 45)
 _MAX_DRAWN_EDGES = 400
 _MAX_LABELS = 500  # around the largest picture

@@ -18,8 +18,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from dp_learn.output.labels import Face
 
-__all__ = ["Colour", "Line", "Mark", "Point", "Sheet", "Text", "draw_sheet", "text_width"]
-
 Point = tuple[float, float]
 Colour = tuple[int, ...]  # red, green and blue up to 255, and opacity
 

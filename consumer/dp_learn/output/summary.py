@@ -14,19 +14,6 @@ from dp_learn.covariance import PooledCovariance, typical_errors
 from dp_learn.pipeline import Learned
 from dp_learn.selection import Selection
 
-__all__ = [
-    "DiscriminantSummary",
-    "EdgesSummary",
-    "GraphSummary",
-    "Origin",
-    "PrecisionSummary",
-    "RegressionSummary",
-    "Summary",
-    "describe_origin",
-    "share_by_column",
-    "summarize",
-]
-
 
 class BundleSummary(TypedDict):
     """One bundle, and its weight in the pooled covariance."""

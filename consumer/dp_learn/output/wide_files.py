@@ -16,8 +16,6 @@ from dp_bundle.data import text_to_arrow, to_arrow
 from dp_bundle.quoting import guard_cell
 from dp_learn.matrices import FloatArray
 
-__all__ = ["write_graphml", "write_square", "write_table"]
-
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})

@@ -1,8 +1,7 @@
 """The pipeline from bundles to an estimate."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.pipeline.fit import REFIT_MAX_ITER, Settings, fit_graph
     from dp_learn.pipeline.learn import Learned, find_bundle_contradictions, infer_if_possible, learn_graph

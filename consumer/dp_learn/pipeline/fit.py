@@ -37,8 +37,6 @@ from dp_learn.selection import (
     stars_subsample_share,
 )
 
-__all__ = ["N_SUBSAMPLES", "REFIT_MAX_ITER", "Fit", "Options", "Settings", "fit_edges", "fit_graph"]
-
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
 PATIENCE = 8  # graphs; the path is short

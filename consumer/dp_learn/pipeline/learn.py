@@ -31,8 +31,6 @@ from dp_learn.inference import EdgeInference, error_forms, fit_for_inference, in
 from dp_learn.matrices import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import Fit, Options, Settings, fit_edges, fit_graph
 
-__all__ = ["Learned", "find_bundle_contradictions", "infer_if_possible", "infer_pairs", "learn_graph"]
-
 N_FOLDS = 5
 MANY = 100  # columns: from here on the smallest alpha is computed less closely, as it takes a while
 TOLD = 0.05

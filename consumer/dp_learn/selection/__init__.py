@@ -4,9 +4,8 @@ Every rule sees debiased matrices on one scale and nothing else, walks the path 
 says in a `Selection` what it chose and, where the choice needs a word, why.
 """
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_learn.selection.cross_validation import cross_validate
     from dp_learn.selection.ebic import select_ebic

@@ -22,8 +22,6 @@ from dp_learn.glasso import Solution
 from dp_learn.matrices import FloatArray, logdet
 from dp_learn.selection.path import Selection, check_alphas, check_patience, choose, solve_path, why_ended
 
-__all__ = ["cross_validate"]
-
 PATIENCE = 3  # so many alphas in a row without a better score end the walk
 SHARP = 0.5  # the share of its whole fall by which the error has dropped sharply
 CLEAR = 2.0  # a fall of no more than so many standard errors, over the folds, is none

@@ -24,8 +24,6 @@ from dp_learn.selection.path import (
     why_ended,
 )
 
-__all__ = ["select_ebic"]
-
 DRAWN = 0.02  # towards the diagonal, where S^ is indefinite
 LEAST = 1e-4  # of a smallest eigenvalue relative to unit variances: below it, fits cannot be computed reliably
 WIDE = 500  # columns: with fewer, fits are exact enough to tell the price of one edge

@@ -15,17 +15,6 @@ from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.glasso import Problem, Solution, make_problem, solve
 from dp_learn.matrices import FloatArray, check_covariance, check_weights, is_positive_definite
 
-__all__ = [
-    "SMALLEST",
-    "Selection",
-    "alpha_grid",
-    "check_alphas",
-    "check_patience",
-    "choose",
-    "solve_path",
-    "why_ended",
-]
-
 PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
 PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and no rule chooses there
 WORTH_MOVING = 500  # columns: with fewer, the proof takes no time

@@ -18,8 +18,6 @@ from dp_learn.glasso import Solution
 from dp_learn.matrices import FloatArray
 from dp_learn.selection.path import Selection, check_alphas, choose, solve_path, why_ended
 
-__all__ = ["select_stars", "stars_subsample_share"]
-
 SPARSE = 0.5  # up to this share of all pairs of columns
 LARGEST_SHARE = 0.8  # of the rows, where ten times their root is nearly all of them
 

@@ -1,8 +1,7 @@
 """The price of one release: conversions between guarantees, and what a release costs."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.accounting.conversions import (
         delta_for_epsilon,

@@ -21,18 +21,6 @@ from scipy import optimize, special
 
 from dp_bundle.errors import ParameterError, PrivacyError
 
-__all__ = [
-    "delta_for_epsilon",
-    "delta_for_epsilon_zcdp",
-    "epsilon_for_delta",
-    "epsilon_for_delta_zcdp",
-    "mu_for_epsilon_delta",
-    "mu_for_rho",
-    "rho_for_epsilon_delta",
-    "rho_for_mu",
-    "unit_mu",
-]
-
 _LARGEST_EPSILON = 1e9
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ROUND_UP", "SLACK", "Cost"]
-
 ROUND_UP = 1 + 1e-12  # what is stated or booked is rounded to the safe side by far more than its float error
 SLACK = 1 + 1e-9  # by which sums of the same costs may differ, being rounded one by one
 

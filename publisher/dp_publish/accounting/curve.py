@@ -42,8 +42,6 @@ from dp_publish.accounting.conversions import (
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-__all__ = ["Loss", "epsilon_of_unit", "has_at_most", "privacy_curve"]
-
 _ROUND_UP = 1 + 1e-9  # printed epsilons are rounded up by this factor, far above the root finder's error
 _CURVE_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 _LARGE_SIGMA = 1000.0

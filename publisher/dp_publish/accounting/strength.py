@@ -17,8 +17,6 @@ from typing import TypeAlias
 
 from dp_bundle.privacy import epsilon_for_implied_mu, mu_implied_by_epsilon
 
-__all__ = ["ApproximateDP", "ConcentratedDP", "GaussianDP", "PureDP", "Strength"]
-
 
 @dataclass(frozen=True)
 class GaussianDP:

@@ -5,9 +5,8 @@ what the policy asked for. No value of a private table is read, and nothing is s
 An audit refutes a claim, and never proves one.
 """
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.audit.planned_release import audit_planned_release
     from dp_publish.audit.report import AuditReport, audit_document, describe_audit, describe_findings

@@ -60,8 +60,6 @@ from dp_publish.covariance import (
 )
 from dp_publish.sampling import Keystream, SecureKeystream
 
-__all__ = ["attack_from_outside", "epsilon_bound"]
-
 _Floats: TypeAlias = NDArray[np.float64]
 
 _RUNS = 40_000
@@ -204,10 +202,6 @@ def _neighbours(mechanism: Mechanism) -> tuple[_Floats, _Floats]:
     return np.vstack([one, one]), np.vstack([one, other])
 
 
-def _repeat(table: ExactMoments, times: int) -> ExactMoments:
-    return replace(table, n_rows=table.n_rows * times, products=table.products * times, sums=table.sums * times)
-
-
 def _score(mechanism: Mechanism, learning: list[_Floats], tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
     """Return the score of a release: by the likelihood where that is known, or else learned from the first half."""
     return _likelihood_score(tables) if isinstance(mechanism, Wishart) else _learned_score(learning, tables)
@@ -275,7 +269,8 @@ def _check_first_vector(
         kappa = exponent_for(mechanism.neighbours, stated / 2)
         return [check_directions(released, tables, kappa, stated, alpha, step)]
     if isinstance(mechanism, KapralovTalwar):  # whose vectors are not orthogonal
-        many = _repeat(tables[0], _MANY)
+        one = tables[0]
+        many = replace(one, n_rows=one.n_rows * _MANY, products=one.products * _MANY, sums=one.sums * _MANY)
         drawn = np.array([mechanism.draw(many, keystream).matrix for _ in range(sum(map(len, released)) // 2)])
         kappa = exponent_for(mechanism.neighbours, stated / 4)
         return [check_directions([drawn], [many], kappa, stated, alpha, step)]

@@ -21,8 +21,6 @@ from dp_publish.audit.press import Published
 from dp_publish.covariance import Mechanism
 from dp_publish.policy import Policy, Privacy
 
-__all__ = ["check_books", "check_books_of_moments", "claimed_mu"]
-
 
 def claimed_mu(policy: Policy, columns: Sequence[Column]) -> float:
     """Return the mu that the policy asks for; with integer columns at (epsilon, delta), the one that serves them."""

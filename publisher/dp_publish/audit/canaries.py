@@ -22,21 +22,6 @@ from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest import Column
 from dp_publish.accounting import unit_mu
 
-__all__ = [
-    "OUTSIDE",
-    "Canaries",
-    "Draft",
-    "Unit",
-    "at_bounds",
-    "close",
-    "far_values",
-    "inside",
-    "limits_of",
-    "middle_of",
-    "outside",
-    "values_inside",
-]
-
 Unit: TypeAlias = Literal["cell", "row"]
 _Floats: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]

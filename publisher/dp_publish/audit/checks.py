@@ -28,21 +28,6 @@ from dp_publish.audit.hypothesis_tests import (
 )
 from dp_publish.audit.row_attack import Attack
 
-__all__ = [
-    "LEAST_RUNS",
-    "Check",
-    "check_attack",
-    "check_attack_from_outside",
-    "check_bounds",
-    "check_confidence",
-    "check_grid",
-    "check_noise",
-    "check_signs",
-    "make_check",
-    "not_in_the_middle",
-    "require_runs",
-]
-
 LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20  # releases of a matrix
 
 

@@ -36,8 +36,6 @@ from dp_publish.audit.noise_laws import EntryLaw, entry_law
 from dp_publish.covariance import GRID_BITS, ExactMoments, Mechanism, Scaling, moments_of_batch
 from dp_publish.sampling import Keystream, SecureKeystream
 
-__all__ = ["attack_moments"]
-
 Sum: TypeAlias = Callable[[NDArray[np.float64], Scaling], ExactMoments]
 _Floats: TypeAlias = NDArray[np.float64]
 

@@ -23,18 +23,6 @@ from scipy import special, stats
 
 from dp_bundle.manifest import Noise
 
-__all__ = [
-    "cdf_excess",
-    "correlated_signs",
-    "law_excess",
-    "least_chance",
-    "low_bits_p_value",
-    "moment_ratio",
-    "n_repeats",
-    "sample_excess",
-    "variance_ratio",
-]
-
 _TABULATED = 1e3  # standard deviations in steps; beyond, sums over the law are integrals to 1e-8
 _TAIL = 10.0
 _LEAST_EFFECTIVE = 1000  # sample size, for the normal approximation

@@ -36,8 +36,6 @@ from dp_publish.covariance import (
     moments_of_batch,
 )
 
-__all__ = ["low_bit_scores", "low_bit_tables"]
-
 _Floats: TypeAlias = NDArray[np.float64]
 
 _REACH = {2: 3, 3: 2}  # units in the last place, by the number of coordinates; 1 for more

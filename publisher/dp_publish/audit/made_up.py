@@ -19,8 +19,6 @@ from dp_bundle.manifest import Column
 from dp_publish.audit.canaries import Canaries, Draft, Values, far_values, inside, middle_of
 from dp_publish.policy import Policy
 
-__all__ = ["MadeUp", "chunked", "crowd_rows", "make_up", "rows_alike"]
-
 _CROWDS = 8
 _LARGEST_CROWD = 2000  # rows that an entity may have; beyond, no crowd is made up
 _ALIKE = 16  # rows of an entity that are canaries, at most

@@ -9,8 +9,6 @@ from dp_publish.audit.noise_laws import entry_law
 from dp_publish.audit.report import AuditReport
 from dp_publish.covariance import Mechanism
 
-__all__ = ["audit_moments"]
-
 
 def audit_moments(mechanism: Mechanism, *, n_canaries: int | None = None, confidence: float = 0.9999) -> AuditReport:
     """Attack a covariance mechanism and test its noise; see `audit.moments` and `audit.black_box`.

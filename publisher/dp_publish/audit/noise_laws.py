@@ -34,8 +34,6 @@ from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.hypothesis_tests import cdf_excess
 from dp_publish.covariance import ExactMoments, Wishart, delta_of_wishart
 
-__all__ = ["EntryLaw", "GaussianLaw", "LaplaceLaw", "check_directions", "check_wishart", "entry_law", "exponent_for"]
-
 _Floats: TypeAlias = NDArray[np.float64]
 
 _CLEAR = 64  # steps between the eigenvalues

@@ -13,8 +13,6 @@ from dp_publish.audit.whole_row_releases import audit_rows
 from dp_publish.data import count_rows, open_table
 from dp_publish.policy import Policy, choose_columns, require_bounds, resolve
 
-__all__ = ["audit_planned_release"]
-
 
 def audit_planned_release(
     data: Path,

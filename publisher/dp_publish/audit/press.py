@@ -27,8 +27,6 @@ from dp_publish.data import Dialect
 from dp_publish.policy import Policy
 from dp_publish.sampling import Keystream
 
-__all__ = ["Press", "Published", "made_up_policy", "publish_made_up"]
-
 Press: TypeAlias = Callable[[pa.Table, Policy, Keystream | None], AbstractContextManager[tuple[Path, Cost]]]
 
 

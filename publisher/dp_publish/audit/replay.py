@@ -33,8 +33,6 @@ from dp_publish.audit.press import Press, Published, publish_made_up
 from dp_publish.policy import Policy
 from dp_publish.sampling import insecure_keystream
 
-__all__ = ["Loss", "Table", "check_replay", "compare"]
-
 Loss = Callable[[Published, NDArray[np.float64]], float]  # of what two releases differ by, in the policy's strength
 Table = list[NDArray[Any]]  # a column each, of Python objects; None where a cell is empty
 
@@ -123,7 +121,8 @@ class _Replayer:
         unit, tap = self.policy.privacy.entity, _Tap()
         if unit and owners is None:
             owners = [f"row {index}" for index in range(len(table[0]))]
-        arrays = [_as_arrow(column, values) for column, values in zip(self.columns, table, strict=True)]
+        types = [pa.int64() if column.kind == "integer" else pa.float64() for column in self.columns]
+        arrays = [pa.array(values.tolist(), kind) for values, kind in zip(table, types, strict=True)]
         named = (unit.entity, pa.array(owners)) if unit and owners else None
         without = len(arrays[0]) < _ROWS  # the rows that are empty elsewhere, in the third batch
         cuts = [cut - (_EMPTY[1] - _EMPTY[0]) * (without and cut > _EMPTY[0]) for cut in _CUTS]
@@ -261,10 +260,6 @@ def _end(column: Column, columns: Sequence[Column]) -> float | int:
 
 def _copy(table: Table) -> Table:
     return [values.copy() for values in table]
-
-
-def _as_arrow(column: Column, values: NDArray[Any]) -> pa.Array:
-    return pa.array(values.tolist(), pa.int64() if column.kind == "integer" else pa.float64())
 
 
 def _without(found: Any, hidden: Sequence[str]) -> Any:

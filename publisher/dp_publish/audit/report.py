@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from dp_publish.audit.checks import Check
 
-__all__ = ["AuditReport", "audit_document", "describe_audit", "describe_findings"]
-
 
 @dataclass(frozen=True)
 class AuditReport:

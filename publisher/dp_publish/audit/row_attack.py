@@ -34,8 +34,6 @@ from scipy import optimize, special
 from dp_bundle.manifest import Column
 from dp_publish.audit.hypothesis_tests import least_chance
 
-__all__ = ["Attack"]
-
 _LEAST_SMOOTH = 0.01  # the share of the statistic's variance that must be continuous
 _SCALES = (1 / 8, 8.0)  # noise is judged up to eight times as narrow or as wide as stated
 _REACH = 8.5  # standard deviations, where a Gaussian characteristic function is below 1e-15

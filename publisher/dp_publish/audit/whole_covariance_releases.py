@@ -31,8 +31,6 @@ from dp_publish.audit.report import AuditReport
 from dp_publish.covariance import Mechanism, moment_columns, moments_of_batch, set_mechanism
 from dp_publish.policy import Policy
 
-__all__ = ["audit_covariance"]
-
 _RELEASES, _ROWS = 30, 25
 
 

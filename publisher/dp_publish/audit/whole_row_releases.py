@@ -55,8 +55,6 @@ from dp_publish.audit.report import AuditReport
 from dp_publish.policy import Policy
 from dp_publish.rows import calibrate
 
-__all__ = ["N_CHECKS", "audit_rows", "choose_canaries"]
-
 _LEAST_CANARIES, _MOST_CANARIES = 1000, 1 << 26
 _CELLS, _MOST_CELLS = 1 << 21, 1 << 24  # of one kind of canaries, by default
 N_CHECKS = 5  # that may raise a false alarm

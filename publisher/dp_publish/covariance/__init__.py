@@ -1,8 +1,7 @@
 """Noisy second moments: scaling, sensitivity, the mechanisms and the choice among them, cost and guarantee."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.covariance.calibration import set_mechanism
     from dp_publish.covariance.error_estimate import estimate_errors

@@ -16,8 +16,6 @@ from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.policy import Policy
 
-__all__ = ["set_mechanism"]
-
 
 def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> Mechanism:
     """Return the mechanism and its strength, from the policy and, where `auto` may ask for it, the number of rows.

@@ -29,8 +29,6 @@ from dp_publish.covariance.mechanisms.registry import all_mechanisms
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.policy import Privacy
 
-__all__ = ["choose_for_policy", "choose_mechanism", "expected_errors"]
-
 
 def choose_for_policy(
     privacy: Privacy, strength: Strength, scaling: Scaling, count_rows: Callable[[], int]

@@ -23,8 +23,6 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 
-__all__ = ["estimate_errors"]
-
 _N_ENTRIES = 100  # on the diagonal, at least, over all repetitions
 
 

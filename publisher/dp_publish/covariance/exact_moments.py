@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from dp_bundle.errors import DataError, ParameterError
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 
-__all__ = ["ExactMoments", "merge", "moments_of_batch"]
-
 _UNIT = 2.0**GRID_BITS
 _BLOCK = 1 << (52 - 2 * GRID_BITS)
 _SHORTER = 1 - 2.0**-36

@@ -11,8 +11,6 @@ from dp_publish.accounting import ROUND_UP, Cost, Loss, PureDP, privacy_curve, r
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.policy import Policy, public_facts
 
-__all__ = ["cost_of_moments", "guarantee_of_moments", "moment_columns"]
-
 
 def cost_of_moments(policy: Policy, mechanism: Mechanism) -> Cost:
     """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn.

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from dp_bundle.errors import ParameterError
 
-__all__ = ["GRID_BITS", "MAX_FEATURES", "Scaling", "scaling_for"]
-
 GRID_BITS = 20  # scaled values are multiples of 2^-20
 MAX_FEATURES = 8192
 _CONSTANT_BITS = 8

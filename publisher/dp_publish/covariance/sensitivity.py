@@ -32,8 +32,6 @@ from dp_bundle.errors import PrivacyError
 from dp_bundle.privacy import Neighbours
 from dp_publish.covariance.scaling import Scaling
 
-__all__ = ["check_neighbours", "frobenius_sensitivity", "l1_sensitivity", "nuclear_sensitivity"]
-
 _UP = 1 + 2.0**-48  # far above the rounding of the few operations below
 
 

@@ -1,8 +1,7 @@
 """The private table: formats and dialects, contribution caps, missing values, and its first rows."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.data.contribution_cap import EntityCap
     from dp_publish.data.deviations import standard_deviations

@@ -11,8 +11,6 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-__all__ = ["MISSING", "Fault", "describe_as_record", "is_thousands", "missing_numbers", "plain_number", "read_cell"]
-
 _MISSING = ("", "na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".")
 _TRUTH = {"true": 1, "yes": 1, "false": 0, "no": 0}
 _FLOAT = r"[+-]?(?:\d+(?:{0}\d*)?|{0}\d+)(?:[eE][+-]?\d+)?|[+-]?inf(?:inity)?"

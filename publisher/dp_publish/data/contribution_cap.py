@@ -22,8 +22,6 @@ import pyarrow.compute as pc
 from dp_bundle.errors import MissingValuesError
 from dp_publish.data.table import Table
 
-__all__ = ["EntityCap"]
-
 
 class EntityCap:
     """The rows of a table, up to a cap for each entity.

@@ -12,8 +12,6 @@ from dp_bundle.errors import DataError
 from dp_bundle.quoting import listed
 from dp_publish.data.table import Table
 
-__all__ = ["standard_deviations"]
-
 _NO_BOUNDS = (-math.inf, math.inf)
 
 

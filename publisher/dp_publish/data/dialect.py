@@ -26,8 +26,6 @@ from dp_bundle.errors import HeaderError, ParameterError, SchemaError
 from dp_bundle.quoting import unguard_cell
 from dp_publish.data.cells import describe_as_record
 
-__all__ = ["PACKED", "Dialect", "Layout", "find_layout", "make_dialect", "open_bytes", "open_lines", "unpacked_name"]
-
 _LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time
 _START = 2**20  # bytes; where the first line is expected to end
 PACKED = {".gz": "gzip", ".bz2": "bz2"}
@@ -228,11 +226,7 @@ def _is_comment(path: Path, encoding: str, delimiter: str) -> bool:
     """Return True if the line after the first one is rather that of names, as it has other cells, or no number."""
     with open_lines(path, encoding, "replace") as lines:
         first, *others = islice(filter(None, csv.reader(lines, delimiter=delimiter)), 2)
-    return any(len(other) != len(first) or all(map(_is_name, other)) for other in others)
-
-
-def _is_name(cell: str) -> bool:
-    return describe_as_record(cell) is None
+    return any(len(other) != len(first) or all(describe_as_record(cell) is None for cell in other) for other in others)
 
 
 def _require_names(path: Path, record: list[str], missing: tuple[str, ...]) -> None:

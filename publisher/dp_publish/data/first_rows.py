@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dp_bundle.data import batch_rows, to_numpy
 from dp_publish.data.table import Table
 
-__all__ = ["LEAST_ROWS", "Glance", "find_codes", "glance"]
-
 LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
 _CELLS = 2**20
 _LONG_CODE = re.compile(r"-?(?:99+|9+\.9+|88+|77+)")
@@ -63,7 +61,7 @@ def find_codes(values: Floats, bounds: tuple[float, float] | None) -> dict[float
     """
     ends = _ends(values)
     found: set[float] = set()
-    for written, is_far in ((_is_long_code, _is_far), (_is_short_code, _is_outside)):
+    for written, is_far in ((_is_long_code, _is_far), (_SHORT_CODES.__contains__, _is_outside)):
         coded = [value for value in (*ends[:_MOST_CODES], *ends[-_MOST_CODES:]) if written(value)]
         others = [value for value in ends if value not in coded]
         if len(others) > 1:
@@ -89,10 +87,6 @@ def _ends(values: Floats) -> list[float]:
 
 def _is_long_code(value: float) -> bool:
     return _LONG_CODE.fullmatch(f"{value:.12g}") is not None
-
-
-def _is_short_code(value: float) -> bool:
-    return value in _SHORT_CODES
 
 
 def _is_far(value: float, low: float, high: float, _bounds: tuple[float, float] | None) -> bool:

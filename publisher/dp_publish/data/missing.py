@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from dp_bundle.errors import MissingValuesError
 from dp_bundle.manifest import Column
 
-__all__ = ["RowReport", "drop_missing", "fill_missing", "find_gaps"]
-
 
 @dataclass
 class RowReport:

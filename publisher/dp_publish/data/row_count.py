@@ -11,8 +11,6 @@ from dp_bundle.errors import DataError, SchemaError
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.text_file import TextFile, is_text_file
 
-__all__ = ["count_rows"]
-
 
 def count_rows(path: Path, dialect: Dialect | None = None) -> int:
     """Return a table's number of rows: from a Parquet or Arrow file's metadata, or by counting those of a text file.

@@ -29,8 +29,6 @@ from dp_bundle.errors import SchemaError
 from dp_publish.data.dialect import Dialect, Layout
 from dp_publish.data.text_file import TYPES, TextFile, is_text_file
 
-__all__ = ["ColumnType", "Source", "Table", "open_table"]
-
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
 
@@ -102,7 +100,8 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
     if not isinstance(source, str | Path | pa.Table):
         source = _from_pandas(source)
     if isinstance(source, pa.Table):
-        return _typed_table(source.schema, _batches_of_table(source))
+        table = source
+        return _typed_table(table.schema, lambda names, rows: table.select(names).to_batches(max_chunksize=rows))
     path = Path(source)
     try:
         _require_readable(path)
@@ -199,15 +198,11 @@ def _open_text(path: Path, dialect: Dialect) -> Table:
     return Table(dict.fromkeys(names, ColumnType.UNKNOWN), file.read, layout=file.layout)
 
 
-def _batches_of_table(table: pa.Table) -> Callable[[list[str], int], Iterator[pa.RecordBatch]]:
-    return lambda names, rows: iter(table.select(names).to_batches(max_chunksize=rows))
-
-
 def _typed_table(schema: pa.Schema, batches: Callable[[list[str], int], Iterable[pa.RecordBatch]]) -> Table:
     _require_distinct(schema.names)
 
     def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        target = _target_schema(kinds)
+        target = pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
         with _schema_errors():
             for batch in batches(list(kinds), rows):
                 yield pa.RecordBatch.from_arrays(
@@ -239,10 +234,6 @@ def _require_whole(values: pa.Array, name: str) -> None:
     whole = pc.all(pc.equal(values, pc.floor(values)), skip_nulls=True, min_count=0)
     if not whole.as_py():
         raise SchemaError(f'column {name!r} holds fractions: publish it with kind = "continuous", or round it first')
-
-
-def _target_schema(kinds: dict[str, str]) -> pa.Schema:
-    return pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

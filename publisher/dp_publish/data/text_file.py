@@ -27,8 +27,6 @@ from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers,
 from dp_publish.data.dialect import PACKED, Dialect, Layout, find_layout, unpacked_name
 from dp_publish.data.text_rows import line_of_open_quote, locate_fault, records
 
-__all__ = ["TYPES", "TextFile", "is_text_file"]
-
 _RAW = pa.binary()  # what is not converted need not be in any encoding
 TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}
 _SUFFIXES = (".csv", ".tsv")

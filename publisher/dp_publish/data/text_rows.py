@@ -14,8 +14,6 @@ from dp_bundle.errors import CellError, SchemaError
 from dp_publish.data.cells import Fault, read_cell
 from dp_publish.data.dialect import Layout, open_bytes, open_lines
 
-__all__ = ["line_of_open_quote", "locate_fault", "records"]
-
 _CHUNK = 2**20
 _END = "\0\n"  # no row of a table
 

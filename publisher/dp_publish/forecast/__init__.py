@@ -1,8 +1,7 @@
 """A forecast of what a researcher could still see in a release; it reads no private value and spends nothing."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.forecast.advance_check import check_in_advance, describe_first_rows
     from dp_publish.forecast.assumptions import describe_spread, median_spread

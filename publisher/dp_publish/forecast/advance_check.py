@@ -12,8 +12,6 @@ from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import refuse_pointless
 from dp_publish.policy import Policy, choose_columns, find_regrettable, point_out_names, quote_header, resolve, survey
 
-__all__ = ["check_in_advance", "describe_first_rows"]
-
 
 def check_in_advance(
     data: Path, policy: Policy, withheld: Collection[str], *, anyway: bool, tell: Callable[[str], None]

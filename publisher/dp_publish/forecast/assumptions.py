@@ -1,7 +1,7 @@
 """Assumptions of a forecast: how far values spread within their bounds, and which bounds would be found.
 
 The assumed standard deviation of a column is a share of the width of its bounds: the policy's `spread` for the column,
-or else `DEFAULT_SPREAD`, which is what bounds without knowledge of the values leave on real tables (ADR 0011). Nothing
+or else `DEFAULT_SPREAD`, which is what bounds without knowledge of the values leave on real tables (ADR 0014). Nothing
 else is needed of bounds that will be found privately: as noise is in proportion to the width, so is all of the
 forecast, and a width of 1 stands for whatever is found.
 """
@@ -15,16 +15,6 @@ from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Column
 from dp_publish.policy import DEFAULT_SPREAD, Policy
 from dp_publish.rows import cost_of_rows, set_noise, share_mu
-
-__all__ = [
-    "DEFAULT_SPREAD",
-    "assumed_spreads",
-    "calibrate_assumed",
-    "check_spread",
-    "describe_spread",
-    "fill_bounds",
-    "median_spread",
-]
 
 _SPREADS = (1e-6, 0.5)  # no standard deviation exceeds half the width
 _UNIT_WIDTH = (-0.5, 0.5)

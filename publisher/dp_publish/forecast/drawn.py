@@ -19,8 +19,6 @@ from dp_publish.covariance import GRID_BITS, ExactMoments, Mechanism
 from dp_publish.forecast.power import scaled_variance
 from dp_publish.sampling import insecure_keystream
 
-__all__ = ["drawn_error"]
-
 _RELATED = 0.9  # the made-up correlation
 _COLUMNS = 100  # drawn at least, over all repetitions: of 100 columns and more, one draw
 _MOST = 0.25  # of the largest variance: from there on a column is among those that spread most

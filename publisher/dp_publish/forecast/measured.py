@@ -19,8 +19,6 @@ from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.power import covariance_variance, moments_error, scaled_variance
 from dp_publish.policy import Policy
 
-__all__ = ["describe_drowned", "find_drowned", "refuse_drowned"]
-
 _STANDARD_ERRORS = 2.0  # within which of zero a reader takes a debiased variance for none
 
 
@@ -43,7 +41,7 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     if not seen.values or privacy.snr_db is not None or not privacy.neighbours.n_rows_public or ball:
         return []
     spreads = {
-        name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := _bounds(policy, name))
+        name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := policy.column(name).bounds)
     }
     spreads = {name: spread for name, spread in spreads.items() if spread > 0.0}
     n_rows = count_rows()
@@ -71,10 +69,6 @@ def refuse_drowned(names: Sequence[str], kinds: Mapping[str, str], n_rows: int) 
     """
     if len(kinds) - len(names) < min(2, len(kinds)):
         raise PolicyError(f"{describe_drowned(names, n_rows)}; or publish all the same with --anyway")
-
-
-def _bounds(policy: Policy, name: str) -> tuple[float, float] | None:
-    return policy.column(name).bounds
 
 
 def _spread(values: np.ndarray, bounds: tuple[float, float]) -> float:

@@ -41,24 +41,9 @@ from dp_publish.accounting import (
     rho_for_mu,
 )
 from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, scaling_for, set_mechanism
-from dp_publish.forecast.assumptions import (
-    DEFAULT_SPREAD,
-    assumed_spreads,
-    calibrate_assumed,
-    check_spread,
-    fill_bounds,
-)
+from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
 from dp_publish.forecast.power import covariance_variance, moments_error, rows_needed, scaled_variance, smallest_seen
-from dp_publish.policy import Policy, Privacy
-
-__all__ = [
-    "DEFAULT_SPREAD",
-    "DELTA",
-    "GRID",
-    "TARGETS",
-    "ForecastRow",
-    "forecast",
-]
+from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy
 
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
@@ -175,12 +160,13 @@ def _forecast_one(
     moment_error = moments_error(n_rows, variance, typical)
     least_row_error = math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)]) / n_rows)
     least_moment_error = moments_error(n_rows, covariance_variance(entry, clearest, *ball), clearest)
+    found = {column.name for column in columns if column.bounds_obtained == "private-histogram"}  # in no unit yet
     p = len(columns)
     return ForecastRow(
         mu=mu,
         epsilon=_epsilon(strength.unit_name, columns, max_rows, mu, mechanism) if with_epsilon else math.nan,
         delta=DELTA,
-        sigma={column.name: column.cell_noise.sigma for column in columns if _has_units(column)},
+        sigma={column.name: column.cell_noise.sigma for column in columns if column.name not in found},
         sigma_over_width=statistics.median(column.cell_noise.sigma / widths[column.name] for column in columns),
         noise_to_signal=ratio,
         error_in_rows=row_error,
@@ -225,10 +211,6 @@ def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, mec
         for column in columns
     ]
     return epsilon_of_unit(unit, losses, DELTA, max_rows)
-
-
-def _has_units(column: Column) -> bool:
-    return column.bounds_obtained != "private-histogram"  # whose bounds only stand for what will be found
 
 
 def _width(column: Column, n_features: int) -> float:

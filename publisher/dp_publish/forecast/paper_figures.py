@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from dp_bundle.errors import ParameterError
 from dp_publish.policy import Policy
 
-__all__ = ["PaperFigures", "largest_figures", "paper_figures"]
-
 
 @dataclass(frozen=True)
 class PaperFigures:

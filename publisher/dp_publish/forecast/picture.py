@@ -21,8 +21,6 @@ from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.power import describe_count
 
-__all__ = ["draw_plan"]
-
 _MARK = "dpgraph plan"  # by which an earlier picture is known
 _ROWS, _MOMENTS, _OWN = "#c4452d", "#1f6fb4", "#666666"
 

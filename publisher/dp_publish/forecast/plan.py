@@ -17,11 +17,17 @@ from dp_bundle.quoting import listed
 from dp_publish.covariance import Mechanism, PureMechanism, mechanism_named, set_mechanism
 from dp_publish.data import Table, count_rows, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds
-from dp_publish.forecast.outlook import DEFAULT_SPREAD, GRID, ForecastRow, forecast
+from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
-from dp_publish.policy import BY_EPSILON_AND_DELTA, Policy, Privacy, choose_columns, find_policy, resolve
-
-__all__ = ["Plan", "make_plan"]
+from dp_publish.policy import (
+    BY_EPSILON_AND_DELTA,
+    DEFAULT_SPREAD,
+    Policy,
+    Privacy,
+    choose_columns,
+    find_policy,
+    resolve,
+)
 
 _STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
 _NARROW = (0.05, 0.02)  # spreads of values with longer and longer tails

@@ -31,18 +31,6 @@ import math
 
 from scipy import special
 
-__all__ = [
-    "FDR",
-    "POWER",
-    "covariance_variance",
-    "describe_count",
-    "is_clear",
-    "moments_error",
-    "rows_needed",
-    "scaled_variance",
-    "smallest_seen",
-]
-
 _SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 POWER = 0.8

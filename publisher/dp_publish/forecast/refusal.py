@@ -27,8 +27,6 @@ from dp_publish.forecast.power import is_clear, smallest_seen
 from dp_publish.policy import Policy, Privacy
 from dp_publish.rows import ENOUGH_SIGMA
 
-__all__ = ["refuse_pointless", "share_unchanged", "why_hidden"]
-
 _VERBATIM = 0.99  # share of values that come out as they went in
 _ENOUGH_SIGMA = {"integer": ENOUGH_SIGMA, "continuous": 0.2}  # at which fewer do, of whole numbers
 _ANYWAY = "or publish it all the same with --anyway"

@@ -1,8 +1,7 @@
 """The ledger: what was spent on each dataset, and its budgets."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.ledger.budget import Entry
     from dp_publish.ledger.ledger import Ledger, Reservation

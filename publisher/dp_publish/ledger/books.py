@@ -17,8 +17,6 @@ from dp_publish.accounting import Cost
 from dp_publish.ledger.budget import Account, Entry
 from dp_publish.ledger.events import read_event
 
-__all__ = ["Books", "chain", "content_of", "encode", "entry_of", "line_that_restores", "read_books"]
-
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
 
 

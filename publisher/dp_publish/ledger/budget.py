@@ -18,8 +18,6 @@ from dp_bundle.errors import BudgetExceededError, MissingBudgetError
 from dp_bundle.manifest import Cumulative
 from dp_publish.accounting import SLACK, Cost, rho_for_mu
 
-__all__ = ["Account", "Entry", "exact", "require_budgets", "root", "total"]
-
 LARGEST_EXCEPTION = 1e-3  # the probability with which a budget may fail to hold
 _ENTITY = "entity:"  # before the column, in the name of a unit
 _BITS = 2148  # after the point: the square of any float64 is a whole number of 2^-2148

@@ -25,8 +25,6 @@ from typing import Any
 from dp_publish.ledger.books import Books, chain, encode, entry_of
 from dp_publish.ledger.budget import Account
 
-__all__ = ["advance", "checkpoint_all", "file_state", "is_current", "read_account", "read_state", "write_stamp"]
-
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS checkpoint (
     dataset TEXT NOT NULL, part TEXT NOT NULL, line INTEGER NOT NULL, content TEXT NOT NULL, sha256 TEXT NOT NULL,

@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["read_event"]
-
 _MOST_RELEASES = 10**9
 _STATES = {"lost", "reserved", "cancelled", "sealed", "published"}
 

@@ -25,8 +25,6 @@ from dp_publish.ledger.books import Books, content_of, line_that_restores
 from dp_publish.ledger.budget import Entry, require_budgets, total
 from dp_publish.ledger.log import open_log, read_copy, rebuild_log
 
-__all__ = ["Ledger", "Reservation"]
-
 _MAX_NAME = 1_000  # characters; what a manifest takes
 
 

@@ -31,8 +31,6 @@ from dp_publish.ledger.checkpoint import (
 )
 from dp_publish.ledger.events import read_event
 
-__all__ = ["Log", "open_log", "read_copy", "rebuild_log"]
-
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (
     line INTEGER PRIMARY KEY AUTOINCREMENT, content TEXT NOT NULL, sha256 TEXT NOT NULL

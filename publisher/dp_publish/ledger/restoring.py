@@ -21,8 +21,6 @@ from dp_publish.ledger.books import Books
 from dp_publish.ledger.budget import Entry, total
 from dp_publish.ledger.ledger import Ledger
 
-__all__ = ["Restoration", "cost_of_release", "restore"]
-
 _SLACK = 1e-6  # relative: what a stated total may differ by from the sum of stated costs
 
 

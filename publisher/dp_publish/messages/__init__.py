@@ -1,8 +1,7 @@
 """Messages to the publisher: of a release and of the ledger, for a person and for a machine."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.messages.ledger import (
         describe_ledger,

@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING, Any
 from dp_bundle.describe import round_up
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Cumulative
-from dp_bundle.quoting import quote_name, quote_path
+from dp_bundle.quoting import counted, quote_name, quote_path
 from dp_publish.ledger import Entry, Ledger
 from dp_publish.messages.tables import table_lines
 
 if TYPE_CHECKING:
     from dp_publish.ledger import Restoration
-
-__all__ = [
-    "describe_ledger",
-    "describe_restoration",
-    "describe_surprises",
-    "ledger_document",
-    "require_known",
-    "restoration_document",
-]
 
 _NAMED = 8
 _HEADINGS = ("dataset", "release", "created", "partition", "unit", "mu", "state")
@@ -54,7 +45,8 @@ def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
     for (name, unit), (total, budget) in _totals(ledger, entries).items():
         spent = "no guarantee" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
         limit = "" if budget is None else f", of a budget of {budget:g}"
-        lines.append(f"{name}, per {unit}: {spent} over {_many(total.releases)}{limit}{_but(total)}")
+        but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
+        lines.append(f"{name}, per {unit}: {spent} over {counted(total.releases, 'release')}{limit}{but}")
     return "\n".join(lines)
 
 
@@ -120,14 +112,6 @@ def _totals(ledger: Ledger, entries: list[Entry]) -> dict[tuple[str, str], tuple
     places |= dict.fromkeys((dataset, unit) for dataset, units in budgets.items() for unit in units)
     totals = {place: ledger.total(*place) for place in places}
     return {place: (total, budgets[place[0]].get(place[1])) for place, total in totals.items() if total is not None}
-
-
-def _many(releases: int) -> str:
-    return f"{releases} release{'s' * (releases != 1)}"
-
-
-def _but(total: Cumulative) -> str:
-    return f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
 
 
 def _release_lines(entries: Iterable[Entry]) -> list[str]:

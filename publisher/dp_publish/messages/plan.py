@@ -6,10 +6,9 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+from dp_bundle.quoting import counted
 from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, smallest_seen, why_hidden
 from dp_publish.messages.tables import table_lines
-
-__all__ = ["describe_plan", "plan_document"]
 
 _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (integer columns, at least)"}
 
@@ -17,14 +16,16 @@ _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (int
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     """Return the forecast for a person to read; it says whether the first rows were read."""
     read = "only the first rows were read" if looked else "no value was read"
+    size = f"{counted(plan.n_rows, 'row')}, {counted(len(plan.kinds), 'column')}"
+    heads = [f"to see {rho:g}\n{source}" for rho in TARGETS for source in ("from rows", "from moments")]
     tables = [
-        f"{plan.name}: {_many(plan.n_rows, 'row')}, {_many(len(plan.kinds), 'column')}. Nothing was spent, and {read}.",
+        f"{plan.name}: {size}. Nothing was spent, and {read}.",
         "",
         f"Smallest partial correlation that a researcher would see, with one {plan.unit} protected at strength mu:",
         *_table(plan, _seen_head(plan), [_seen_cells(row) for row in plan.rows]),
         "",
         f"Rows needed to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
-        *_table(plan, _needed_head(), [_needed_cells(row) for row in plan.rows]),
+        *_table(plan, ["mu", *heads], [_needed_cells(row) for row in plan.rows]),
     ]
 
     legend = [
@@ -64,18 +65,10 @@ def _numbers(row: ForecastRow) -> dict[str, Any]:
     return {name: None if value != value else value for name, value in asdict(row).items()}
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
-
-
 def _seen_head(plan: Plan) -> list[str]:
     epsilon = "epsilon\n(pure)" if plan.is_pure else f"epsilon at\ndelta {DELTA:g}"
     noise = ["noise: sigma\n/ width", "noise /\nsignal"]
     return ["mu", epsilon, *noise, "smallest seen\nfrom rows", "smallest seen\nfrom moments"]
-
-
-def _needed_head() -> list[str]:
-    return ["mu", *(f"to see {rho:g}\n{source}" for rho in TARGETS for source in ("from rows", "from moments"))]
 
 
 def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Release, SecondMoments
-from dp_bundle.quoting import listed, quote_name
+from dp_bundle.quoting import counted, listed, quote_name
 from dp_publish.forecast import (
     covariance_variance,
     describe_spread,
@@ -23,8 +23,6 @@ from dp_publish.forecast import (
 )
 from dp_publish.policy import Policy
 from dp_publish.release import Receipt
-
-__all__ = ["describe_receipt", "receipt_document"]
 
 _SHOWN = 8  # columns that are named
 _NEARLY_ALWAYS = 0.99  # of the guesses between two tables are right: from mu = 4.65 on
@@ -184,19 +182,15 @@ def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
 def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     """Return a line for each of the columns with the most such cells, and one for all others together."""
     ranked = sorted(cells.items(), key=lambda item: -item[1])
-    lines = [f"  {_many(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_SHOWN]]
+    lines = [f"  {counted(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_SHOWN]]
     rest = ranked[_SHOWN:]
     if rest:
-        lines.append(f"  {sum(number for _, number in rest)} cells of {_many(len(rest), 'more column')} {what}")
+        lines.append(f"  {sum(number for _, number in rest)} cells of {counted(len(rest), 'more column')} {what}")
     return lines
 
 
 def _describe_rows(number: int, what: str) -> list[str]:
-    return [f"  {_many(number, 'row')} {what}"] if number else []
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+    return [f"  {counted(number, 'row')} {what}"] if number else []
 
 
 def _has_ball(release: Release) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Sequence
 
-__all__ = ["table_lines"]
-
 _UNBOUNDED = 100_000  # characters: lines are never folded or cut
 
 

@@ -1,8 +1,7 @@
 """The publisher's decisions: the policy, its file, and what they make of each column."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.policy.choices import (
         BY_EPSILON_AND_DELTA,

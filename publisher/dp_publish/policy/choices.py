@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-__all__ = [
-    "BY_EPSILON_AND_DELTA",
-    "DEFAULT_SPREAD",
-    "NEVER_PURE",
-    "STRENGTHS",
-    "Mechanism",
-    "ReleaseKind",
-    "SoundMechanism",
-    "UnsoundMechanism",
-]
-
 STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
 DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of its bounds: see `forecast.assumptions`
 

@@ -13,17 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.quoting import listed
+from dp_bundle.quoting import counted, listed
 from dp_publish.data import LEAST_ROWS, Glance, Table, find_codes
 from dp_publish.policy.model import Policy
-
-__all__ = [
-    "find_regrettable",
-    "named_like_an_identifier",
-    "point_out_names",
-    "quote_header",
-    "survey",
-]
 
 _IDENTIFIER = re.compile(
     r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0|__index_level_[0-9]+__|)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)"
@@ -195,7 +187,7 @@ def _codes(seen: Glance, policy: Policy, *, inside: bool) -> dict[str, dict[floa
 
 def _described(codes: dict[str, dict[float, int]]) -> str:
     said = [
-        f"{code:.12g} in {number:,} cell{'s' * (number != 1)} of {name!r}"
+        f"{code:.12g} in {counted(number, 'cell')} of {name!r}"
         for name, found in codes.items()
         for code, number in found.items()
     ]

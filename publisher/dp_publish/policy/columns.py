@@ -11,8 +11,6 @@ from dp_bundle.quoting import listed, require_one_line
 from dp_publish.data import ColumnType, Table
 from dp_publish.policy.model import Policy
 
-__all__ = ["choose_columns", "require_bounds", "require_rows"]
-
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MAX_TEXT = 2**20  # bytes, in all columns, so that a manifest does not become too large to be read

@@ -11,10 +11,9 @@ from pydantic import ValidationError
 from dp_bundle.errors import PolicyError
 from dp_bundle.files import read_regular
 from dp_publish.data import unpacked_name
+from dp_publish.policy.choices import STRENGTHS
 from dp_publish.policy.mistakes import describe_mistake
-from dp_publish.policy.model import STRENGTHS, Policy
-
-__all__ = ["find_policy", "load_policy", "policy_path"]
+from dp_publish.policy.model import Policy
 
 _DEFAULT_MU = 1.0
 _MOST = 2**23  # bytes of a policy; 20,000 columns with all that can be said of them take fewer

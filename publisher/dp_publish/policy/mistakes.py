@@ -14,8 +14,6 @@ from dp_publish.data import Dialect
 from dp_publish.policy.choices import SoundMechanism
 from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy, Privacy
 
-__all__ = ["SECTIONS", "allowed_of", "describe_mistake"]
-
 _LONGEST = 60  # of what came
 SECTIONS: dict[str, type[BaseModel]] = {
     "": Policy,

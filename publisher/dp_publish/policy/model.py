@@ -18,15 +18,6 @@ from dp_publish.accounting import ApproximateDP, ConcentratedDP, GaussianDP, Pur
 from dp_publish.data import Dialect
 from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, STRENGTHS, Mechanism, ReleaseKind
 
-__all__ = [
-    "STRENGTHS",
-    "ColumnPolicy",
-    "EntityUnit",
-    "Mechanism",
-    "Policy",
-    "Privacy",
-]
-
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
 

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dp_bundle.manifest import (
-    GAPS_PUBLIC,
-    NUMBER_PUBLIC,
-    ORDER_PUBLIC,
-    PARTITION_PUBLIC,
-    TOGETHER_PUBLIC,
-    Column,
-)
+from dp_bundle.manifest import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC, Column
 from dp_bundle.quoting import listed
 from dp_publish.policy.model import Policy
-
-__all__ = ["public_facts"]
 
 
 def public_facts(policy: Policy, columns: Sequence[Column], partition: str | None) -> tuple[str, ...]:

@@ -14,8 +14,6 @@ from dp_publish.data import ColumnType, Table
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
 
-__all__ = ["resolve"]
-
 
 def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Policy:
     """Return the policy with a section for every column of the table and no patterns.
@@ -39,7 +37,7 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Pol
     PolicyError
         A name or a pattern is no column's, or what patterns say of a column contradicts its own section.
     """
-    patterns = sorted((name for name in policy.columns if name not in table.types and _is_pattern(name)), key=len)
+    patterns = sorted((name for name in policy.columns if name not in table.types and {"*", "?"} & {*name}), key=len)
     unknown = [name for name in policy.columns if name not in table.types and name not in patterns]
     if unknown:
         raise PolicyError(f"the policy names columns that the table does not have: {listed(unknown)}")
@@ -54,10 +52,6 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Pol
         for name in table.types
     }
     return policy.model_copy(update={"columns": sections})
-
-
-def _is_pattern(name: str) -> bool:
-    return "*" in name or "?" in name
 
 
 def _section(name: str, table: Table, policy: Policy, patterns: list[str], withheld: bool) -> ColumnPolicy:

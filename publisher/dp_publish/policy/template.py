@@ -13,8 +13,6 @@ from tomlkit.items import Item, Table
 from dp_publish.data import ColumnType, Layout
 from dp_publish.policy.column_survey import named_like_an_identifier
 
-__all__ = ["describe_dropped", "policy_template"]
-
 _WIDE = 60  # columns; from here on they get patterns instead of a section each
 _NAMED = 8  # of the columns that are left out
 _LEAST_ALIKE = 3  # columns that are worth a pattern

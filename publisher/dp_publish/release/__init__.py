@@ -1,8 +1,7 @@
 """Publication: a table becomes a signed bundle, paid for first; all of it, or nothing."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.release.aside import publish_aside
     from dp_publish.release.publishing import Receipt, publish

@@ -16,8 +16,6 @@ from dp_publish.policy import Policy
 from dp_publish.release.publishing import publish
 from dp_publish.sampling import Keystream
 
-__all__ = ["publish_aside"]
-
 
 @contextlib.contextmanager
 def publish_aside(table: pa.Table, policy: Policy, keystream: Keystream | None = None) -> Iterator[tuple[Path, Cost]]:

@@ -14,8 +14,6 @@ from dp_bundle.manifest import Column, Guarantee, SecondMoments
 from dp_publish.accounting import Cost
 from dp_publish.sampling import Keystream
 
-__all__ = ["Contents", "Maker", "NewFile", "Progress", "Read", "could_reveal_noise", "may_reveal_noise"]
-
 Read: TypeAlias = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
 NewFile: TypeAlias = Callable[[], BinaryIO]
 Progress: TypeAlias = Callable[[int], None]

@@ -31,8 +31,6 @@ from dp_publish.policy import Policy
 from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise
 from dp_publish.sampling import Keystream
 
-__all__ = ["CovarianceMaker", "state_moments"]
-
 
 class CovarianceMaker:
     """A `Maker` for second moments.

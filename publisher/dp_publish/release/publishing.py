@@ -38,8 +38,6 @@ from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.rows import RowsMaker
 from dp_publish.sampling import Keystream, SecureKeystream
 
-__all__ = ["Receipt", "publish"]
-
 
 @dataclass(frozen=True)
 class Receipt:
@@ -167,7 +165,8 @@ def _release(
                 _require_free(out)  # the last moment at which it costs nothing to find out
 
                 # 3. From the seal on it counts as having left. The name is given where this block ends.
-                ending.enter_context(interrupts_held(_announcement(reservation, out)))
+                done = f"{_name(reservation)} is published, at {out}, and on the books as spent"
+                ending.enter_context(interrupts_held(done))
                 leaving = True
                 ledger.seal(reservation, digest, recorded)
         except BaseException as error:
@@ -244,10 +243,6 @@ def _in_our_words(out: Path) -> Iterator[None]:
         for note in getattr(error, "__notes__", []):
             ours.add_note(note)
         raise ours from error
-
-
-def _announcement(reservation: Reservation, out: Path) -> str:
-    return f"{_name(reservation)} is published, at {out}, and on the books as spent"
 
 
 def _whereabouts(reservation: Reservation, out: Path) -> str:

@@ -34,8 +34,6 @@ from dp_publish.rows import (
 )
 from dp_publish.sampling import Keystream
 
-__all__ = ["RowsMaker"]
-
 
 class RowsMaker:
     """A `Maker` for rows.

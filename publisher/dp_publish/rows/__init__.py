@@ -1,8 +1,7 @@
 """Noise on rows: the mechanism, its calibration and guarantee, and private bounds."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.rows.calibration import Shares, calibrate, set_noise, share_mu
     from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows

@@ -18,21 +18,12 @@ from scipy import optimize
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Ball, Column
 from dp_bundle.quoting import listed
-from dp_publish.accounting import (
-    ROUND_UP,
-    ApproximateDP,
-    Strength,
-    epsilon_of_unit,
-    mu_for_rho,
-    rho_for_epsilon_delta,
-)
+from dp_publish.accounting import ROUND_UP, ApproximateDP, Strength, epsilon_of_unit, mu_for_rho, rho_for_epsilon_delta
 from dp_publish.policy import Policy
 from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.noise import ROW_NOISE, Bounds, RowNoise, losses_of
 from dp_publish.rows.private_bounds import histogram_sigma
 from dp_publish.rows.private_centers import centers_sigma
-
-__all__ = ["Shares", "calibrate", "set_noise", "share_mu"]
 
 _MUS = (1e-100, 1e100)  # so that rho and sigma are far from the ends of float64
 _CENTERS_SHARE = 0.01  # of rho: their noise is far below the sampling error of a mean

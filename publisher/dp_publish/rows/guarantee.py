@@ -18,8 +18,6 @@ from dp_publish.rows.noise import ROW_NOISE, losses_of
 from dp_publish.rows.private_bounds import histogram_mu
 from dp_publish.rows.private_centers import centers_mu
 
-__all__ = ["conditional_mu", "cost_of_rows", "guarantee_of_rows"]
-
 
 @dataclass(frozen=True)
 class _UnitMu:

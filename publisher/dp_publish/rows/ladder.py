@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 
-__all__ = ["N_RUNGS", "rung_above"]
-
 N_RUNGS = 128  # to an octave
 _MANTISSAS = [2.0 ** (rung / N_RUNGS - 1) for rung in range(N_RUNGS + 1)]  # from 0.5 to 1, as `math.frexp` has them
 

@@ -20,8 +20,6 @@ from dp_publish.data import RowReport, drop_missing, fill_missing, find_gaps
 from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling import Keystream
 
-__all__ = ["add_noise"]
-
 
 def add_noise(
     batch: pa.RecordBatch, columns: Sequence[Column], keystream: Keystream, report: RowReport

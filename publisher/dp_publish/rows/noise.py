@@ -30,8 +30,6 @@ from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
 from dp_publish.accounting import Loss
 from dp_publish.sampling import Keystream, sample_discrete_gaussian, sample_rounded_gaussian
 
-__all__ = ["ENOUGH_SIGMA", "ROW_NOISE", "Bounds", "RowNoise", "granularity_for", "losses_of"]
-
 ENOUGH_SIGMA = 0.31  # from which on discrete noise moves more than one whole number in a hundred
 _STEPS_PER_SIGMA = 256
 _STEPS_PER_WIDTH = 64
@@ -89,11 +87,13 @@ class ContinuousNoise(RowNoise):
     least_sigma = 0.0
 
     def describe(self, sigma: float, bounds: Bounds | None) -> Noise:
+        """Return the noise on the finest grid that the bounds allow."""
         granularity = granularity_for(sigma, bounds)
         _require_grid("continuous", sigma, _SIGMAS, bounds, granularity)
         return Noise.rounded_gaussian(sigma, granularity)
 
     def add(self, values: pa.Array, column: Column, keystream: Keystream) -> tuple[NDArray[Any], int]:
+        """Snap the values to the grid, and add rounded Gaussian noise."""
         noise, raw = column.cell_noise, to_numpy(values)
         low, high = _steps_within(column)
         with np.errstate(over="ignore"):  # to infinity, which is clipped like any other value
@@ -111,10 +111,12 @@ class DiscreteNoise(RowNoise):
     least_sigma = MIN_SIGMA
 
     def describe(self, sigma: float, bounds: Bounds | None) -> Noise:
+        """Return the noise on whole numbers."""
         _require_grid("integer", sigma, (MIN_SIGMA, MAX_SIGMA), bounds, 1.0)
         return Noise.discrete_gaussian(sigma)
 
     def add(self, values: pa.Array, column: Column, keystream: Keystream) -> tuple[NDArray[Any], int]:
+        """Add discrete Gaussian noise."""
         steps, (low, high) = to_numpy(values), _steps_within(column)
         draws = sample_discrete_gaussian(column.cell_noise.sigma, len(steps), keystream)
         return np.clip(steps, low, high) + draws, _count_outside(steps, low, high)

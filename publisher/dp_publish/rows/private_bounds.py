@@ -33,8 +33,6 @@ from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
 from dp_publish.rows.noise import Bounds
 from dp_publish.sampling import Keystream, sample_rounded_gaussian
 
-__all__ = ["count_magnitudes", "find_bounds", "histogram_mu", "histogram_sigma"]
-
 _LOWEST, _HIGHEST = -40, 52  # exponents: smaller values count as zero, larger ones as 2^52
 _N_MAGNITUDES = _HIGHEST - _LOWEST
 _N_BINS = 2 * _N_MAGNITUDES + 1

@@ -33,8 +33,6 @@ from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
 from dp_publish.data import RowReport, drop_missing, fill_missing, find_gaps
 from dp_publish.sampling import Keystream, sample_rounded_gaussian
 
-__all__ = ["centers_mu", "centers_sigma", "find_centers", "steps_for", "sum_complete_rows"]
-
 _MOST_BITS = 20  # at most 2^20 steps of the grid to half a width, and to one row
 
 

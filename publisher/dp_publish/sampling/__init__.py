@@ -1,8 +1,7 @@
 """Exact noise from secure random bits."""
 
-from dp_bundle.startup.lazy import import_on_demand
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dp_publish.sampling.bingham import envelope_parameter, sample_bingham
     from dp_publish.sampling.fixed_point import exp_minus, integers, power_of_root, uniform_bits

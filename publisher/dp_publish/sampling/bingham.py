@@ -31,8 +31,6 @@ from dp_bundle.errors import PrivacyError
 from dp_publish.sampling.keystream import Keystream
 from dp_publish.sampling.normals import standard_normals
 
-__all__ = ["envelope_parameter", "sample_bingham"]
-
 _MOST_PROPOSALS = 200_000
 _BATCH = 1 << 16  # numbers at most
 

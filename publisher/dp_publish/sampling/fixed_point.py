@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from dp_publish.sampling.keystream import Keystream
 
-__all__ = ["exp_minus", "integers", "power_of_root", "uniform_bits"]
-
 
 def uniform_bits(n_bits: int, rng: Keystream) -> int:
     """Return a uniform integer of so many bits."""

@@ -31,8 +31,6 @@ from dp_publish.sampling.keystream import Keystream, SecureKeystream
 from dp_publish.sampling.probability_tables import Table, discrete_table, rounded_table
 from dp_publish.sampling.rejection import fill_large_discrete, fill_large_rounded
 
-__all__ = ["sample_discrete_gaussian", "sample_rounded_gaussian"]
-
 _MAX_TABULATED = 256.0
 
 

@@ -24,8 +24,6 @@ from itertools import accumulate
 from dp_publish.sampling.fixed_point import exp_minus, uniform_bits
 from dp_publish.sampling.keystream import Keystream
 
-__all__ = ["precise_normals"]
-
 
 def precise_normals(n: int, places: int, rng: Keystream) -> list[int]:
     """Return n standard normal numbers, as odd multiples of 2^-(places + 1): the middles of their cells."""

@@ -18,8 +18,6 @@ from dp_bundle.startup import njit
 from dp_publish.sampling.keystream import Keystream
 from dp_publish.sampling.probability_tables import Table
 
-__all__ = ["CHUNK", "fill_symmetric"]
-
 CHUNK = 1 << 16  # values at a time: 256 kB of random words
 _N_SPARE = 64  # words to break ties
 

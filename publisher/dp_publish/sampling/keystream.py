@@ -23,8 +23,6 @@ from typing import Any, Protocol
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-__all__ = ["Keystream", "SecureKeystream", "insecure_keystream"]
-
 _KEY_BYTES, _COUNTER_BYTES = 32, 16
 _BYTES_PER_KEY = 1 << 30
 _ZEROS = memoryview(bytes(1 << 17))

@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 from dp_bundle.privacy import check_laplace_scale
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
-__all__ = ["sample_discrete_laplace"]
-
 _BITS = 192
 _WORD = 64
 _CHUNK = 1 << 14  # values at a time

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from dp_publish.sampling.gaussian import sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream
 
-__all__ = ["HALF_PLACE", "PLACES", "TOTAL_VARIATION", "normal_parts", "standard_normals"]
-
 _CELL_BITS, _PLACE_BITS = 29, 45
 PLACES = _CELL_BITS + _PLACE_BITS + 1  # a number is cell * 2^-29 + inner * 2^-75, inner odd: the middle of its place
 HALF_PLACE = 2.0**-PLACES

@@ -31,8 +31,6 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Table", "block_table", "discrete_table", "rounded_table"]
-
 _HEAD_BITS = 31
 _THRESHOLD_BITS = _HEAD_BITS + 128
 _BITS = 224  # of the fixed-point numbers

@@ -42,8 +42,6 @@ from dp_publish.sampling.inversion import CHUNK, fill_symmetric
 from dp_publish.sampling.keystream import Keystream
 from dp_publish.sampling.probability_tables import block_table
 
-__all__ = ["accept_exactly", "fill_large_discrete", "fill_large_rounded"]
-
 _MAX_TABLE_SIGMA = 256.0  # in blocks; at least half of it is what is used
 _MARGIN = 2.0**-31
 _UNIT = 2.0**-32

@@ -10,8 +10,6 @@ import numpy as np
 from dp_bundle.startup import njit
 from dp_learn.matrices import Array
 
-__all__ = ["connected_components", "fill_penalty", "gather_block", "list_edges", "scatter_block", "shrink_into_box"]
-
 TILE = 8  # columns compared with rows at once: as many doubles as a cache line holds
 ROOM = 16  # edges a row, for which there is room at first
 

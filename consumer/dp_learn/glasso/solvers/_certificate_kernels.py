@@ -13,8 +13,6 @@ from dp_bundle.startup import njit
 from dp_learn.glasso.solvers._sparse_kernels import PENDING, SparseRows, add_multiple
 from dp_learn.matrices import Array
 
-__all__ = ["linear_terms", "residual_square", "small_residual_square"]
-
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def linear_terms(S: Array, L: Array, W: Array, T: SparseRows, diagonal: Array):  # type: ignore[no-untyped-def]

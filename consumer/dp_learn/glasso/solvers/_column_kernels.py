@@ -21,8 +21,6 @@ from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active
 from dp_learn.glasso.solvers._sparse_kernels import PENDING, TINY, SparseRows
 from dp_learn.matrices import Array
 
-__all__ = ["activate_violators", "sweep_columns", "widen"]
-
 LARGE = 256  # columns of a matrix that no fast cache holds
 
 

@@ -20,8 +20,6 @@ from dp_learn.glasso.solvers._elimination_kernels import log_determinant
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows
 from dp_learn.matrices import Array
 
-__all__ = ["CHECK_EVERY", "FIRST_CHECK", "LOOSEST", "N_SQUARES", "TIGHTEST", "next_tolerance", "solve_components"]
-
 LOOSEST, TIGHTEST = 1e-2, 1e-14  # tolerance of the lasso of one column
 FRESH = 0.3  # gaps a column: where a square residual is below, the next sweep passes over
 FIRST_CHECK = 40.0  # gaps: a sweep that gains less is followed by a certificate, as the gap is a hundredth of its gain

@@ -15,16 +15,6 @@ from dp_learn.glasso.solvers._lasso_kernels import factor_and_solve
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
 from dp_learn.matrices import Array
 
-__all__ = [
-    "gather_components",
-    "neighbours",
-    "regress_removed",
-    "remove_cliques",
-    "rows_among",
-    "sweep_graph",
-    "symmetrise",
-]
-
 WAITING = 32  # rows whose columns are written together: strided writes miss the translation of addresses
 CLIQUE = 8  # neighbours of a column that is removed, at most
 

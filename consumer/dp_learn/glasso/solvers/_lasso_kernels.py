@@ -13,8 +13,6 @@ import numpy as np
 from dp_bundle.startup import njit
 from dp_learn.matrices import Array
 
-__all__ = ["factor_and_solve", "lasso_on_active"]
-
 MAX_PASSES = 500  # over the active coordinates of one lasso
 NEWTON_EVERY = 8  # passes
 

@@ -11,8 +11,6 @@ import numpy as np
 from dp_bundle.startup import njit
 from dp_learn.matrices import Array
 
-__all__ = ["descend_once"]
-
 
 @njit(cache=True, fastmath={"reassoc", "contract"})
 def descend_once(S: Array, L: Array, W: Array, X: Array, U: Array, rows: Array, cols: Array) -> float:

@@ -15,16 +15,6 @@ import numpy as np
 from dp_bundle.startup import njit
 from dp_learn.matrices import Array
 
-__all__ = [
-    "PENDING",
-    "TINY",
-    "SparseRows",
-    "add_multiple",
-    "fill_precision",
-    "is_dominant",
-    "off_diagonal_rows",
-]
-
 MAX_SCALINGS = 100
 MARGIN = 1.0 - 1e-6  # leaves room for rounding
 TINY = 1e-100  # entries below are zero: numbers that underflow in products are slow

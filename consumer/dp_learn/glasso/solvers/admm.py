@@ -23,8 +23,6 @@ from dp_learn.glasso.solvers.best_pair import Incumbent
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
 from dp_learn.matrices import Anderson, FloatArray, balancing_factor, eigendecomposition
 
-__all__ = ["solve_admm"]
-
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two certificates
 PATIENCE, LITTLE = 1000, 0.9  # so many iterations must lower the gap by a tenth: rounding stops what does not

@@ -18,8 +18,6 @@ from dp_learn.glasso.solvers.chordal import solve_on_chordal_graph
 from dp_learn.glasso.solvers.newton import solve_newton
 from dp_learn.glasso.solvers.standard_form import Answer, Solver, StandardForm, Start
 
-__all__ = ["solve_auto"]
-
 PATIENCE = 20  # sweeps
 GAIN = 0.1  # of the gap is what so many sweeps leave of it at most, where more of them are worth while
 NEWTON_STEPS = 40  # more, each of many iterations, are taken only where rounding hides the answer

@@ -9,8 +9,6 @@ from dp_learn.glasso.solution import Status
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
 from dp_learn.matrices import FloatArray, logdet
 
-__all__ = ["Incumbent"]
-
 
 class Incumbent:
     """A certified pair that only improves: its halves may come from different iterations.

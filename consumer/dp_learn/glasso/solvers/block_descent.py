@@ -21,8 +21,6 @@ from dp_learn.glasso.solvers.sparse_certificate import certify_sparse, is_sparse
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
 from dp_learn.matrices import FloatArray, is_positive_definite
 
-__all__ = ["solve_block_descent"]
-
 MAX_FAILURES = 6  # losses of positive definiteness, each answered by tighter lassos
 MAX_IDLE = 20  # certificates without progress at the tightest lassos
 

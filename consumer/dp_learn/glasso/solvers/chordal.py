@@ -19,8 +19,6 @@ from dp_learn.glasso.problem import certify
 from dp_learn.glasso.solution import Status
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm
 
-__all__ = ["solve_on_chordal_graph"]
-
 MOST = 200  # columns: block descent is quick on the large components of sparse graphs
 
 

@@ -40,8 +40,6 @@ from dp_learn.glasso.solvers.standard_form import (
 )
 from dp_learn.matrices import FloatArray, is_positive_definite
 
-__all__ = ["SOLVERS", "solve_by_components"]
-
 SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm, solve_newton), strict=True))
 
 LARGEST_IN_LOOP = 600  # columns of a component that compiled code may solve without a step between

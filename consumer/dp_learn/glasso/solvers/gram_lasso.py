@@ -16,8 +16,6 @@ from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active
 from dp_learn.glasso.solvers._sparse_kernels import add_multiple
 from dp_learn.matrices import Array, FloatArray
 
-__all__ = ["solve_gram_lassos"]
-
 MAX_ROUNDS = 40  # of the active set, or of more passes over it where rounding or a flat direction holds them up
 
 

@@ -41,8 +41,6 @@ from dp_learn.glasso.solvers._sparse_kernels import SparseRows
 from dp_learn.glasso.solvers.sparse_certificate import gap_bound, is_sparse, sparse_logdet
 from dp_learn.matrices import FloatArray, logdet
 
-__all__ = ["SparseFit", "fit_sparse_graph"]
-
 RELAXATION = 1.5
 MAX_SWEEPS = 200  # a fit that takes more is nearly singular
 FIRST_CHECK = 20.0  # gaps: a sweep that moved W by less is followed by a certificate

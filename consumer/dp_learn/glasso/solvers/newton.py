@@ -20,8 +20,6 @@ from dp_learn.glasso.solvers.newton_model import Model, ModelMinimum, minimise_m
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
 from dp_learn.matrices import FloatArray, is_positive_definite
 
-__all__ = ["solve_newton"]
-
 MODEL_RTOL = 0.1  # the model is solved to this share of the decrease that it promises
 MODEL_SHARE = 0.3  # but not beyond this share of the gap asked for,
 LARGEST_GAP = 0.1  # or of this one: the model's dual matrix is sure to be definite only where gaps are well below one

@@ -25,8 +25,6 @@ from dp_learn.glasso.problem import Problem, certify
 from dp_learn.glasso.solution import Solution, Status
 from dp_learn.matrices import FloatArray, is_positive_definite
 
-__all__ = ["has_solution", "solve_small"]
-
 MOST_FREE = 600  # entries: the systems of more take longer than loading the kernels
 MAX_STEPS = 30
 DOUBTFUL = 8  # steps: most problems that have a solution take fewer

@@ -23,8 +23,6 @@ from dp_learn.glasso.solvers._certificate_kernels import linear_terms, residual_
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
 from dp_learn.matrices import FloatArray
 
-__all__ = ["certify_sparse", "gap_bound", "is_sparse", "sparse_logdet"]
-
 DENSE_SPEED = 64  # below one entry in so many, sparse arithmetic beats the far faster dense kind
 
 

@@ -18,8 +18,6 @@ from dp_learn.glasso.solution import Solution, Status
 from dp_learn.glasso.solvers._block_kernels import gather_block, scatter_block
 from dp_learn.matrices import FloatArray
 
-__all__ = ["Answer", "Solver", "StandardForm", "Start", "restore", "standardize", "standardize_start"]
-
 
 @dataclass(frozen=True, eq=False)
 class StandardForm:

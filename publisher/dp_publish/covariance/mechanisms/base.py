@@ -24,8 +24,6 @@ from dp_publish.covariance.scaling import GRID_BITS, Scaling
 from dp_publish.covariance.sensitivity import check_neighbours
 from dp_publish.sampling import Keystream
 
-__all__ = ["Grid", "Mechanism", "NoisyMoments", "grid_for", "released"]
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyMoments:

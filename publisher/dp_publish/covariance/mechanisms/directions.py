@@ -58,8 +58,6 @@ from numpy.typing import NDArray
 
 from dp_publish.sampling import Keystream, envelope_parameter, exp_minus, power_of_root, precise_normals, uniform_bits
 
-__all__ = ["PLACES", "draw_direction"]
-
 PLACES = 48  # of the released vectors
 _WORD = 64
 

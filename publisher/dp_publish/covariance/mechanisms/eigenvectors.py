@@ -49,8 +49,6 @@ from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import nuclear_sensitivity
 from dp_publish.sampling import envelope_parameter
 
-__all__ = ["MECHANISM", "Eigenvectors", "complement"]
-
 _MISS = 0.05  # beta: how often the shares may underestimate some eigenvalue
 _MOST_CHOSEN = 100  # coordinates: its time grows with the fourth power, half a minute here
 

@@ -31,8 +31,6 @@ from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import frobenius_sensitivity
 from dp_publish.sampling import Keystream, sample_rounded_gaussian
 
-__all__ = ["MECHANISM", "UP", "Gaussian", "GaussianEntries", "check_mu"]
-
 UP = 1 + 2.0**-48  # far above the rounding of the few operations on a sigma
 _MUS = (1e-4, 1e6)
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from dp_publish.covariance.mechanisms.spectral import DOWN, Floats, SpectralMechanism, Tools
 
-__all__ = ["MECHANISM", "KapralovTalwar"]
-
 
 @dataclass(frozen=True)
 class KapralovTalwar(SpectralMechanism):

@@ -25,8 +25,6 @@ from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import l1_sensitivity
 from dp_publish.sampling import Keystream, sample_discrete_laplace
 
-__all__ = ["MECHANISM", "Laplace"]
-
 _FINENESS = 45  # so that rounding thousands of entries adds next to nothing to their L1 norm
 _UP = 1 + 2.0**-48
 

@@ -9,8 +9,6 @@ from dp_bundle.errors import ParameterError
 from dp_publish.accounting import PureDP, Strength
 from dp_publish.covariance.mechanisms.base import Mechanism
 
-__all__ = ["EPSILONS", "PureMechanism", "check_epsilon", "is_in_range"]
-
 EPSILONS = (1e-6, 700.0)
 
 

@@ -9,8 +9,6 @@ from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.unsound import refuse_unsound
 from dp_publish.policy import SoundMechanism
 
-__all__ = ["all_mechanisms", "mechanism_named"]
-
 
 def mechanism_named(name: str) -> type[Mechanism] | None:
     """Return the class of a mechanism; None for "auto", where it is still to be chosen.

@@ -52,8 +52,6 @@ from dp_publish.covariance.scaling import GRID_BITS
 from dp_publish.covariance.sensitivity import nuclear_sensitivity
 from dp_publish.sampling import Keystream, SecureKeystream, integers, sample_bingham, sample_discrete_laplace
 
-__all__ = ["DOWN", "EXCEPTED_DELTA", "Floats", "SpectralMechanism", "Tools", "eigenvalue_grid"]
-
 EXCEPTED_DELTA = 2.0**-40
 DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 

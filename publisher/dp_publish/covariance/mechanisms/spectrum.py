@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["eigenvalues_in_units"]
-
 _UNIT_BITS = 64
 
 

@@ -20,8 +20,6 @@ from dp_publish.covariance.mechanisms.gaussian import UP, GaussianEntries, check
 from dp_publish.covariance.mechanisms.wishart import require_epsilon_and_delta
 from dp_publish.sampling import Keystream
 
-__all__ = ["MECHANISM", "Sulq", "sulq_sigma"]
-
 
 @dataclass(frozen=True)
 class Sulq(GaussianEntries):

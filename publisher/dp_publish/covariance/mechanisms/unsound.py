@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dp_bundle.errors import PrivacyError
 
-__all__ = ["refuse_unsound"]
-
 _REASONS = {
     "wishart-pure": "the wishart-pure mechanism is not private: its noise is positive semidefinite, so that some "
     "outputs are possible with a row and impossible without it; use laplace or eigenvectors for a pure epsilon",

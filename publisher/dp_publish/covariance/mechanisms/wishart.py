@@ -40,8 +40,6 @@ from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 from dp_publish.sampling import HALF_PLACE, PLACES, TOTAL_VARIATION, Keystream, SecureKeystream, normal_parts
 
-__all__ = ["MECHANISM", "Wishart", "require_epsilon_and_delta"]
-
 _FINENESS = 8
 _SLACK = 1e-3  # the share of delta that is left for rounding
 _LIMB = 17

@@ -36,8 +36,6 @@ from scipy import special
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.privacy import Neighbours
 
-__all__ = ["check_epsilon_and_delta", "degrees_tight", "delta_of_wishart"]
-
 _EPSILONS = (1e-6, 100.0)
 _LARGEST_DELTA = 0.01  # what an exception may be called
 _LEAST = 3  # nu: below, the noise is not log-concave

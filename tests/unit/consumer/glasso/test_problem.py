@@ -13,7 +13,8 @@ from dp_bundle.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import duality_gap, make_problem, objective
 from dp_learn.glasso.solution import Status
-from dp_learn.glasso.solving import SOLVERS, graphical_lasso
+from dp_learn.glasso.solvers.components import SOLVERS
+from dp_learn.glasso.solving import graphical_lasso
 
 GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
 
