@@ -1,4 +1,4 @@
-"""Whom a reader believes: signatures, keys, trusted signers, and the releases seen before."""
+"""Trust: signatures, keys, the signers that a reader believes, and the releases seen before."""
 
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 

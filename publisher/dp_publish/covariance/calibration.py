@@ -1,4 +1,4 @@
-"""From what the publisher decided to the mechanism of a covariance release.
+"""The mechanism of a covariance release, set as the policy asks.
 
 The strength is for the unit of privacy. An entity of m rows is m rows in turn: what is mu-GDP, or epsilon-DP, for one
 row is m mu-GDP, or m epsilon-DP, for the entity, so that a row gets the m-th part. A cell is protected as its whole row

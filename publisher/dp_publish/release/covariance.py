@@ -72,7 +72,7 @@ class CovarianceMaker:
 
     @property
     def remark(self) -> str | None:
-        """Why this mechanism, where `auto` chose."""
+        """The reason for the mechanism, where `auto` chose it."""
         return self._mechanism.reason
 
     def make(

@@ -1,0 +1,194 @@
+"""Covariance releases that are refused, interrupted or given up, and what they cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.bundle import open_bundle
+from dp_bundle.errors import (
+    BudgetExceededError,
+    DataError,
+    ParameterError,
+    PolicyError,
+    PrivacyError,
+)
+from dp_publish import Policy, Receipt, publish
+from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
+from dp_publish.ledger.ledger import Ledger
+
+BOUNDS = {"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}
+
+
+STRENGTHS: dict[str, dict[str, Any]] = {
+    "gaussian": {"mu": 1.0},
+    "laplace": {"epsilon": 1.0},
+    "wishart": {"epsilon": 1.0, "delta": 1e-6},
+    "eigenvectors": {"epsilon": 1.0},
+    "sulq": {"epsilon": 1.0, "delta": 1e-6},
+    "kapralov-talwar": {"epsilon": 1.0},
+}
+
+
+def make_policy(columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
+    """Return a policy for a covariance release of the small table."""
+    entries = columns if columns is not None else {name: {"bounds": limits} for name, limits in BOUNDS.items()}
+    document = {"dataset": {"name": "people"}, "privacy": {"release": "covariance", **privacy}, "columns": entries}
+    return Policy.model_validate(document)
+
+
+def read(receipt: Receipt) -> np.ndarray:
+    """Verify a bundle and return its matrix."""
+    with open_bundle(receipt.path) as opened:
+        assert opened.release == receipt.release
+        return opened.second_moments()
+
+
+@pytest.mark.parametrize(
+    ("columns", "privacy", "error", "sentence"),
+    [
+        (
+            {"height": {"bounds": [120, 220]}},
+            {"mu": 1.0},
+            PolicyError,
+            "declared bounds, which are missing for 'weight'",
+        ),
+        (None, {"mu": 1.0, "l2_radius": 2.0}, PolicyError, "l2_radius must be from"),
+        (None, {"mu": 1e7}, ParameterError, "mu must be from"),
+        (None, {"epsilon": 1e4}, ParameterError, "epsilon must be from"),
+        (None, {"mu": 1.0, "mechanism": "wishart-pure"}, PrivacyError, "is not private"),
+        (None, {"mu": 1.0, "mechanism": "output-perturbation"}, PrivacyError, "is not private"),
+        (None, {"epsilon": 1.0, "delta": 1e-300, "mechanism": "wishart"}, PrivacyError, "wishart|Wishart|freedom"),
+    ],
+)
+def test_what_cannot_be_released_is_refused_before_it_costs(
+    columns: dict[str, Any] | None,
+    privacy: dict[str, Any],
+    error: type[Exception],
+    sentence: str,
+    table: pd.DataFrame,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+) -> None:
+    """Missing bounds, impossible radii and strengths, and unsound mechanisms leave no file and no cost."""
+    with pytest.raises(error, match=sentence) as caught:
+        publish(table, make_policy(columns, **privacy), out=tmp_path / "a.tar", key=key)
+    assert "\n" not in str(caught.value)
+    assert Ledger().entries() == []
+    assert not (tmp_path / "a.tar").exists()
+
+
+def test_a_column_may_not_be_called_constant(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Its label would be the constant's."""
+    frame = pd.DataFrame({"(constant)": [1.0]})
+    with pytest.raises(PolicyError, match="rename it"):
+        publish(frame, make_policy({"(constant)": {"bounds": [0, 1]}}, mu=1.0), out=tmp_path / "a.tar", key=key)
+
+
+def test_budgets_hold_over_both_kinds_of_release(table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Rows and second moments draw on one account, whose totals the manifest states."""
+    columns = {name: {"bounds": limits, "kind": "continuous"} for name, limits in BOUNDS.items()}
+    rows = Policy.model_validate({"dataset": {"name": "people"}, "privacy": {"mu": 3.0}, "columns": columns})
+    publish(table, rows, out=tmp_path / "1.tar", key=key)
+    moments = make_policy(mu=4.0, budget_mu=5.0, mechanism="gaussian")
+    second = publish(table, moments, out=tmp_path / "2.tar", key=key).release
+    assert second.cumulative.mu == pytest.approx(5.0)
+    assert second.lineage.previous is not None
+    with pytest.raises(BudgetExceededError):
+        publish(table, moments, out=tmp_path / "3.tar", key=key)
+    assert len(Ledger().entries()) == 2
+
+
+def test_empty_tables_are_refused(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """No rows, or none left, is an error of the data, and costs nothing."""
+    for mechanism in ("auto", "gaussian"):
+        policy = make_policy({"x": {"bounds": [0, 1]}}, mu=1.0, mechanism=mechanism)
+        with pytest.raises(DataError, match="no rows"):
+            publish(pd.DataFrame({"x": pd.Series([], dtype=float)}), policy, out=tmp_path / "a.tar", key=key)
+    assert Ledger().entries() == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
+def test_interruption_leaves_nothing_and_costs_nothing(
+    error: type[BaseException], table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Whatever stops the work while rows are summed, there is no file and no cost."""
+
+    def stop(_rows: int) -> None:
+        raise error
+
+    with pytest.raises(error):
+        publish(table, make_policy(mu=1.0), out=tmp_path / "a.tar", key=key, progress=stop)
+    assert Ledger().entries() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def test_a_sampler_that_gives_up_is_paid_for(
+    table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How often the eigenvectors' sampler gives up may depend on the data, so that its failure counts as spent."""
+
+    def give_up(*_: object, **__: object) -> None:
+        raise PrivacyError("the sampler gave up")
+
+    monkeypatch.setattr(Gaussian, "draw", give_up)
+    monkeypatch.setattr(Eigenvectors, "draw", give_up)
+    for mechanism, left in (("gaussian", []), ("eigenvectors", ["reserved"])):
+        with pytest.raises(PrivacyError, match="gave up"):
+            publish(table, make_policy(mu=1.0, mechanism=mechanism), out=tmp_path / "a.tar", key=key)
+        assert [entry.state for entry in Ledger().entries()] == left
+
+
+def test_nobody_in_the_table_is_protected_too(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Where rows may come and go, a table without rows is published like one with a single row."""
+    columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1]}}
+    empty = pd.DataFrame({"x": [], "y": []}, dtype=float)
+    policy = make_policy(columns, mu=1.0, neighbours="add-remove")
+    assert publish(empty, policy, out=tmp_path / "a.tar", key=key).release.n_rows >= 1
+    with pytest.raises(DataError, match="no rows"):
+        publish(empty, make_policy(columns, mu=1.0), out=tmp_path / "b.tar", key=key)
+
+
+@pytest.mark.parametrize("strength", [{"mu": 1e-300}, {"rho": 1e-300}, {"epsilon": 5e-324}, {"epsilon": 1e300}])
+@pytest.mark.parametrize("unit", ["row", {"entity": "name", "max_rows": 10}])
+def test_strengths_beyond_every_mechanism_are_refused(
+    strength: dict[str, float], unit: Any, table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """`auto` names the range, and what came, where no mechanism goes so far."""
+    with pytest.raises(ParameterError, match="must be from"):
+        publish(table, make_policy(unit=unit, **strength), out=tmp_path / "a.tar", key=key)
+
+
+def test_large_epsilon_without_an_exception_costs_none(
+    table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Group privacy would multiply an excepted delta by e^epsilon, which is no number here, but SULQ excepts none."""
+    policy = make_policy(mechanism="sulq", epsilon=1000.0, delta=1e-5, neighbours="add-remove")
+    publish(table, policy, out=tmp_path / "a.tar", key=key)
+    assert [entry.cost.excepted_delta for entry in Ledger().entries()] == [0.0]
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"mechanism": "wishart", "epsilon": 1000.0, "delta": 1e-6},
+        {"mechanism": "wishart", "epsilon": 1e-300, "delta": 1e-6},
+        {"mechanism": "wishart", "epsilon": 1.0, "delta": 0.5},
+        {"mechanism": "sulq", "epsilon": 1e-300, "delta": 1e-6},
+        {"mechanism": "sulq", "epsilon": 1.0, "delta": 1e-320},
+    ],
+)
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_strengths_beyond_a_mechanism_are_refused_before_they_are_booked(
+    privacy: dict[str, Any], neighbours: str, table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """The range is named, and the next release is the first."""
+    with pytest.raises(ParameterError, match="must be"):
+        publish(table, make_policy(neighbours=neighbours, **privacy), out=tmp_path / "a.tar", key=key)
+    assert publish(table, make_policy(mu=1.0), out=tmp_path / "a.tar", key=key).release.lineage.number == 1
