@@ -1,1 +1,1 @@
-"""TODO."""
+"""Solvers of one connected component, and their compiled kernels."""
