@@ -11,44 +11,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.covariance_policies import BOUNDS, STRENGTHS, make_policy, read
 
-from dp_bundle.bundle import open_bundle
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments
 from dp_bundle.errors import (
     MissingValuesError,
 )
 from dp_bundle.privacy import mu_implied_by_epsilon
-from dp_publish import Policy, Receipt, publish
+from dp_publish import publish
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import covariance as covariance_release
 from dp_publish.release import publishing as release
 from dp_publish.sampling.keystream import insecure_keystream
-
-BOUNDS = {"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}
-STRENGTHS: dict[str, dict[str, Any]] = {
-    "gaussian": {"mu": 1.0},
-    "laplace": {"epsilon": 1.0},
-    "wishart": {"epsilon": 1.0, "delta": 1e-6},
-    "eigenvectors": {"epsilon": 1.0},
-    "sulq": {"epsilon": 1.0, "delta": 1e-6},
-    "kapralov-talwar": {"epsilon": 1.0},
-}
-
-
-def make_policy(columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
-    """Return a policy for a covariance release of the small table."""
-    entries = columns if columns is not None else {name: {"bounds": limits} for name, limits in BOUNDS.items()}
-    document = {"dataset": {"name": "people"}, "privacy": {"release": "covariance", **privacy}, "columns": entries}
-    return Policy.model_validate(document)
-
-
-def read(receipt: Receipt) -> np.ndarray:
-    """Verify a bundle and return its matrix."""
-    with open_bundle(receipt.path) as opened:
-        assert opened.release == receipt.release
-        return opened.second_moments()
 
 
 def exact_sum(table: pd.DataFrame, constant: float) -> np.ndarray:
