@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from dp_bundle.console import answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.console import NewPath, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.trust import (
@@ -94,7 +94,7 @@ def inspect(file: Path, as_json: bool) -> None:
 
 @cli.command()
 @click.argument("file", type=BUNDLE)
-@click.option("--out", type=click.Path(path_type=Path), help="The CSV file; NAME.csv in this folder by default.")
+@click.option("--out", type=NewPath(), help="The CSV file; NAME.csv in this folder by default.")
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
 @click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
 @quiet_option

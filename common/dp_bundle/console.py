@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -19,6 +20,23 @@ from dp_bundle.startup import launch
 F = TypeVar("F", bound=Callable[..., Any])
 
 version_option = click.version_option(package_name="dpgraph", prog_name="dpgraph")
+
+
+class NewPath(click.Path):
+    """The path of what a command writes; no name, and a dash, which means stdout to other tools, are refused."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path."""
+        if not value:
+            self.fail("a name is missing", param, ctx)
+        if value == "-":
+            self.fail("this is never written to stdout: give a name (./- if it is to be called so)", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def json_option(command: F) -> F:

@@ -111,16 +111,20 @@ class CellError(SchemaError):
 
 
 class MissingValuesError(DataError):
-    """Cells without a value in a column whose policy refuses them, or in the column that names entities."""
+    """Cells without a value in a column whose policy refuses them, or in the column that names entities.
 
-    def __init__(self, column: str, *, names_entities: bool = False) -> None:
+    The remedies depend on whether rows are released or second moments (`of_moments`).
+    """
+
+    def __init__(self, column: str, *, names_entities: bool = False, of_moments: bool = False) -> None:
         self.column = column
+        remedies = '"drop" (or "midpoint")' if of_moments else '"center" (or "drop", or "midpoint")'
         super().__init__(
             f"column {column!r} says whose rows are protected together, and has rows without a value: "
             "fill them in, or remove those rows from the data"
             if names_entities
-            else f'column {column!r} has missing values: set missing = "center" (or "drop", or "midpoint") for it '
-            "in the policy, or fill them before publishing"
+            else f"column {column!r} has missing values: set missing = {remedies} for it in the policy, or fill them "
+            "before publishing"
         )
 
 

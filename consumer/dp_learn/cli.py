@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.console import already, answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.console import NewPath, already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.startup import before_compiling
@@ -101,7 +101,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     help="Penalise the diagonal of the precision matrix too, or not.",
 )
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
-@click.option("--out", type=click.Path(path_type=Path), help="The folder for the results; NAME.graph by default.")
+@click.option("--out", type=NewPath(), help="The folder for the results; NAME.graph by default.")
 @json_option
 @quiet_option
 @version_option

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.console import already, answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.console import NewPath, already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
@@ -47,7 +47,7 @@ def cli() -> None:
 @policy_options
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file.")
 @click.option("--partition", help="The name of the part of the rows in DATA, such as a month; parts must not overlap.")
-@click.option("--out", type=DATA, help="The bundle to write; NAME.bundle.tar in this folder by default.")
+@click.option("--out", type=NewPath(), help="The bundle to write; NAME.bundle.tar in this folder by default.")
 @click.option("--anyway", is_flag=True, help="Publish even what would be refused as useless or as a likely mistake.")
 @json_option
 @quiet_option
@@ -95,7 +95,7 @@ def publish_command(
 @cli.command("policy")
 @click.argument("data", type=DATA)
 @dialect_options
-@click.option("--out", type=DATA, help="The policy file to write; beside DATA by default.")
+@click.option("--out", type=NewPath(), help="The policy file to write; beside DATA by default.")
 @quiet_option
 def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> None:
     """Write a commented policy for DATA from its column names and types alone; no value is read.
@@ -127,7 +127,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     show_default=True,
     help="Assumed standard deviation over the width of the bounds, for columns without a spread in the policy.",
 )
-@click.option("--picture", type=DATA, help="Also draw the forecast to this .png file.")
+@click.option("--picture", type=NewPath(), help="Also draw the forecast to this .png file.")
 @click.option("--look", is_flag=True, help="Also read the first rows, and report what publishing would say about them.")
 @json_option
 @quiet_option
@@ -237,7 +237,7 @@ def ledger_show(dataset: str | None, as_json: bool) -> None:
 
 
 @ledger_group.command("backup")
-@click.argument("file", type=DATA)
+@click.argument("file", type=NewPath())
 @quiet_option
 def ledger_backup(file: Path, quiet: bool) -> None:
     """Copy the ledger to FILE, which must not exist yet.

@@ -12,7 +12,7 @@ import pyarrow.csv as pa_csv
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.data import part_schema, triangle_table
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import whole_file
+from dp_bundle.files import require_folder, whole_file
 from dp_bundle.quoting import guard_cell, quote_path
 
 
@@ -26,9 +26,12 @@ def export_csv(bundle: Bundle, path: Path) -> None:
     ------
     BundleFormatError
         The data are not what the manifest says.
+    ParameterError
+        There is no such folder.
     DpGraphError
         There is a file at `path` already, or it cannot be written.
     """
+    require_folder(path)
     batches = _batches(bundle)
     first = next(batches)
     try:

@@ -3,7 +3,15 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_bundle.files.new_files import locked, make_private_folder, require_names, settle, whole_file, write_whole
+    from dp_bundle.files.new_files import (
+        locked,
+        make_private_folder,
+        require_folder,
+        require_names,
+        settle,
+        whole_file,
+        write_whole,
+    )
     from dp_bundle.files.ownership import read_own, read_regular, require_own
     from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
     from dp_bundle.files.tar import first_member, scan_archive, write_archive

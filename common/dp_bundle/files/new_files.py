@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from dp_bundle.errors import ParameterError
 from dp_bundle.files.renaming import UNSUPPORTED, rename_new, sync_folder
+from dp_bundle.quoting import quote_path
 
 
 def make_private_folder(folder: Path) -> None:
@@ -118,6 +120,18 @@ def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
                 if not _is_named(descriptor, path):  # a network may lose the answer after the name was given
                     raise
             sync_folder(path.parent)
+
+
+def require_folder(path: Path) -> None:
+    """Refuse the path of a new file in a folder that does not exist.
+
+    Raises
+    ------
+    ParameterError
+        There is no such folder; the sentence names it, and the option `--out` that commands have for the file.
+    """
+    if not path.parent.is_dir():
+        raise ParameterError("--out", f"in a folder that exists, and {quote_path(path.parent)} is none")
 
 
 def require_names(folder: Path) -> None:

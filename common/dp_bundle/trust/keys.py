@@ -95,7 +95,12 @@ def load_key(key: str | Path = DEFAULT_KEY, passphrase: str | None = None) -> Ed
     """
     if key == DEFAULT_KEY and passphrase is None:
         return signing_key()[0]
-    path = Path(key) if "/" in str(key) else private_key_path(str(key))
+    if "/" in str(key):
+        path = Path(key)
+    elif not (path := private_key_path(str(key))).exists():
+        known = ", ".join(key_names())
+        others = f", or name one of these: {known}" if known else ""
+        raise KeyStoreError(f"there is no key called {key}: make it with dp-bundle keys new {key}{others}")
     return load_private_key(path, passphrase or passphrase_given())
 
 

@@ -72,7 +72,7 @@ def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Arra
         return values
     limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
     if column.missing != "midpoint" or limits is None:
-        raise MissingValuesError(column.name)
+        raise MissingValuesError(column.name, of_moments=column.noise is None)
     report.count(report.filled, column.name, number)
     middle = 0.5 * limits[0] + 0.5 * limits[1]
     filler = pa.scalar(round(middle) if column.kind == "integer" else middle, values.type)

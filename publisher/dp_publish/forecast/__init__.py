@@ -15,6 +15,6 @@ if TYPE_CHECKING:
         scaled_variance,
         smallest_seen,
     )
-    from dp_publish.forecast.refusal import refuse_pointless, share_unchanged, why_hidden
+    from dp_publish.forecast.refusal import changes_for_moments, refuse_pointless, share_unchanged, why_hidden
 else:
     __getattr__ = import_on_demand(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from dp_publish.covariance import set_mechanism
+from dp_publish.covariance import moment_columns, set_mechanism
 from dp_publish.data import count_rows, glance, open_table
 from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
 from dp_publish.forecast.plan import Plan
@@ -46,6 +46,7 @@ def check_in_advance(
     kinds, _ = choose_columns(table, resolved, withheld)
     if policy.privacy.release == "covariance":
         set_mechanism(resolved, kinds, lambda: 1)  # refuses what does not go together, whatever the number of rows
+        moment_columns(resolved, kinds)
 
     seen = glance(table, kinds)
     for note in (*quote_header(table, policy, kinds), *survey(seen, resolved, kinds)):

@@ -87,6 +87,32 @@ def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> s
     return f"the noise raises the standard error of a correlation from {n_rows**-0.5:.2g} to {row.error_in_moments:.2g}"
 
 
+def changes_for_moments(policy: Policy, kinds: Mapping[str, str], mu: float) -> list[str]:
+    """Return what else must change in a policy for rows, besides missing bounds, before it can release second moments.
+
+    Parameters
+    ----------
+    policy : Policy
+        Resolved; nothing has to change where it already releases second moments.
+    kinds : mapping of str to str
+        The columns, as `choose_columns` gives them.
+    mu : float
+        What the policy promises to its unit of privacy.
+    """
+    privacy, changes = policy.privacy, []
+    if privacy.release == "covariance":
+        return []
+    if any(policy.column(name).missing == "center" for name in kinds):
+        changes.append('give missing = "drop" in place of "center"')
+    if any("weight" in entry.model_fields_set for entry in policy.columns.values()):
+        changes.append("leave out weight")
+    if privacy.l2_radius is not None:
+        changes.append("leave out l2_radius, center and scale")
+    if privacy.sigma is not None:
+        changes.append(f"give mu = {_round_down(mu)} in place of sigma")
+    return changes
+
+
 def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType]) -> None:
     columns, mu = calibrate_assumed(policy, kinds)
     whole = [
@@ -147,7 +173,9 @@ def _shows_something(row: ForecastRow, release: str, n_columns: int) -> bool:
 def _what_instead(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: ForecastRow) -> str:
     """Return what would show something at the same guarantee, as the beginning of advice; empty if nothing would."""
     declared = all(policy.column(name).bounds is not None for name in kinds)
-    first = "" if declared else "declare bounds (`dp-publish policy DATA` writes a policy to fill in), and "
+    changes = [] if declared else ["declare bounds (`dp-publish policy DATA` writes a policy to fill in)"]
+    changes += changes_for_moments(policy, kinds, row.mu)
+    first = f"{', '.join(changes)}, and " if changes else ""
     if policy.privacy.release == "rows" and row.clearest_in_moments is not None:
         shown = f"would show partial correlations from about {row.clearest_in_moments:.2g} on, under the same guarantee"
         return f"{first}publish second moments alone (--release covariance), which {shown}; "

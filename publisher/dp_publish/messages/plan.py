@@ -7,7 +7,16 @@ from dataclasses import asdict
 from typing import Any
 
 from dp_bundle.quoting import counted
-from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, smallest_seen, why_hidden
+from dp_publish.forecast import (
+    DELTA,
+    TARGETS,
+    ForecastRow,
+    Plan,
+    changes_for_moments,
+    describe_count,
+    smallest_seen,
+    why_hidden,
+)
 from dp_publish.messages.tables import table_lines
 
 _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (integer columns, at least)"}
@@ -111,6 +120,8 @@ def _verdict(plan: Plan) -> list[str]:
         lines.append(
             f"Second moments alone (--release covariance) would show {seen} and above, under the same guarantee."
         )
+        changes = changes_for_moments(plan.policy, plan.kinds, row.mu)
+        lines += [f"For them, {' and '.join(changes)}."] if changes else []
     return lines
 
 

@@ -26,7 +26,7 @@ from dp_bundle.bundle import open_bundle, write_bundle
 from dp_bundle.data import batch_rows
 from dp_bundle.describe import REPLACEMENT
 from dp_bundle.errors import BudgetExceededError, BundleError, DpGraphError, ParameterError
-from dp_bundle.files import require_names, settle, whole_file
+from dp_bundle.files import require_folder, require_names, settle, whole_file
 from dp_bundle.manifest import Release
 from dp_bundle.startup import interrupts_held
 from dp_bundle.trust import UnsafeTrustAnyone
@@ -280,10 +280,9 @@ def _require_free(out: Path) -> None:
     try:
         os.lstat(out)
     except (FileNotFoundError, NotADirectoryError):
-        if not out.parent.is_dir():
-            raise ParameterError("out", "in a folder that exists", str(out)) from None
+        require_folder(out)
     except ValueError as error:
-        raise ParameterError("out", "a name without a zero byte", str(out)) from error
+        raise ParameterError("--out", "a name without a zero byte", str(out)) from error
     else:
         raise _taken(out)
 

@@ -129,7 +129,6 @@ def test_rows_come_out_as_csv(bundle: Receipt, command: Run, tmp_path: Path) -> 
     again = command("dp-bundle", "export", bundle.path)
     assert again.returncode == 1
     assert "give another --out" in again.stderr
-    assert command("dp-bundle", "export", bundle.path, "--out", tmp_path / "no" / "x.csv").returncode == 1
 
 
 def test_second_moments_come_out_as_csv(
@@ -228,6 +227,41 @@ def test_a_private_key_is_not_taken_for_a_public_one(bundle: Receipt, command: R
     assert (private.returncode, other.returncode) == (2, 2)
     assert "as in a .pub file; this is a private key: show it to nobody\n" in private.stderr
     assert other.stderr == "error: public key must be an Ed25519 public key in PEM, as in a .pub file\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("dp-publish", ["people.parquet", "--out", "-"]),
+        ("dp-publish", ["policy", "people.parquet", "--out", "-"]),
+        ("dp-publish", ["plan", "people.parquet", "--picture", "-"]),
+        ("dp-publish", ["ledger", "backup", "-"]),
+        ("dp-bundle", ["export", "people.bundle.tar", "--out", "-"]),
+        ("dp-learn", ["people.bundle.tar", "--out", "-"]),
+    ],
+)
+def test_a_dash_is_no_file(
+    program: str, words: list[str], bundle: Receipt, table: pd.DataFrame, command: Run, tmp_path: Path
+) -> None:
+    """Whoever asks for stdout with a dash is told that there is none, and no file of that name appears."""
+    table.to_parquet(tmp_path / "people.parquet")
+    ended = command(program, *words)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("\n") == 1
+    assert "this is never written to stdout: give a name (./- if it is to be called so)" in ended.stderr
+    assert not (tmp_path / "-").exists()
+    assert command("dp-bundle", "export", bundle.path, "--out", "./-").returncode == 0
+    assert (tmp_path / "-").exists()
+
+
+def test_a_csv_file_needs_a_folder_and_a_name(bundle: Receipt, command: Run) -> None:
+    """A folder that does not exist, and an empty name, are refused in a sentence that names the option."""
+    nowhere = command("dp-bundle", "export", bundle.path, "--out", "no/rows.csv")
+    nameless = command("dp-bundle", "export", bundle.path, "--out", "")
+    assert (nowhere.returncode, nameless.returncode) == (2, 2)
+    assert nowhere.stderr == "error: --out must be in a folder that exists, and no is none\n"
+    assert "Invalid value for '--out': a name is missing" in nameless.stderr
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def test_exit_codes_are_the_documented_ones() -> None:
         (ParameterError("mu", "in (0, inf)", -1), {"name": "mu", "allowed": "in (0, inf)", "received": -1}),
         (PolicyError("bounds are missing"), {"name": "policy"}),
         (MissingValuesError("age"), {"column": "age"}),
+        (MissingValuesError("age", of_moments=True), {"column": "age"}),
         (
             BudgetExceededError("wine", 1.0, 2.0, 2.5),
             {"dataset": "wine", "spent_mu": 1, "requested_mu": 2, "budget_mu": 2.5},

@@ -106,6 +106,27 @@ def test_mistakes_have_their_exit_code_and_one_sentence(words: list[str], code: 
     assert not Path("people.bundle.tar").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--out", "no/folder.tar"], "--out must be in a folder that exists, and no is none"),
+        (["--out", "people.parquet/a.tar"], "--out must be in a folder that exists, and people.parquet is none"),
+        (["--key", "nobody"], "there is no key called nobody: make it with dp-bundle keys new nobody"),
+    ],
+)
+def test_a_mistake_names_the_option_or_the_remedy(words: list[str], said: str, people: Path, call: Call) -> None:
+    """A folder or a key that does not exist is named, with the option that named it, or with how to make it."""
+    assert call("people.parquet", *words).err.endswith(f"error: {said}\n")
+
+
+def test_a_key_that_is_not_there_is_told_apart_from_those_that_are(people: Path, call: Call) -> None:
+    """Where this user has other keys, the refusal names them."""
+    new_key_pair("office")
+    new_key_pair("archive")
+    ended = call("people.parquet", "--key", "ofice")
+    assert "keys new ofice, or name one of these: archive, office" in ended.err
+
+
 def test_json_is_one_document(people: Path, call: Call) -> None:
     """With --json stdout parses, holds the release, and keeps the private counts apart."""
     ended = call("people.parquet", "--json", "--mu", "3", "--unit", "cell", "--anyway")
@@ -297,6 +318,30 @@ def test_covariance_mistakes_are_one_sentence(
     assert sentence in ended.err
     assert key_names() == []
     assert Ledger().entries() == []
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("center", 'missing = "center", of \'height\', is for rows: in a covariance release give missing = "drop"'),
+        ("refuse", """column 'height' has missing values: set missing = "drop" (or "midpoint") for it in the policy"""),
+    ],
+)
+def test_gaps_in_a_covariance_release_have_a_remedy_that_works(
+    missing: str, said: str, people: Path, call: Call
+) -> None:
+    """A covariance release has no rows to put at the center, and does not advise it."""
+    frame = pd.read_parquet(people)
+    frame.loc[3, "height"] = math.nan
+    frame.to_parquet(people)
+    people.with_name("people.policy.toml").write_text(POLICY.replace("220]", f'220]\nmissing = "{missing}"'))
+    ended = call("people.parquet", "--release", "covariance")
+    people.with_name("people.policy.toml").write_text(POLICY.replace("220]", '220]\nmissing = "drop"'))
+
+    assert (ended.code, ended.out) == (2 if missing == "center" else 1, "")
+    assert said in ended.err
+    assert key_names() == ([] if missing == "center" else ["publisher"])
+    assert call("people.parquet", "--release", "covariance").code == 0
 
 
 def test_mechanism_without_a_covariance_release_is_a_mistake(people: Path, call: Call) -> None:

@@ -83,6 +83,46 @@ def test_the_advice_is_sound(wide: Path, command: Run) -> None:
         judge(900, most + 1, mu=1.0, release="covariance")
 
 
+@pytest.mark.parametrize(
+    ("privacy", "entry", "change", "advised", "changed"),
+    [
+        ("mu = 1", 'missing = "center"', 'give missing = "drop" in place of "center"', "mu = 1", 'missing = "drop"'),
+        ("mu = 1", "weight = 2.0", "leave out weight", "mu = 1", ""),
+        ("sigma = 8.0", "", "give mu = 2.82 in place of sigma", "mu = 2.82", ""),
+    ],
+)
+def test_the_advice_names_what_second_moments_do_not_take(
+    privacy: str, entry: str, change: str, advised: str, changed: str, tmp_path: Path, command: Run
+) -> None:
+    """What a policy for rows has and a covariance release refuses is named, and without it the advice works."""
+
+    def write(strength: str, own: str) -> None:
+        sections = "".join(f"[columns.{name}]\nbounds = [-4, 4]\n{own}\n" for name in "abcdefgh")
+        (tmp_path / "wide.policy.toml").write_text(f"[privacy]\n{strength}\n{sections}")
+
+    rng = np.random.default_rng(1)
+    pd.DataFrame(rng.normal(size=(20_000, 8)), columns=list("abcdefgh")).to_parquet(tmp_path / "wide.parquet")
+    write(privacy, entry)
+    refused = command("dp-publish", "wide.parquet").stderr
+    planned = command("dp-publish", "plan", "wide.parquet").stdout
+    assert command("dp-publish", "wide.parquet", "--release", "covariance").returncode == 2
+    write(advised, changed)
+
+    assert f"{change}, and publish second moments" in refused
+    assert f"For them, {change}." in planned
+    assert command("dp-publish", "wide.parquet", "--release", "covariance").returncode == 0
+
+
+def test_the_advice_leaves_out_the_ball_of_rows() -> None:
+    """Where rows would be clipped to a ball, the advice is to declare bounds in place of it."""
+    columns = {name: {"center": 0.0, "scale": 1.0} for name in "abcdefgh"}
+    privacy = {"mu": 0.5, "l2_radius": 5.0}
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
+    with pytest.raises(PolicyError, match=r"declare bounds .*, leave out l2_radius, center and scale, and publish"):
+        refuse_pointless(policy, kinds, types, lambda: 20_000)
+
+
 @pytest.mark.parametrize("release", ["rows", "covariance"])
 def test_too_few_rows_are_named_as_the_reason(release: str) -> None:
     """Twenty rows show nothing at any strength, and the refusal does not blame the noise."""
