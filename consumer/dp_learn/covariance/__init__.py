@@ -4,7 +4,12 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_learn.covariance.bilinear_forms import FormErrors
-    from dp_learn.covariance.collinear import describe_collinear, find_collinear
+    from dp_learn.covariance.collinear import (
+        describe_collinear,
+        describe_perhaps_collinear,
+        find_collinear,
+        find_perhaps_collinear,
+    )
     from dp_learn.covariance.consistency import find_contradictions, find_moment_contradictions
     from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
     from dp_learn.covariance.drowned import clear_columns

@@ -8,7 +8,7 @@ import numpy as np
 
 from dp_bundle.quoting import quote_name
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.standard_errors import form_variances
+from dp_learn.covariance.standard_errors import form_errors, form_variances
 from dp_learn.matrices import eigendecomposition
 
 _MOST = 500  # columns, as all eigenvectors are needed
@@ -16,6 +16,8 @@ _ROWS = 4  # for each column, or the sample alone makes combinations that hardly
 _KNOWN = 0.05  # of a column's variance: the error with which a combination's must be known
 _ROUNDING = 1e-9
 _PART = 0.1  # of a column that lies in such combinations
+_STRONG = 0.8  # a correlation
+_ERRORS = 2.0  # standard errors, on either side of an estimate
 _NAMED = 10
 
 
@@ -31,9 +33,9 @@ def find_collinear(pooled: PooledCovariance) -> tuple[str, ...]:
     pooled : PooledCovariance
         At least two columns, all with a positive debiased variance.
     """
-    p = len(pooled.columns)
-    if p > _MOST or pooled.n_rows < _ROWS * p or not pooled.has_errors:
+    if not _can_tell(pooled):
         return ()
+    p = len(pooled.columns)
     values, vectors = eigendecomposition(pooled.correlation)
     small = values <= _KNOWN
     if not small.any():
@@ -45,10 +47,55 @@ def find_collinear(pooled: PooledCovariance) -> tuple[str, ...]:
     return tuple(name for name, part in zip(pooled.columns, parts, strict=True) if part >= _PART)
 
 
+def find_perhaps_collinear(pooled: PooledCovariance, known: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the columns that have a strong correlation with another which, for all that is known of it, may be 1.
+
+    Its first-order error, to two of which it exceeds 0.8 and reaches 1, is mostly the noise's: of clean rows a
+    correlation near 1 hardly errs. An eigenvalue's error, as the largest of all directions, would hide such pairs.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        At least two columns, all with a positive debiased variance.
+    known : sequence of str
+        Columns found by `find_collinear`; a pair of them is passed over.
+    """
+    if not _can_tell(pooled):
+        return ()
+    r = np.clip(pooled.correlation, -1.0, 1.0)
+    variances = form_errors(pooled, np.diag(1.0 / pooled.deviations)).along(-r)
+    margin = _ERRORS * np.sqrt(np.maximum(variances, 0.0))
+    size = np.abs(r)
+    strong = (size - margin > _STRONG) & (size + margin >= 1.0)
+
+    named = np.isin(pooled.columns, known)
+    strong &= ~np.outer(named, named)
+    np.fill_diagonal(strong, val=False)
+    return tuple(pooled.columns[index] for index in np.flatnonzero(strong.any(axis=1)))
+
+
 def describe_collinear(names: Sequence[str]) -> str:
     """Return a sentence on what collinearity means for the edges of these columns."""
-    shown = ", ".join(map(quote_name, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" * (len(names) > _NAMED))
     return (
-        f"columns are nearly collinear, so that some of them determine the others: {shown}. Their edges cannot be told "
-        "apart, and tests find few of them; ask the publisher for a release without the redundant columns"
+        f"columns are nearly collinear, so that some of them determine the others: {_shown(names)}. Their edges cannot "
+        "be told apart, and tests find few of them; ask the publisher for a release without the redundant columns"
     )
+
+
+def describe_perhaps_collinear(names: Sequence[str]) -> str:
+    """Return a sentence on columns whose collinearity the noise neither shows nor rules out."""
+    return (
+        f"columns are nearly collinear as far as the noise shows: {_shown(names)}. Each has a correlation with another "
+        f"that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and only a release with "
+        "less noise would tell"
+    )
+
+
+def _can_tell(pooled: PooledCovariance) -> bool:
+    p = len(pooled.columns)
+    return p <= _MOST and pooled.n_rows >= _ROWS * p and pooled.has_errors
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(map(quote_name, names[:_NAMED])) + more

@@ -19,9 +19,11 @@ from dp_learn.covariance import (
     bundle_source,
     counts_rows,
     describe_collinear,
+    describe_perhaps_collinear,
     find_collinear,
     find_contradictions,
     find_moment_contradictions,
+    find_perhaps_collinear,
     share_rows,
     typical_errors,
 )
@@ -159,6 +161,8 @@ def _learn(
 
     collinear = find_collinear(fit.pooled)
     notes += [describe_collinear(collinear)] if collinear else []
+    perhaps = find_perhaps_collinear(fit.pooled, collinear)
+    notes += [describe_perhaps_collinear(perhaps)] if perhaps else []
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
         estimate=GraphEstimate(fit.pooled.columns, precision, fit.pooled.covariance, inference, fdr, evidence),
