@@ -9,14 +9,14 @@ from scipy import stats
 
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.search.exponential import ExponentialMechanism
-from dp_publish.search.places import CenterSearch, Grid, ScaleSearch, add_to_cells, find_place
+from dp_publish.search.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells, find_place
 
 MU = 0.3
 CELLS = 64
 GRID = Grid(0.0, 10.0, CELLS)
 
 
-def counts_of(values: NDArray[np.float64], grid: Grid = GRID) -> NDArray[np.int64]:
+def counts_of(values: NDArray[np.float64], grid: Grid | FloatGrid = GRID) -> NDArray[np.int64]:
     """Return the values' counts by cell."""
     counts = np.zeros(grid.cells, dtype=np.int64)
     add_to_cells(counts, values, grid)
@@ -36,7 +36,7 @@ def test_centers_follow_their_law() -> None:
     """4,000 centers pass a test against the stated law, and fail it at a strength that is off by a fifth."""
     counts, keystream = counts_of(np.random.default_rng(1).normal(4, 1, 60)), insecure_keystream(1)
     search = CenterSearch(ExponentialMechanism(MU))
-    chosen = [search.choose(counts, keystream) - 1 for _ in range(4000)]
+    chosen = [search.choose(counts, keystream) for _ in range(4000)]
     assert p_value(chosen, search.log_probabilities(counts)) > 1e-3
     for factor in (0.8, 1.25):
         assert p_value(chosen, CenterSearch(ExponentialMechanism(factor * MU)).log_probabilities(counts)) < 1e-6
@@ -46,7 +46,7 @@ def test_scales_follow_their_law() -> None:
     """The same holds for scales around a center."""
     counts, keystream = counts_of(np.random.default_rng(1).normal(4, 1, 60)), insecure_keystream(1)
     search = ScaleSearch(ExponentialMechanism(MU), GRID)
-    scales = search.radii / 0.8416212335729143
+    scales = search.radii(25) / 0.8416212335729143
     chosen = [int(np.abs(scales - search.choose(counts, 25, keystream)).argmin()) for _ in range(4000)]
     assert p_value(chosen, search.log_probabilities(counts, 25)) > 1e-3
     for factor in (0.8, 1.25):
@@ -55,11 +55,34 @@ def test_scales_follow_their_law() -> None:
 
 
 @pytest.mark.parametrize("outside", [0, 300])
-def test_column_is_found_in_a_range_a_thousand_times_as_wide(outside: int) -> None:
+@pytest.mark.parametrize("grid", [Grid(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
+def test_column_is_found_in_a_range_a_thousand_times_as_wide(grid: Grid | FloatGrid, outside: int) -> None:
     """Of 100 searches, all find the center within a quarter of the deviation, and the scale within a quarter."""
     rng, keystream = np.random.default_rng(2), insecure_keystream(2)
     values = np.concatenate([rng.normal(70, 2, 3000), np.full(outside, 1e9)])
-    grid = Grid(-9000.0, 2000.0, 1 << 20)
-    found = np.array([find_place(counts_of(values, grid), grid, 0.05, keystream) for _ in range(100)])
+    counts = counts_of(values, grid)
+    found = np.array([find_place(counts, grid, 0.05, keystream) for _ in range(100)])
     assert np.abs(found[:, 0] - 70).max() < 0.5 + outside * 1e-3
     assert np.abs(np.log(found[:, 1] / 2)).max() < 0.25 + outside * 1e-3
+
+
+@pytest.mark.parametrize("grid", [Grid(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
+@pytest.mark.parametrize("value", [0.0, 700.0])
+def test_column_of_which_most_is_one_value_gets_the_scale_of_the_others(grid: Grid | FloatGrid, value: float) -> None:
+    """Of 100 searches, all find the value, and about the median of the others' distances from it."""
+    keystream = insecure_keystream(3)
+    others = value + np.random.default_rng(3).exponential(5.0, 1000)
+    counts = counts_of(np.concatenate([others, np.full(4000, value)]), grid)
+    found = np.array([find_place(counts, grid, 0.2, keystream) for _ in range(100)])
+    assert np.abs(found[:, 0] - value).max() < 0.1
+    assert np.abs(np.log(found[:, 1] * 0.8416 / (5 * np.log(2)))).max() < 0.4
+
+
+@pytest.mark.parametrize("grid", [Grid(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
+def test_constant_column_gets_the_least_scale(grid: Grid | FloatGrid) -> None:
+    """Where nothing tells radii apart, all of 100 scales are the least one, and centers the value."""
+    keystream, counts = insecure_keystream(4), counts_of(np.full(5000, 700.0), grid)
+    found = np.array([find_place(counts, grid, 0.1, keystream) for _ in range(100)])
+    assert np.abs(found[:, 0] - 700).max() < 0.1
+    assert len(set(found[:, 1])) <= 3
+    assert np.median(found[:, 1]) < 1

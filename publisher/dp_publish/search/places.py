@@ -1,24 +1,31 @@
 """Where a column lies and how wide it is, found privately: its center and scale, both from one fine histogram.
 
-The column's bounds are cut into equal cells, and its values are counted in them; values beyond fall into the end cells.
-The counts are private. From them two choices are made by the exponential mechanism:
+A column's values are counted in cells: of equal width within public bounds (`Grid`), or, where nothing public is known,
+of nearly equal numbers of significant digits over all numbers up to 2^52 (`FloatGrid`). The counts are private. From
+them two choices are made by the exponential mechanism:
 
-- **center**: a position between two cells, near the median. The score of a position is half of the difference between
-  the numbers of values below and above it, rounded down. A moved value moves the difference by at most 2, so the score
-  by at most 1. All positions within the bounds are alike before the data are seen.
-- **scale**: the 60 % quantile r of the distance from the center, divided by the normal distribution's, 0.8416. The
-  score of r is | #{distance <= r} - ceil(0.6 n) |, with the number within r read off the same counts. A moved value
-  moves that number by at most 1. The radii are log-uniform, 48 to an octave.
+- **center**: the middle of a cell near the median. A cell's score is the number of values below it, or of those above
+  it, whichever is larger: smallest where the median is, or where one value is most of the column. A moved value moves
+  it by at most 1. All cells are alike before the data are seen.
+- **scale**: a quantile r of the distance from the center over 0.8416, which is the normal distribution's of 60 %. The
+  score of r is the distance of the number of values within r from a target T = max(ceil(0.6 n), o + ceil((n - o) / 2)),
+  where o is the number in the center's own cell. In a column of which most values are one and the same, T is in the
+  middle of the others. Replacing, adding or leaving out one value moves the number less either term of T, and so the
+  score, by at most 1. The radii are log-uniform, 48 to an octave.
 
-A value that comes or goes, with n, moves either score by at most 1 too, so a gap may be filled or left, and the number
-of values need not be public. An entity's m rows move a score by m: its choices cost m times a row's mu, so a row's is a
-share divided by m.
+Where nearly all values are in the center's cell, nothing tells the radii apart, and the least is meant. So the scores
+of all others are raised to min(k, o - ceil(n / 2)) if they are below it, which moves by at most 1 as well; k is public,
+and enough to make the least radius a hundred times as probable as all others together.
+
+A gap may thus be filled or left, and the number of values need not be public. An entity's m rows move a score by m: its
+choices cost m times a row's mu, so that a row's is its share divided by m.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,25 +33,48 @@ from numpy.typing import NDArray
 from dp_publish.sampling import Keystream
 from dp_publish.search.exponential import ExponentialMechanism
 
-_CELLS = (1 << 12, 1 << 20)  # of one column
+_MOST_CELLS = 1 << 20  # of one column
 _ALL_CELLS = 1 << 24  # of all columns: 128 MB of counts
 _PER_OCTAVE = 48
-_OCTAVES = 14  # from the least radius to the width of the bounds
+_OCTAVES = 14  # of radii, from the least one to the width of the bounds
 _LEAST_CELLS = 2  # in the least radius
 _SHARE_WITHIN = (6, 10)
 _NORMAL_QUANTILE = 0.8416212335729143  # of 0.8: the radius that holds 60 % of a standard normal
+_LEAST_RADIUS_ODDS = 100.0  # against all others, where nothing tells the radii apart
+_TINY, _HUGE = 2.0**-40, 2.0**52  # where the scale of floats becomes linear, and where it ends
+
+
+class Cells(Protocol):
+    """A column's cells, which its values are counted in."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+
+    @property
+    def widest(self) -> float:
+        """The largest radius to choose."""
+
+    def position(self, index: int) -> float:
+        """Return where so many cells end."""
+
+    def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many cells lie below every value, fractions included."""
+
+    def least_radius(self, cell: int) -> float:
+        """Return the smallest radius around a cell's middle that the cells resolve."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A column's bounds, cut into cells.
+    """Public bounds of a column, cut into cells of equal width.
 
     Parameters
     ----------
     low, high : float
         The bounds.
     cells : int
-        How many cells of equal width they have.
+        How many cells they have.
     """
 
     low: float
@@ -52,25 +82,57 @@ class Grid:
     cells: int
 
     @property
+    def widest(self) -> float:
+        """The width of the bounds."""
+        return self.high - self.low
+
+    @property
     def cell(self) -> float:
         """The width of one cell."""
-        return (self.high - self.low) / self.cells
+        return self.widest / self.cells
 
     def position(self, index: int) -> float:
         """Return where so many cells end."""
         return min(self.low + index * self.cell, self.high)
 
-    def cells_of(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the cell of every value: whatever rounding does, a value is in one cell, and no value is in another's.
+    def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many cells lie below every value, fractions included."""
+        places: NDArray[np.float64] = (np.clip(values, self.low, self.high) - self.low) * (self.cells / self.widest)
+        return places
 
-        Parameters
-        ----------
-        values : ndarray of float64
-            Infinite ones are allowed, NaN is not.
-        """
-        places = (np.clip(values, self.low, self.high) - self.low) * (self.cells / (self.high - self.low))
-        cells: NDArray[np.int64] = np.minimum(places.astype(np.int64), self.cells - 1)
-        return cells
+    def least_radius(self, cell: int) -> float:  # noqa: ARG002  the same everywhere
+        """Return two cells, or the width halved 14 times."""
+        return max(math.ldexp(self.widest, -_OCTAVES), _LEAST_CELLS * self.cell)
+
+
+@dataclass(frozen=True)
+class FloatGrid:
+    """All numbers up to 2^52, in cells of equal width on the scale of asinh(2^40 x).
+
+    2^20 cells leave 1 part in 8,000 of a number, down to 2^-40.
+
+    Parameters
+    ----------
+    cells : int
+        How many cells there are, an even number.
+    """
+
+    cells: int
+    widest = 2 * _HUGE
+
+    def position(self, index: int) -> float:
+        """Return where so many cells end."""
+        return _TINY * math.sinh((2 * index / self.cells - 1) * math.asinh(_HUGE / _TINY))
+
+    def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many cells lie below every value, fractions included."""
+        scaled = np.arcsinh(np.clip(values, -_HUGE, _HUGE) / _TINY) / math.asinh(_HUGE / _TINY)
+        places: NDArray[np.float64] = (scaled + 1) * (self.cells / 2)
+        return places
+
+    def least_radius(self, cell: int) -> float:
+        """Return two cells there, and at least 2^-40."""
+        return max(_LEAST_CELLS * (self.position(cell + 1) - self.position(cell)), _TINY)
 
 
 @dataclass(frozen=True)
@@ -87,74 +149,83 @@ class CenterSearch:
     sensitivity = 1
 
     def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the score of the position after 1, 2, ..., n_cells - 1 cells; it is private, as are the counts."""
-        below = np.cumsum(counts)
-        n_values = int(below[-1])
-        return np.abs(2 * below[:-1] - n_values) // 2
+        """Return the score of every cell; it is private, as are the counts."""
+        up_to = np.cumsum(counts)
+        n_values = int(up_to[-1])
+        scores: NDArray[np.int64] = np.maximum(up_to - counts, n_values - up_to)
+        return scores
 
     def choose(self, counts: NDArray[np.int64], rng: Keystream) -> int:
-        """Return the chosen position: how many cells lie below the center."""
-        return 1 + self.mechanism.choose(self.scores(counts), rng)
+        """Return the chosen cell."""
+        return self.mechanism.choose(self.scores(counts), rng)
 
     def log_probabilities(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the log-probability of every position."""
+        """Return the log-probability of every cell."""
         return self.mechanism.log_probabilities(self.scores(counts))
 
 
 @dataclass(frozen=True)
 class ScaleSearch:
-    """The private choice of a column's scale, given its center.
+    """The private choice of a column's scale, given the cell that its center is the middle of.
 
     Parameters
     ----------
     mechanism : ExponentialMechanism
         What it may cost.
-    grid : Grid
+    grid : Grid or FloatGrid
         The cells of the counts.
     floor : float
         The least radius to choose, if it is public: half the distance between values of a lattice, such as integers.
     """
 
     mechanism: ExponentialMechanism
-    grid: Grid
+    grid: Cells
     floor: float = 0.0
     sensitivity = 1
 
-    @property
-    def radii(self) -> NDArray[np.float64]:
-        """The radii to choose from, ascending to the width of the bounds."""
-        width = self.grid.high - self.grid.low
-        least = min(max(math.ldexp(width, -_OCTAVES), _LEAST_CELLS * self.grid.cell, self.floor), width)
-        n_steps = math.ceil(_PER_OCTAVE * math.log2(width / least))
-        radii: NDArray[np.float64] = np.minimum(least * np.exp2(np.arange(n_steps + 1) / _PER_OCTAVE), width)
+    def radii(self, center: int) -> NDArray[np.float64]:
+        """Return the radii to choose from, ascending."""
+        least = min(max(self.grid.least_radius(center), self.floor), self.grid.widest)
+        n_steps = math.ceil(_PER_OCTAVE * math.log2(self.grid.widest / least))
+        radii: NDArray[np.float64] = np.minimum(least * np.exp2(np.arange(n_steps + 1) / _PER_OCTAVE), self.grid.widest)
         return radii
 
     def scores(self, counts: NDArray[np.int64], center: int) -> NDArray[np.int64]:
-        """Return the score of every radius around the position after so many cells; it is private."""
+        """Return the score of every radius around the middle of a cell; it is private, as are the counts."""
+        radii, middle = self.radii(center), _middle(self.grid, center)
+        first = np.ceil(self.grid.places_of(middle - radii) - 0.5).astype(np.int64)
+        end = np.floor(self.grid.places_of(middle + radii) + 0.5).astype(np.int64)
         below = np.concatenate([[0], np.cumsum(counts)])
-        reach = np.maximum(np.rint(self.radii / self.grid.cell).astype(np.int64), 1)
-        within = below[np.minimum(center + reach, self.grid.cells)] - below[np.maximum(center - reach, 0)]
+        within = below[np.maximum(end, center + 1)] - below[np.minimum(first, center)]
+
+        n_values, own = int(below[-1]), int(counts[center])
         part, whole = _SHARE_WITHIN
-        target = -(-part * int(below[-1]) // whole)
+        target = max(-(-part * n_values // whole), own + -(-(n_values - own) // 2))
         scores: NDArray[np.int64] = np.abs(within - target)
+        scores[1:] = np.maximum(scores[1:], min(self._enough(len(radii)), own - -(-n_values // 2)))
         return scores
 
     def choose(self, counts: NDArray[np.int64], center: int, rng: Keystream) -> float:
         """Return the chosen scale."""
-        return float(self.radii[self.mechanism.choose(self.scores(counts, center), rng)]) / _NORMAL_QUANTILE
+        chosen = self.mechanism.choose(self.scores(counts, center), rng)
+        return float(self.radii(center)[chosen]) / _NORMAL_QUANTILE
 
     def log_probabilities(self, counts: NDArray[np.int64], center: int) -> NDArray[np.float64]:
         """Return the log-probability of every radius."""
         return self.mechanism.log_probabilities(self.scores(counts, center))
 
+    def _enough(self, n_radii: int) -> int:
+        """Return the difference of scores that outweighs so many radii."""
+        epsilon = max(self.mechanism.epsilon, 2.0**-40)
+        return math.ceil(2 * math.log(_LEAST_RADIUS_ODDS * n_radii) / epsilon)
+
 
 def cells_for(n_columns: int) -> int:
-    """Return how many cells each of so many columns has: a power of two, so that their memory is bounded."""
-    least, most = _CELLS
-    return min(max(1 << (_ALL_CELLS // n_columns).bit_length() - 1, least), most)
+    """Return how many cells each of so many columns has: a power of two, 2^24 in all at most."""
+    return min(1 << (_ALL_CELLS // n_columns).bit_length() - 1, _MOST_CELLS)
 
 
-def add_to_cells(counts: NDArray[np.int64], values: NDArray[np.float64], grid: Grid) -> None:
+def add_to_cells(counts: NDArray[np.int64], values: NDArray[np.float64], grid: Cells) -> None:
     """Add a column's values of one batch to its counts, in place.
 
     Parameters
@@ -163,14 +234,15 @@ def add_to_cells(counts: NDArray[np.int64], values: NDArray[np.float64], grid: G
         Overwritten; private.
     values : ndarray of float64, shape (n_rows,)
         Values beyond the bounds fall into the end cells; missing ones (NaN) are not counted.
-    grid : Grid
-        The column's bounds and cells.
+    grid : Grid or FloatGrid
+        The column's cells.
     """
-    np.add.at(counts, grid.cells_of(values[~np.isnan(values)]), 1)
+    places = grid.places_of(values[~np.isnan(values)])
+    np.add.at(counts, np.clip(places, 0, grid.cells - 1).astype(np.int64), 1)  # whatever rounding did, in one cell
 
 
 def find_place(
-    counts: NDArray[np.int64], grid: Grid, mu_each: float, rng: Keystream, *, floor: float = 0.0
+    counts: NDArray[np.int64], grid: Cells, mu_each: float, rng: Keystream, *, floor: float = 0.0
 ) -> tuple[float, float]:
     """Return a column's center and scale.
 
@@ -178,8 +250,8 @@ def find_place(
     ----------
     counts : ndarray of int64, shape (n_cells,)
         As `add_to_cells` adds them up.
-    grid : Grid
-        The column's bounds and cells.
+    grid : Grid or FloatGrid
+        The column's cells.
     mu_each : float
         What either of the two choices may cost a row: the search of p columns costs a row sqrt(2 p) times, a cell
         sqrt(2) times as much.
@@ -190,4 +262,8 @@ def find_place(
     """
     mechanism = ExponentialMechanism(mu_each)
     center = CenterSearch(mechanism).choose(counts, rng)
-    return grid.position(center), ScaleSearch(mechanism, grid, floor).choose(counts, center, rng)
+    return _middle(grid, center), ScaleSearch(mechanism, grid, floor).choose(counts, center, rng)
+
+
+def _middle(grid: Cells, cell: int) -> float:
+    return 0.5 * grid.position(cell) + 0.5 * grid.position(cell + 1)

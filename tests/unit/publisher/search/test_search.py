@@ -10,7 +10,7 @@ import pytest
 
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.search.exponential import ExponentialMechanism
-from dp_publish.search.places import CenterSearch, Grid, ScaleSearch, add_to_cells, cells_for, find_place
+from dp_publish.search.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells, cells_for, find_place
 
 
 def counts_of(values: list[float], grid: Grid) -> np.ndarray:
@@ -66,7 +66,7 @@ def test_million_outcomes_take_milliseconds() -> None:
     assert all(abs(place - 400_000) < 2000 for place in chosen)
 
 
-@pytest.mark.parametrize(("n_columns", "cells"), [(1, 1 << 20), (16, 1 << 20), (17, 1 << 19), (10**6, 1 << 12)])
+@pytest.mark.parametrize(("n_columns", "cells"), [(1, 1 << 20), (16, 1 << 20), (17, 1 << 19), (20_000, 1 << 9)])
 def test_cells_are_a_power_of_two_within_the_memory(n_columns: int, cells: int) -> None:
     """Few columns get 2^20 cells each, many share 2^24."""
     assert cells_for(n_columns) == cells
@@ -87,15 +87,34 @@ def test_scores_are_the_distances_from_the_quantiles() -> None:
     values = np.random.default_rng(1).uniform(0, 8, 37)
     counts = counts_of(values.tolist(), grid)
     mechanism = ExponentialMechanism(1.0)
-    below = np.array([(values < grid.position(index)).sum() for index in range(1, 1 << 10)])
-    assert (CenterSearch(mechanism).scores(counts) == abs(2 * below - 37) // 2).all()
+    edges = np.array([grid.position(index) for index in range((1 << 10) + 1)])
+    below, above = (values[:, None] < edges[:-1]).sum(axis=0), (values[:, None] >= edges[1:]).sum(axis=0)
+    assert (CenterSearch(mechanism).scores(counts) == np.maximum(below, above)).all()
 
     search = ScaleSearch(mechanism, grid)
-    reach = np.rint(search.radii / grid.cell) * grid.cell
-    within = np.array([(abs(values - grid.position(300)) < radius).sum() for radius in reach])
-    assert (search.scores(counts, 300) == abs(within - math.ceil(0.6 * 37))).all()
-    assert (search.radii[0], search.radii[-1]) == (2 * grid.cell, 8.0)
-    assert np.allclose(np.diff(np.log2(search.radii))[:-1], 1 / 48)
+    radii, middle = search.radii(300), 300.5 * grid.cell
+    reach = (np.floor(radii / grid.cell) + 0.5) * grid.cell
+    within = (abs(values - middle)[:, None] < reach).sum(axis=0)
+    own = int((abs(values - middle) < grid.cell / 2).sum())
+    assert (search.scores(counts, 300) == abs(within - max(math.ceil(0.6 * 37), own + math.ceil((37 - own) / 2)))).all()
+    assert (radii[0], radii[-1]) == (2 * grid.cell, 8.0)
+    assert np.allclose(np.diff(np.log2(radii))[:-1], 1 / 48)
+
+
+@pytest.mark.parametrize("cells", [512, 1 << 20])
+def test_cells_of_all_floats_hold_their_values(cells: int) -> None:
+    """Every number, of either sign and any size, is in the cell that its edges say."""
+    grid = FloatGrid(cells)
+    values = np.array([0.0, 1e-300, 2.0**-41, 1e-6, 1.0, 3.7, 1e9, 2.0**52, 1e300, math.inf])
+    for value in [*values, *-values]:
+        (index,) = np.flatnonzero(counts_of([value], grid)).tolist()
+        held = min(max(value, -(2.0**52)), 2.0**52)
+        slack = 1e-9 * abs(held) + 1e-20
+        assert grid.position(index) - slack <= held <= grid.position(index + 1) + slack
+    assert grid.position(cells // 2) == 0
+    assert grid.position(cells) == pytest.approx(2.0**52, rel=1e-9)
+    ends = grid.position(cells // 4 * 3), grid.position(cells // 4 * 3 + 1)
+    assert math.log(ends[1] / ends[0]) == pytest.approx(2 * math.asinh(2.0**92) / cells, rel=1e-6)
 
 
 def test_lattice_column_keeps_a_scale() -> None:
@@ -104,7 +123,7 @@ def test_lattice_column_keeps_a_scale() -> None:
     counts = counts_of([0.0] * 900 + [1.0] * 100, grid)
     _, scale = find_place(counts, grid, 1.0, insecure_keystream(1), floor=0.5)
     assert scale >= 0.5 / 0.8416212335729143
-    assert min(ScaleSearch(ExponentialMechanism(1.0), grid, 1e6).radii) == 2000.0
+    assert ScaleSearch(ExponentialMechanism(1.0), grid, 1e6).radii(7).tolist() == [2000.0]
 
 
 def test_empty_column_gets_a_place_within_its_bounds() -> None:
