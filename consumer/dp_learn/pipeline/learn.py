@@ -159,10 +159,8 @@ def _learn(
         share, notes = 0.0, notes + doubts
     notes += _describe_share(share, settings)
 
-    collinear = find_collinear(fit.pooled)
-    notes += [describe_collinear(collinear)] if collinear else []
-    perhaps = find_perhaps_collinear(fit.pooled, collinear)
-    notes += [describe_perhaps_collinear(perhaps)] if perhaps else []
+    collinear, sentences = _find_collinearity(fit.pooled)
+    notes += sentences
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
         estimate=GraphEstimate(fit.pooled.columns, precision, fit.pooled.covariance, inference, fdr, evidence),
@@ -193,13 +191,26 @@ def _fit(sample: Sample, settings: Settings, contradictions: Sequence[str]) -> F
 def infer_if_possible(
     sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64], *, required: bool = False
 ) -> tuple[EdgeInference | None, list[str]]:
-    """Return the tests of `infer_pairs`, or None and why there are none, unless they are required."""
+    """Return the tests of `infer_pairs`, or None and why there are none.
+
+    Where they are required, the error also says which columns may be its cause, being collinear.
+    """
     try:
         return infer_pairs(sample, pooled, kept)
     except EstimationError as error:
         if required:
+            for sentence in _find_collinearity(pooled)[1]:
+                error.add_note(sentence)
             raise
         return None, [f"there are no error bars: {error}"]
+
+
+def _find_collinearity(pooled: PooledCovariance) -> tuple[tuple[str, ...], list[str]]:
+    """Return the columns that are known to be collinear, and sentences on these and on those that may be."""
+    known = find_collinear(pooled)
+    perhaps = find_perhaps_collinear(pooled, known)
+    sentences = [describe_collinear(known)] if known else []
+    return known, sentences + ([describe_perhaps_collinear(perhaps)] if perhaps else [])
 
 
 def infer_pairs(

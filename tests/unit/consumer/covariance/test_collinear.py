@@ -14,10 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
+from dp_bundle.errors import EstimationError
 from dp_learn import learn_graph
 from dp_learn.covariance.collinear import find_collinear, find_perhaps_collinear
 from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
 from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import table_rows
+from dp_learn.pipeline.learn import infer_if_possible
 from dp_publish import publish
 
 
@@ -106,6 +110,17 @@ def test_a_heavy_tailed_table_of_hidden_collinearity_is_named(tmp_path: Path, ke
     )
     assert set(named.split(", ")) <= set("aceg")
     assert len(named.split(", ")) >= 3
+
+
+def test_tests_that_fail_name_columns_that_may_be_collinear() -> None:
+    """Where nothing can be tested because columns may determine each other, the error says which."""
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(5000, 8))
+    x[:, 1:6] = x[:, :1]
+    sample = Sample([table_rows(x + np.sqrt(2.0) * rng.normal(size=x.shape), list("abcdefgh"), 2.0)])
+    with pytest.raises(EstimationError, match="columns are too nearly collinear") as refused:
+        infer_if_possible(sample, sample.pooled, np.arange(8), required=True)
+    assert any("as far as the noise shows: a, b, c, d, e, f." in note for note in refused.value.__notes__)
 
 
 def test_an_empty_list_of_edges_has_a_true_reason(
