@@ -42,6 +42,7 @@ from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.sulq import Sulq
 from dp_publish.covariance.mechanisms.wishart import Wishart
+from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.sampling import Keystream, insecure_keystream
 from printed_forms import (
     OneVariance,
@@ -93,6 +94,7 @@ def mechanisms() -> dict[str, Mechanism]:
         "Kapralov-T.": PrintedKapralovTalwar,
         "Laplace": Laplace,
         "printed": PrintedLaplace,
+        "Wishart diff.": WishartDifference,
     }
     return {name: lambda m, e, rng, k=kind: insecure_release(k, m, PureDP(e), rng) for name, kind in pure.items()} | {
         "Gauss": lambda m, e, rng: release(Gaussian, m, GaussianDP(ApproximateDP(e, DELTA).mu), rng=rng),
@@ -105,7 +107,7 @@ def mechanisms() -> dict[str, Mechanism]:
 
 
 PAIRS = (("eigen adaptive", "  printed"), ("eigen uniform", " printed"))
-PURE = ("eigen adaptive", "Laplace")
+PURE = ("eigen adaptive", "Laplace", "Wishart diff.")
 
 
 def make_tables(folder: Path) -> dict[str, NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""Nineteen faults, each planted in the product: a pytest plugin (`-p faults --plant NAME`), and a table for tests."""
+"""Twenty faults, each planted in the product: a pytest plugin (`-p faults --plant NAME`), and a table for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance import calibration as moments_calibration
-from dp_publish.covariance.mechanisms import eigenvectors, gaussian, wishart
+from dp_publish.covariance.mechanisms import eigenvectors, gaussian, wishart, wishart_difference
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.release import covariance as covariance_release
 from dp_publish.release import rows as rows_release
@@ -162,6 +162,15 @@ def _wishart_degrees_of_the_wrong_neighbours(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(wishart, "delta_of_wishart", lambda nu, epsilon, _: honest_delta(nu, epsilon, Neighbours.ADD_REMOVE))
 
 
+def _wishart_difference_of_half_the_scale(patch: pytest.MonkeyPatch) -> None:
+    honest = wishart_difference.add_and_round
+
+    def add_and_round(steps: Any, noise: Any, places: int, scale: float, grid: Any) -> np.ndarray:
+        return honest(steps, noise, places, scale / 2, grid)
+
+    patch.setattr(wishart_difference, "add_and_round", add_and_round)
+
+
 def _every_eigenvector_gets_half_of_epsilon(patch: pytest.MonkeyPatch) -> None:
     honest = eigenvectors._sample_basis
 
@@ -266,6 +275,7 @@ FAULTS: dict[str, Plant] = {
     "the bounds search is without noise": _search_without_noise,
     "the cost of the bounds search is not booked": _search_not_booked,
     "Wishart degrees are those of the wrong neighbours": _wishart_degrees_of_the_wrong_neighbours,
+    "a difference of Wisharts has half its scale": _wishart_difference_of_half_the_scale,
     "every eigenvector gets epsilon/2 at d > 2": _every_eigenvector_gets_half_of_epsilon,
     "auto looks at n under add-remove": _auto_looks_at_the_number_of_rows,
     "the number of rows is exact under add-remove": _exact_number_of_rows,

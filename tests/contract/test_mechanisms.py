@@ -38,6 +38,7 @@ from dp_publish.sampling.keystream import insecure_keystream
 CASES: dict[str, Strength] = {
     "gaussian": GaussianDP(1.0),
     "laplace": PureDP(1.0),
+    "wishart-difference": PureDP(1.0),
     "wishart": ApproximateDP(1.0, 1e-6),
     "eigenvectors": PureDP(1.0),
     "sulq": ApproximateDP(1.0, 1e-6),

@@ -33,6 +33,7 @@ N_ROWS = 20_000
 MECHANISMS = {
     "gaussian": {"mu": 2.0},
     "laplace": {"epsilon": 8.0},
+    "wishart-difference": {"epsilon": 8.0},
     "wishart": {"epsilon": 4.0, "delta": 1e-6},
     "sulq": {"epsilon": 8.0, "delta": 1e-6},
     "eigenvectors": {"epsilon": 30.0},

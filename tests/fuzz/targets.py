@@ -72,6 +72,12 @@ def seeds() -> tuple[Seed, ...]:
         "entities": {"unit": {"entity": "who", "max_rows": 3}, "mu": 0.5},
         "gaussian": {"unit": "row", "mu": 1.0, "release": "covariance"},
         "laplace": {"unit": "row", "epsilon": 1.0, "release": "covariance", "mechanism": "laplace"},
+        "difference": {
+            "unit": "row",
+            "epsilon": 1.0,
+            "release": "covariance",
+            "mechanism": "wishart-difference",
+        },
         "wishart": {"unit": "row", "epsilon": 1.0, "delta": 1e-6, "release": "covariance", "mechanism": "wishart"},
     }
     single = pd.DataFrame({"x": [0.5, 1.5, 2.5, 1000.25] * (N_ROWS // 4)})

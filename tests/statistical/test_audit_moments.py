@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -13,11 +14,13 @@ from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, PureDP
 from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
-from dp_publish.covariance.mechanisms import spectral, wishart
+from dp_publish.audit.noise_laws import chi_squared_difference
+from dp_publish.covariance.mechanisms import spectral, wishart, wishart_difference
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
+from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -44,7 +47,8 @@ def calibrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("neighbours", ["replace-one", pytest.param("add-remove", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "mechanism", ["wishart", "eigenvectors", pytest.param("kapralov-talwar", marks=pytest.mark.slow)]
+    "mechanism",
+    ["wishart", "wishart-difference", "eigenvectors", pytest.param("kapralov-talwar", marks=pytest.mark.slow)],
 )
 @pytest.mark.usefixtures("calibrated_once")
 def test_sound_mechanisms_pass(mechanism: str, neighbours: str) -> None:
@@ -54,7 +58,7 @@ def test_sound_mechanisms_pass(mechanism: str, neighbours: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-@pytest.mark.parametrize("mechanism", ["wishart", "eigenvectors", "kapralov-talwar"])
+@pytest.mark.parametrize("mechanism", ["wishart", "wishart-difference", "eigenvectors", "kapralov-talwar"])
 @pytest.mark.usefixtures("calibrated_once")
 def test_sound_mechanisms_pass_twenty_times(mechanism: str, epsilon: float) -> None:
     """Nothing is found in any of twenty audits."""
@@ -81,6 +85,62 @@ def test_outputs_impossible_for_a_neighbour_are_found(monkeypatch: pytest.Monkey
     monkeypatch.setattr(wishart, "degrees_tight", lru_cache(lambda *args: degrees_tight(*args) // 4))
     monkeypatch.setattr(wishart, "delta_of_wishart", lambda *_: 0.0)
     assert _attack(_mechanism("wishart", 4.0), 20_000)[1] == {"attack", "noise"}
+
+
+def _scale_halved_openly(patch: pytest.MonkeyPatch) -> None:
+    honest = WishartDifference.scale
+    patch.setattr(WishartDifference, "scale", property(lambda self: honest.fget(self) / 2))
+
+
+def _scale_halved_secretly(patch: pytest.MonkeyPatch) -> None:
+    honest = wishart_difference.add_and_round
+    patch.setattr(wishart_difference, "add_and_round", lambda *args: honest(*args[:3], args[3] / 2, args[4]))
+
+
+def _one_degree_of_freedom_less(patch: pytest.MonkeyPatch) -> None:
+    honest = WishartDifference.degrees
+    patch.setattr(WishartDifference, "degrees", property(lambda self: honest.fget(self) - 1))
+
+
+HALVED = (_scale_halved_openly, _scale_halved_secretly)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("fault", [*HALVED, _one_degree_of_freedom_less])
+def test_too_small_a_difference_of_wisharts_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], epsilon: float, neighbours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half the scale, or a degree of freedom less, is found by the law of the noise, stated or not."""
+    fault(monkeypatch)
+    assert "noise" in _attack(_mechanism("wishart-difference", epsilon, neighbours), 1000)[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("fault", HALVED)
+def test_half_the_scale_is_found_by_the_attack_alone(
+    fault: Callable[[pytest.MonkeyPatch], None], epsilon: float, neighbours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Distances in the nuclear norm prove more than is stated, in 40000 releases."""
+    fault(monkeypatch)
+    lower, failed = _attack(_mechanism("wishart-difference", epsilon, neighbours), 40_000)
+    assert failed == {"attack", "noise"}
+    assert lower > 1.1 * epsilon
+
+
+def test_law_of_a_difference_of_chi_squared_variables() -> None:
+    """It is that of simulations, by a test that 2 % more fail; with two degrees of freedom it is Laplace's."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(-30, 30, 601)
+    law = chi_squared_difference(2, 0.5)
+    np.testing.assert_allclose(law(2 * x - 0.5), stats.laplace(scale=2).cdf(x), atol=2e-7)
+    for m in (3, 6, 62):
+        law = chi_squared_difference(m, 1e-9)
+        found = (rng.chisquare(m, 400_000) - rng.chisquare(m, 400_000)) * 1e9
+        assert stats.kstest(found, law).pvalue > 1e-4
+        assert stats.kstest(1.02 * found, law).pvalue < 1e-6
 
 
 @pytest.mark.slow

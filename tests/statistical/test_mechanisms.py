@@ -20,6 +20,7 @@ from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.sulq import Sulq
 from dp_publish.covariance.mechanisms.wishart import Wishart
+from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.sampling.keystream import insecure_keystream
 from printed_forms import PrintedEigenvectors, PrintedKapralovTalwar, PrintedWishart, make, release
@@ -34,6 +35,8 @@ RELEASES: dict[str, tuple[type[Mechanism], Strength, str, int]] = {
     "sulq": (Sulq, ApproximateDP(1.0, 1e-6), "replace-one", 1500),
     "laplace": (Laplace, PureDP(1.0), "replace-one", 3500),
     "wishart": (Wishart, ApproximateDP(3.0, 1e-4), "replace-one", 1600),
+    "wishart difference": (WishartDifference, PureDP(3.0), "replace-one", 3500),
+    "wishart difference, one more row": (WishartDifference, PureDP(3.0), "add-remove", 3500),
     "wishart, printed": (PrintedWishart, ApproximateDP(0.9, 0.01), "replace-one", 1600),
 }
 
@@ -79,7 +82,7 @@ def test_noise_has_its_mean_and_covariance(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Gaussian, Laplace, Wishart])
+@pytest.mark.parametrize("kind", [Gaussian, Laplace, Wishart, WishartDifference])
 def test_covariance_in_data_units_is_unbiased(kind: type[Mechanism]) -> None:
     """Over 400 releases the recovered mean and covariance of off-centre rows average to those of the rows."""
     bounds = [(0.0, 10.0), (-3.0, 1.0), (100.0, 102.0)]
@@ -87,7 +90,12 @@ def test_covariance_in_data_units_is_unbiased(kind: type[Mechanism]) -> None:
     rows = low + (high - low) * np.random.default_rng(1).beta(5, 1.5, (60, 3))
     moments, rng = moments_of_batch(rows, scaling_for(bounds)), insecure_keystream(3)
     scaling = moments.scaling
-    strengths = {Laplace: PureDP(8.0), Gaussian: GaussianDP(3.0), Wishart: ApproximateDP(8.0, 1e-3)}
+    strengths = {
+        Laplace: PureDP(8.0),
+        Gaussian: GaussianDP(3.0),
+        Wishart: ApproximateDP(8.0, 1e-3),
+        WishartDifference: PureDP(8.0),
+    }
     mechanism = make(kind, moments, strengths[kind])
     means, covariances, naive = [], [], []
     for _ in range(400):

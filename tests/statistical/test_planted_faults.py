@@ -1,4 +1,4 @@
-"""Nineteen faults planted in the product: the audit and the suite find each as `docs/audit.md` says."""
+"""Twenty faults planted in the product: the audit and the suite find each as `docs/audit.md` says."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ POLICIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rows": (ROWS, {"mu": 1.0}),
     "entities": (ROWS, {"mu": 1.0, "unit": {"entity": "who", "max_rows": 4}}),
     "gaussian": (MATRIX, {"release": "covariance", "mechanism": "gaussian", "mu": 1.0, "neighbours": "add-remove"}),
+    "wishart-difference": (MATRIX, {"release": "covariance", "mechanism": "wishart-difference", "epsilon": 1.0}),
     "wishart": (MATRIX, {"release": "covariance", "mechanism": "wishart", "epsilon": 4.0, "delta": 1e-5}),
 }
 BY_AUDIT = {
@@ -37,6 +38,7 @@ BY_AUDIT = {
     "the keystream is restarted in each batch": ("rows", "independence"),
     "only the first batch gets noise": ("rows", "noise"),
     "Wishart degrees are those of the wrong neighbours": ("wishart", "noise"),
+    "a difference of Wisharts has half its scale": ("wishart-difference", "noise"),
     "the number of rows is exact under add-remove": ("gaussian", "books"),
     "values are not snapped to the grid": ("rows", "grid"),
     "columns share their noise": ("rows", "independence"),
@@ -73,6 +75,9 @@ BY_SUITE = {
     ),
     "Wishart degrees are those of the wrong neighbours": (
         f"{UNIT}/covariance/mechanisms/test_wishart.py::test_releases_have_the_degrees_that_their_neighbours_need"
+    ),
+    "a difference of Wisharts has half its scale": (
+        f"{UNIT}/covariance/mechanisms/test_wishart_difference.py::test_noise_is_exact"
     ),
     "every eigenvector gets epsilon/2 at d > 2": (
         f"{UNIT}/covariance/mechanisms/test_eigenvectors.py::test_budget_is_spent_once"
@@ -142,7 +147,7 @@ def test_documented_table_is_true() -> None:
         f"| {fault} | {BY_AUDIT[fault][1] if fault in BY_AUDIT else '–'} | `{BY_SUITE[fault].split('::')[1]}` |"
         for fault in FAULTS
     ]
-    assert len(rows) == 19
+    assert len(rows) == 20
     for path, test in (place.split("::") for place in BY_SUITE.values()):
         assert f"def {test}(" in (ROOT / path).read_text()
     assert "\n".join(rows) in (ROOT / "docs" / "audit.md").read_text()

@@ -12,6 +12,7 @@ import pytest
 from dp_publish import Policy
 from dp_publish.audit.press import Published, publish_made_up
 from dp_publish.audit.replay import compare
+from dp_publish.covariance.mechanisms import wishart_difference
 from dp_publish.data import contribution_cap as entities
 from dp_publish.release.aside import publish_aside
 from dp_publish.sampling import gaussian as sampling
@@ -25,6 +26,7 @@ UNITS = {"cell": "cell", "row": "row", "entity": {"entity": "who", "max_rows": C
 STRENGTHS: dict[str, dict[str, Any]] = {
     "gaussian": {"mu": 1.0},
     "laplace": {"epsilon": 1.0},
+    "wishart-difference": {"epsilon": 1.0},
     "wishart": {"epsilon": 1.0, "delta": 1e-6},
     "eigenvectors": {"epsilon": 1.0},
     "sulq": {"epsilon": 1.0, "delta": 1e-6},
@@ -45,6 +47,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """Write down every call of a sampler, with its law and size, and keep the same rows of an entity in every run."""
     found: Calls = []
     honest_gaussian, honest_laplace = sampling._sample, laplace_sampling._geometric
+    honest_normals = wishart_difference.precise_normals
 
     def gaussian(sigma: float, size: Any, rng: Any, tabulate: Any, large: Any) -> np.ndarray:
         found.append((tabulate.__name__, sigma, size))
@@ -54,6 +57,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         found.append(("laplace", probabilities, size))
         return honest_laplace(probabilities, size, *rest)
 
+    def normals(n: int, places: int, rng: Any) -> list[int]:
+        found.append(("normals", n, places))
+        return honest_normals(n, places, rng)
+
+    monkeypatch.setattr(wishart_difference, "precise_normals", normals)
     monkeypatch.setattr(sampling, "_sample", gaussian)
     monkeypatch.setattr(laplace_sampling, "_geometric", geometric)
     monkeypatch.setattr(entities.secrets, "randbits", lambda _: 7)

@@ -8,7 +8,13 @@ if TYPE_CHECKING:
     from dp_bundle.manifest.costs import unit_costs
     from dp_bundle.manifest.guarantee import Cumulative, EpsilonDelta, Guarantee
     from dp_bundle.manifest.guarantee_checks import release_mu
-    from dp_bundle.manifest.matrix_noise import DiscreteLaplace, MatrixNoise, RoundedGaussian, WishartNoise
+    from dp_bundle.manifest.matrix_noise import (
+        DiscreteLaplace,
+        MatrixNoise,
+        RoundedGaussian,
+        WishartDifferenceNoise,
+        WishartNoise,
+    )
     from dp_bundle.manifest.moment_noise import SecondMoments
     from dp_bundle.manifest.public_facts import (
         GAPS_PUBLIC,

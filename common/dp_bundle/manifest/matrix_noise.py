@@ -8,6 +8,11 @@ With standard deviations s on the diagonal and t off it, where an entry counts t
 - Laplace: epsilon is at least the L1 norm by which a row with all z_j = R / sqrt(p) moves the sum, over the scale;
 - Wishart: the sum's entry along a direction u is chi-squared with m degrees of freedom, and a row can move it by R^2,
   or by R^2 + c^2 where it is taken away, over the noise's scale; delta at epsilon is at least that of this one entry;
+- the difference of two Wishart matrices: epsilon is at least the nuclear norm by which two orthogonal rows move the
+  sum, over twice the scale, however it is divided between the matrices. With H the movement, the density at T H is
+  ``exp(-T ||H||_* / 2 s)`` up to a polynomial in T, and it changes by e^epsilon at most from T to T + 1; where the
+  corner is exact, all of this holds for the corner that makes the norm least, which for rows of equal length is 0.
+  With fewer degrees of freedom than one more than the coordinates, the density has no bound, and there is no epsilon;
 - noise that does not act entry by entry: nothing of epsilon shows in it. Drawn to a finite precision, on a grid, it
   excepts an event from its guarantee; an older version drew floating-point numbers and excepted none.
 
@@ -184,8 +189,38 @@ class WishartNoise(MatrixNoise):
             raise ValueError("the stated delta is smaller than the radius and the noise allow")
 
 
+@dataclass(frozen=True)
+class WishartDifferenceNoise(MatrixNoise):
+    """`scale` (G^T G - H^T H), rounded; G and H have `degrees_of_freedom` rows of standard normal numbers each."""
+
+    distribution: ClassVar[str | None] = "wishart-difference"
+    label: ClassVar[str] = "Wishart difference"
+    degrees_of_freedom: float
+    scale: float
+
+    @property
+    def diagonal_variance(self) -> float:
+        """The variance, with that of rounding."""
+        return 4 * self.degrees_of_freedom * self.scale**2 + self.step**2 / 12
+
+    @property
+    def off_diagonal_variance(self) -> float:
+        """The variance, with that of rounding."""
+        return 2 * self.degrees_of_freedom * self.scale**2 + self.step**2 / 12
+
+    def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:
+        """Refuse an epsilon below that of two orthogonal rows, or too few degrees of freedom for any."""
+        check_pure_epsilon(guarantee, excepted=True)
+        if self.degrees_of_freedom < limits.n_features + bool(limits.constant) + 1:
+            raise ValueError("the degrees of freedom are too few for a pure epsilon")
+        least = (guarantee.max_rows or 1) * _nuclear_movement(limits, guarantee.neighbours) / (2 * self.scale)
+        if guarantee.epsilon is not None and guarantee.epsilon < least * (1 - SLACK):
+            raise ValueError("the stated epsilon is smaller than the radius and the noise allow")
+
+
 _KINDS: dict[str | None, type[MatrixNoise]] = {
-    kind.distribution: kind for kind in (MatrixNoise, RoundedGaussian, DiscreteLaplace, WishartNoise)
+    kind.distribution: kind
+    for kind in (MatrixNoise, RoundedGaussian, DiscreteLaplace, WishartNoise, WishartDifferenceNoise)
 }
 
 
@@ -205,6 +240,14 @@ def _l1_movement(limits: RowLimits, neighbours: Neighbours) -> float:
     r, c = limits.radius, limits.constant
     corner = 0.0 if neighbours.n_rows_public else c * c
     return r * r * (limits.n_features + 1) / 2 + c * r * math.sqrt(limits.n_features) + corner
+
+
+def _nuclear_movement(limits: RowLimits, neighbours: Neighbours) -> float:
+    """Return the nuclear norm by which a row of length R moves the sum, if one orthogonal to it goes, or none.
+
+    (z, c) and (y, c) are orthogonal where z.y = -c^2; a single column has no such rows of full length.
+    """
+    return (limits.radius**2 + limits.constant**2) * (neighbours.nuclear if limits.n_features > 1 else 1.0)
 
 
 def _chi_squared_delta(degrees: float, shift: float, epsilon: float) -> float:

@@ -15,6 +15,7 @@ from dp_bundle.manifest.matrix_noise import (
     MatrixNoise,
     RoundedGaussian,
     RowLimits,
+    WishartDifferenceNoise,
     WishartNoise,
     noise_of,
 )
@@ -24,6 +25,7 @@ _NOISE: dict[str, type[MatrixNoise]] = {
     "sulq": RoundedGaussian,
     "laplace": DiscreteLaplace,
     "wishart": WishartNoise,
+    "wishart-difference": WishartDifferenceNoise,
     "eigenvectors": MatrixNoise,
     "kapralov-talwar": MatrixNoise,
 }
@@ -39,17 +41,19 @@ class SecondMoments(Model):
     `rounded-gaussian`: N(0, sigma^2), rounded to a multiple of `granularity`, with `diagonal_sigma` and
     `off_diagonal_sigma`. `discrete-laplace`: a multiple k of `granularity` with probability proportional to
     exp(-|k| `granularity` / `scale`). `wishart`: `scale` G^T G, rounded, where G has `degrees_of_freedom` rows of
-    standard normal numbers. None: the noise does not act entry by entry, and only its `granularity` is known. Then the
-    publisher may state estimates, on which no guarantee rests, of the root mean square errors of the columns' diagonal
-    and off-diagonal entries. Without a granularity, the matrix comes from an older version that drew it in floating
-    point.
+    standard normal numbers; `wishart-difference`: one such matrix less another. None: the noise does not act entry by
+    entry, and only its `granularity` is known. Then the publisher may state estimates, on which no guarantee rests, of
+    the root mean square errors of the columns' diagonal and off-diagonal entries. Without a granularity, the matrix
+    comes from an older version that drew it in floating point.
     """
 
-    mechanism: Literal["gaussian", "laplace", "wishart", "eigenvectors", "sulq", "kapralov-talwar"]
+    mechanism: Literal[
+        "gaussian", "laplace", "wishart", "wishart-difference", "eigenvectors", "sulq", "kapralov-talwar"
+    ]
     radius: Positive
     constant: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     granularity: Positive | None = None
-    distribution: Literal["rounded-gaussian", "discrete-laplace", "wishart"] | None = None
+    distribution: Literal["rounded-gaussian", "discrete-laplace", "wishart", "wishart-difference"] | None = None
     parameters: dict[Name, Finite] = Field(default_factory=dict)
     diagonal_variance: Positive | None = None
     off_diagonal_variance: Positive | None = None

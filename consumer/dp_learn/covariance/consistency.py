@@ -23,7 +23,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_bundle.manifest import Column, DiscreteLaplace, MatrixNoise, RoundedGaussian, SecondMoments, WishartNoise
+from dp_bundle.manifest import (
+    Column,
+    DiscreteLaplace,
+    MatrixNoise,
+    RoundedGaussian,
+    SecondMoments,
+    WishartDifferenceNoise,
+    WishartNoise,
+)
 from dp_bundle.privacy import normal_quantile
 from dp_bundle.quoting import quote_name
 from dp_learn.covariance.moments import Moments
@@ -123,12 +131,17 @@ def find_moment_contradictions(
 def _moment_tails(noise: MatrixNoise, chance: float) -> tuple[float, float]:
     """Return the size that the noise of a diagonal and of an off-diagonal entry exceeds with so small a chance.
 
-    An off-diagonal entry of a Wishart matrix is half the difference of two chi-squared variables.
+    An off-diagonal entry of a Wishart matrix is half the difference of two chi-squared variables; of one Wishart matrix
+    less another, of two such variables with twice the degrees of freedom.
     """
     if isinstance(noise, WishartNoise):
         degrees = noise.degrees_of_freedom
         low, high = chi_squared_quantiles(degrees, chance / 4.0)
         on, off = noise.scale * max(high - degrees, degrees - low), noise.scale * ((high - low) / 2.0)
+    elif isinstance(noise, WishartDifferenceNoise):
+        low, high = chi_squared_quantiles(noise.degrees_of_freedom, chance / 4.0)
+        least, most = chi_squared_quantiles(2.0 * noise.degrees_of_freedom, chance / 4.0)
+        on, off = noise.scale * (high - low), noise.scale * ((most - least) / 2.0)
     elif isinstance(noise, DiscreteLaplace):
         on = off = noise.scale * -math.log(chance)
     elif isinstance(noise, RoundedGaussian):

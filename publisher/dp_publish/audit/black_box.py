@@ -6,6 +6,7 @@ reduces a release to one score, and says "the second" above a threshold, or belo
 
 - wishart: the logarithm of the likelihood ratio, log det(X - A) - log det(X - B), infinite where X is impossible under
   one table.
+- wishart-difference: ||X - A||_* - ||X - B||_*, which the likelihood ratio follows where it is extreme.
 - eigenvectors, kapralov-talwar: the logarithm of how much more often releases like this one came from the second table
   in the first half of the runs; alike are those whose trace, spread of eigenvalues, and angle of the largest
   eigenvector to v fall into the same cell.
@@ -22,7 +23,8 @@ is tested as well, under the name of noise (`moment_laws`).
 
 The matrix has two coordinates, however many columns there are: the code, the bounds, the radius and the strength are
 the policy's, but the columns are its first two, without a constant (with add-remove neighbours, the first and the
-constant). For Wishart noise that loses nothing, as its privacy depends on m - d + 1 alone. The eigenvector mechanisms
+constant). For Wishart noise that loses nothing, as its privacy depends on m - d + 1 alone, and for the difference of
+two it gains: epsilon is the same for any d, and extreme noise is rarer for a larger one. The eigenvector mechanisms
 divide epsilon among the vectors, so that an error that shows only with three coordinates or more is not met.
 
 References
@@ -42,11 +44,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import WishartNoise
+from dp_bundle.manifest import WishartDifferenceNoise, WishartNoise
 from dp_publish.audit.checks import LEAST_RUNS, Check, make_check, require_runs
 from dp_publish.audit.hypothesis_tests import least_chance
 from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables
-from dp_publish.audit.noise_laws import check_directions, check_wishart, exponent_for
+from dp_publish.audit.noise_laws import check_directions, check_wishart, check_wishart_difference, exponent_for
 from dp_publish.covariance import (
     Eigenvectors,
     ExactMoments,
@@ -55,6 +57,7 @@ from dp_publish.covariance import (
     Scaling,
     SpectralMechanism,
     Wishart,
+    WishartDifference,
     moments_of_batch,
     scaling_for,
 )
@@ -128,6 +131,8 @@ def attack_from_outside(
         checks += _check_first_vector(small, released, tables, stated, alpha, noise.step, keystream)
     if isinstance(small, Wishart) and isinstance(noise, WishartNoise):
         checks.append(check_wishart(released, tables, noise, small, alpha))
+    if isinstance(noise, WishartDifferenceNoise):
+        checks.append(check_wishart_difference(released, tables, noise, stated, alpha))
     return stated, bound, n, tuple(checks)
 
 
@@ -204,7 +209,16 @@ def _neighbours(mechanism: Mechanism) -> tuple[_Floats, _Floats]:
 
 def _score(mechanism: Mechanism, learning: list[_Floats], tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
     """Return the score of a release: by the likelihood where that is known, or else learned from the first half."""
-    return _likelihood_score(tables) if isinstance(mechanism, Wishart) else _learned_score(learning, tables)
+    if isinstance(mechanism, Wishart):
+        return _likelihood_score(tables)
+    if isinstance(mechanism, WishartDifference):
+        return lambda released: _distances(released, tables[0]) - _distances(released, tables[1])
+    return _learned_score(learning, tables)
+
+
+def _distances(released: _Floats, table: ExactMoments) -> _Floats:
+    """Return the distance of each release from a table's sum, in the nuclear norm, but for float64's rounding."""
+    return np.asarray(np.round(np.linalg.norm(released - table.matrix, "nuc", axis=(1, 2)), 9))
 
 
 def _likelihood_score(tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:

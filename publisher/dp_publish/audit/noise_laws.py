@@ -4,6 +4,8 @@
 
 - wishart: the diagonal of the noise is chi-squared, with as many degrees of freedom as the release states, and these
   suffice for the policy's (epsilon, delta).
+- wishart-difference: an entry on the diagonal is the difference of two chi-squared variables, an entry off it half of
+  one with twice the degrees of freedom, and the scale suffices for the movement of the sums.
 - eigenvectors: the first vector, which is the released matrix's largest, has the density exp(kappa u^T C u) on the
   circle, with kappa = epsilon / 4, or epsilon / 2 for add-remove neighbours. Its doubled angle is von Mises.
 - kapralov-talwar: so has its first vector, with kappa half as large. It cannot be read from the releases of two rows,
@@ -12,8 +14,9 @@
 
 References
 ----------
-Muirhead (1982), Aspects of multivariate statistical theory, theorem 3.2.5, for v^T W v. Mardia & Jupp (2000),
-Directional statistics, section 9.4, for the doubled angle.
+Muirhead (1982), Aspects of multivariate statistical theory, theorem 3.2.5, for v^T W v. Kotz, Kozubowski & Podgorski
+(2001), The Laplace distribution and generalizations, section 4.1, for differences of gamma variables. Mardia & Jupp
+(2000), Directional statistics, section 9.4, for the doubled angle.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import integrate, special, stats
 
-from dp_bundle.manifest import DiscreteLaplace, MatrixNoise, RoundedGaussian, WishartNoise
+from dp_bundle.manifest import DiscreteLaplace, MatrixNoise, RoundedGaussian, WishartDifferenceNoise, WishartNoise
 from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import Strength
+from dp_publish.accounting import SLACK, Strength
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.hypothesis_tests import cdf_excess
 from dp_publish.covariance import ExactMoments, Wishart, delta_of_wishart
@@ -242,3 +245,44 @@ def check_wishart(
     if given > delta:
         faults.append(f"{m:g} degrees of freedom give delta = {given:.3g} at epsilon = {epsilon:g}, above {delta:g}")
     return make_check("noise", faults, f"chi-squared with {m:g} degrees of freedom as stated, which are enough")
+
+
+def check_wishart_difference(
+    released: list[_Floats], tables: list[ExactMoments], noise: WishartDifferenceNoise, epsilon: float, alpha: float
+) -> Check:
+    """Check that the noise has the law stated, and that its scale suffices for these two tables."""
+    m, step = noise.degrees_of_freedom, noise.step
+    residuals = [np.rint((part - table.matrix) / step) for part, table in zip(released, tables, strict=True)]
+    faults = []
+    for i, j, degrees, scale in ((0, 0, m, noise.scale), (1, 1, m, noise.scale), (0, 1, 2 * m, noise.scale / 2)):
+        found = np.concatenate([part[:, i, j] for part in residuals])
+        if cdf_excess(found, chi_squared_difference(degrees, step / scale), alpha / 3) > 1:
+            faults = ["the noise is not the difference stated of two Wishart matrices"]
+
+    moved = float(np.linalg.norm(tables[1].matrix - tables[0].matrix, "nuc"))
+    given = moved / (2 * noise.scale)
+    if given > epsilon * SLACK or m < len(released[0][0]) + 1:
+        faults.append(f"{m:g} degrees of freedom and the scale give epsilon = {given:.4g}, above {epsilon:.4g}")
+    return make_check("noise", faults, "the difference of two Wishart matrices as stated, of a scale that is enough")
+
+
+def chi_squared_difference(degrees: float, step: float) -> Callable[[_Floats], _Floats]:
+    """Return the distribution function of one chi-squared variable less another, rounded to steps, to about 1e-7.
+
+    Without rounding, its density is ``(|x| / 4)^k K_k(|x| / 2) / (2 sqrt(pi) Gamma(degrees / 2))``, with k =
+    (degrees - 1) / 2.
+    """
+    k = (degrees - 1) / 2
+    x = np.linspace(0.0, 80 + 40 * math.sqrt(degrees), 40_001)[1:]
+    logs = k * np.log(x / 4) + np.log(special.kve(k, x / 2)) - x / 2
+    density = np.exp(logs - special.gammaln(degrees / 2)) / (2 * math.sqrt(math.pi))
+    at_zero = math.exp(special.gammaln(k) - special.gammaln(degrees / 2)) / (4 * math.sqrt(math.pi))
+    x, density = np.append(0.0, x), np.append(at_zero, density)
+    above = 0.5 + integrate.cumulative_simpson(density, x=x, initial=0.0)
+
+    def cdf(steps: _Floats) -> _Floats:
+        values = (steps + 0.5) * step
+        upper = np.interp(np.abs(values), x, above, right=1.0)
+        return np.where(values < 0, 1 - upper, upper)
+
+    return cdf

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from scipy import stats
 
 from dp_bundle.errors import DpGraphError, PrivacyError
-from dp_bundle.manifest import MatrixNoise, SecondMoments, WishartNoise
+from dp_bundle.manifest import MatrixNoise, SecondMoments, WishartDifferenceNoise, WishartNoise
 from dp_publish.audit.books import check_books_of_moments
 from dp_publish.audit.canaries import values_inside
 from dp_publish.audit.checks import Check, check_signs, make_check
@@ -117,16 +117,21 @@ def _allowed(
         scaled = moved / _scales(law, _stated(published).noise, len(moved)) if law else moved
         return law.size_of(scaled[np.triu_indices(len(moved))]) if law else 0.0
 
-    def in_rows(published: Published, moved: NDArray[np.float64]) -> float:
+    def in_nuclear_norm(published: Published, moved: NDArray[np.float64]) -> float:
         noise = _stated(published).noise
         grid = len(moved) * noise.step  # which may add a step to every entry
-        nuclear = float(np.linalg.norm(moved, "nuc"))
-        return max(nuclear - grid, 0.0) / noise.scale if isinstance(noise, WishartNoise) else math.inf
+        nuclear = max(float(np.linalg.norm(moved, "nuc")) - grid, 0.0)
+        if isinstance(noise, WishartDifferenceNoise):
+            return nuclear / (2 * noise.scale)
+        return nuclear / noise.scale if isinstance(noise, WishartNoise) else math.inf
 
-    if law is not None and policy.privacy.strength is not None:
-        return law.allowed(policy.privacy.strength), by_entries
+    strength = policy.privacy.strength
+    if law is not None and strength is not None:
+        return law.allowed(strength), by_entries
+    if issubclass(mechanism.noise, WishartDifferenceNoise) and strength is not None:
+        return strength.pure_epsilon, in_nuclear_norm
     if issubclass(mechanism.noise, WishartNoise):
-        return mechanism.max_rows * mechanism.neighbours.nuclear, in_rows
+        return mechanism.max_rows * mechanism.neighbours.nuclear, in_nuclear_norm
     return 0.0, lambda *_: 0.0
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dp_publish.covariance.mechanisms.spectral import SpectralMechanism, eigenvalue_grid
     from dp_publish.covariance.mechanisms.wishart import Wishart
     from dp_publish.covariance.mechanisms.wishart_curve import delta_of_wishart
+    from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
     from dp_publish.covariance.scaling import GRID_BITS, MAX_FEATURES, Scaling, scaling_for
 else:
     __getattr__ = import_on_demand(__name__)

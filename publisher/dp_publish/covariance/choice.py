@@ -5,8 +5,9 @@ the root of its mean square, which do not depend on the data; `eigenvectors` has
 (`Mechanism.expected_error`). A pure epsilon serves a guarantee by mu if its implied mu is at most that one, and
 (epsilon, delta) as it is.
 
-The error depends on the number of rows. Where that is protected the choice must not: then it is gaussian, or laplace
-for a pure epsilon, whose noise a reader knows entry by entry. Nothing is read from the data.
+The error depends on the number of rows. Where that is protected the choice must not: then it is gaussian, or for a pure
+epsilon laplace or wishart-difference, whose errors fall alike with the number of rows, so that one of them is smaller
+for all. Nothing is read from the data.
 
 References
 ----------
@@ -26,6 +27,7 @@ from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.pure import EPSILONS, PureMechanism, check_epsilon
 from dp_publish.covariance.mechanisms.registry import all_mechanisms
+from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.policy import Privacy
 
@@ -35,13 +37,15 @@ def choose_for_policy(
 ) -> tuple[type[Mechanism], str]:
     """Return the mechanism for a policy's unit, and a sentence that says why; see `choose_mechanism`."""
     if not privacy.neighbours.n_rows_public:
-        kind: type[Mechanism] = Laplace if isinstance(strength, PureDP) else Gaussian
+        kind: type[Mechanism] = Gaussian
+        if isinstance(strength, PureDP):
+            errors = expected_errors(1, scaling, _of_one_row(strength, privacy.max_rows), privacy.neighbours)
+            kind = min((other for other in (WishartDifference, Laplace) if other in errors), key=errors.__getitem__)
         return kind, f"{kind.name} was chosen without a look at the number of rows, which is protected"
 
     one_row: Strength
     if isinstance(strength, PureDP):
-        one_row = PureDP(strength.epsilon / privacy.max_rows)
-        check_epsilon(one_row.epsilon)
+        one_row = _of_one_row(strength, privacy.max_rows)
     elif isinstance(strength, ApproximateDP) and privacy.unit_name != "entity":
         one_row = strength
     else:
@@ -50,6 +54,12 @@ def choose_for_policy(
         if one_row.pure_epsilon > EPSILONS[1]:
             return Gaussian, "gaussian was chosen, as the others do not go up to this strength"
     return choose_mechanism(count_rows(), scaling, one_row)
+
+
+def _of_one_row(strength: PureDP, max_rows: int) -> PureDP:
+    one_row = PureDP(strength.epsilon / max_rows)
+    check_epsilon(one_row.epsilon)
+    return one_row
 
 
 def choose_mechanism(

@@ -8,7 +8,9 @@ STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
 DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of its bounds: see `forecast.assumptions`
 
 ReleaseKind: TypeAlias = Literal["rows", "covariance"]
-SoundMechanism: TypeAlias = Literal["gaussian", "laplace", "wishart", "eigenvectors", "sulq", "kapralov-talwar"]
+SoundMechanism: TypeAlias = Literal[
+    "gaussian", "laplace", "wishart-difference", "wishart", "eigenvectors", "sulq", "kapralov-talwar"
+]
 UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # named to be refused for what they are
 Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]
 

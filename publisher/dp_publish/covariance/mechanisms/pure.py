@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from dp_publish.accounting import PureDP, Strength
 from dp_publish.covariance.mechanisms.base import Mechanism
 
 EPSILONS = (1e-6, 700.0)
+EXCEPTED_DELTA = 2.0**-40  # of what is drawn to a finite precision
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,14 @@ class PureMechanism(Mechanism):
         """Return the epsilon of so many rows, by group privacy."""
         steps = self.neighbours.per_replacement if replaced else 1
         return PureDP(self.strength.epsilon * (rows / self.max_rows) * steps, self.excepted_delta)
+
+
+def security_for(epsilon: float) -> int:
+    """Return the t for which draws within 2^-t of their law except no more than EXCEPTED_DELTA from a unit's epsilon.
+
+    Nor from twice that, as the ledger counts: ``P[S | C] <= e^(2 epsilon) P[S | C'] + (1 + e^(2 epsilon)) 2^-t``.
+    """
+    return 42 + math.ceil(2 * epsilon / math.log(2))
 
 
 def check_epsilon(epsilon: float) -> None:

@@ -46,13 +46,12 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Grid, Mechanism, NoisyMoments, grid_for, released
 from dp_publish.covariance.mechanisms.directions import draw_direction
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.pure import PureMechanism
+from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA, PureMechanism, security_for
 from dp_publish.covariance.mechanisms.spectrum import eigenvalues_in_units
 from dp_publish.covariance.scaling import GRID_BITS
 from dp_publish.covariance.sensitivity import nuclear_sensitivity
 from dp_publish.sampling import Keystream, SecureKeystream, integers, sample_bingham, sample_discrete_laplace
 
-EXCEPTED_DELTA = 2.0**-40
 DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 
 _FINENESS = 28
@@ -77,8 +76,7 @@ class Tools:
 
 def _exact_tools(moments: ExactMoments, epsilon: float, max_rows: int, rng: Keystream) -> Tools:
     d, square = moments.scaling.n_coordinates, Fraction(moments.scaling.square)
-    excepted = 42 + math.ceil(2 * max_rows * epsilon / math.log(2))  # 2^-42 (1 + e^(2 m epsilon)) < 2^-40
-    security = excepted + d.bit_length() + 1
+    security = security_for(max_rows * epsilon) + d.bit_length() + 1
     bits = 64 * math.ceil(max(192, security + 8) / 64)
 
     def eigenvalues(grid: Grid, scale: float) -> Floats:

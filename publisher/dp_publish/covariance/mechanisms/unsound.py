@@ -11,10 +11,11 @@ from dp_bundle.errors import PrivacyError
 
 _REASONS = {
     "wishart-pure": "the wishart-pure mechanism is not private: its noise is positive semidefinite, so that some "
-    "outputs are possible with a row and impossible without it; use laplace or eigenvectors for a pure epsilon",
+    "outputs are possible with a row and impossible without it; use wishart-difference, laplace or eigenvectors for "
+    "a pure epsilon",
     "output-perturbation": "the output-perturbation mechanism is not private: it adds positive semidefinite noise to "
     "the precision matrix, so that some outputs are possible with a row and impossible without it; release a "
-    "covariance by gaussian, laplace or eigenvectors, and estimate from that",
+    "covariance by gaussian, wishart-difference or eigenvectors, and estimate from that",
 }
 
 

@@ -3,8 +3,8 @@
 The noise is N^2 G^T G, with m rows of standard normal numbers in G, and its mean N^2 m I. How private it is says
 `wishart_curve`. That speaks of real numbers. What is released is their sum with the exact moments, rounded to a grid of
 about 2^-8 of the noise: post-processing, but for the chance that the computer's G rounds some entry differently.
-G is within 2^-75 of normal numbers (`normals`), and everything after it is exact: products of 17-bit limbs are integers
-that float64 represents, summed up as Python integers. An entry of N^2 G^T G is therefore off by at most
+G is within 2^-75 of normal numbers (`normals`), and everything after it is exact (`exact_products`). An entry of N^2
+G^T G is therefore off by at most
 
     eta = 2 sqrt(m) (sqrt(m) + 14.2) 2^-75 N^2
 
@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,15 +34,14 @@ from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import ApproximateDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Grid, Mechanism, NoisyMoments, grid_for, released
+from dp_publish.covariance.mechanisms.exact_products import LIMB, MOST_ROWS, add_and_round, gram_of, limbs_of
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
-from dp_publish.covariance.scaling import GRID_BITS, Scaling
+from dp_publish.covariance.scaling import Scaling
 from dp_publish.sampling import HALF_PLACE, PLACES, TOTAL_VARIATION, Keystream, SecureKeystream, normal_parts
 
 _FINENESS = 8
 _SLACK = 1e-3  # the share of delta that is left for rounding
-_LIMB = 17
-_OFFSETS = (0, 17, 34, 46, 63)  # of the limbs of cell * 2^46 + inner
-_ROWS = 1 << 12  # at a time; sums of products of limbs stay below 2^47
+_OFFSETS = (0, LIMB, 2 * LIMB, 46, 46 + LIMB)  # of the limbs of cell * 2^46 + inner
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class Wishart(Mechanism):
         m, square = self.confirmed_degrees, self.scaling.square
         grid = self._grid(m)
         noise = _wishart(m, self.scaling.n_coordinates, SecureKeystream() if rng is None else rng)
-        matrix = _add_and_round(moments.steps, noise, square, grid)
+        matrix = add_and_round(moments.steps, noise, 2 * PLACES, square, grid)
         return released(self, matrix, moments, WishartNoise(grid.step, float(m), square))
 
     def _grid(self, m: int) -> Grid:
@@ -147,29 +144,14 @@ def _rounding_chance(m: int, d: int, square: float, grid: Grid) -> float:
 def _wishart(m: int, d: int, rng: Keystream) -> NDArray[Any]:
     """Return G^T G in units of 2^-150, as Python integers."""
     total = np.zeros((d, d), dtype=object)
-    for start in range(0, m, _ROWS):
-        limbs = _limbs(*normal_parts((min(_ROWS, m - start), d), rng))
-        for (i, left), (j, right) in combinations_with_replacement(enumerate(limbs), 2):
-            product = (left.T @ right).astype(np.int64).astype(object) << (_OFFSETS[i] + _OFFSETS[j])
-            total += product if i == j else product + product.T
+    for start in range(0, m, MOST_ROWS):
+        total += gram_of(_limbs(*normal_parts((min(MOST_ROWS, m - start), d), rng)), _OFFSETS)
     return total
 
 
 def _limbs(cell: NDArray[np.int64], inner: NDArray[np.int64]) -> list[NDArray[np.float64]]:
-    """Split numbers into limbs of 17 bits, the highest of each part with its sign, as float64."""
-    mask = (1 << _LIMB) - 1
-    parts = [inner & mask, (inner >> _LIMB) & mask, inner >> (2 * _LIMB), cell & mask, cell >> _LIMB]
-    return [part.astype(np.float64) for part in parts]
-
-
-def _add_and_round(steps: NDArray[Any], noise: NDArray[Any], square: float, grid: Grid) -> NDArray[np.float64]:
-    """Return the sum, in units of 2^-40, plus `square` times the noise, in units of 2^-150, on the grid."""
-    factor = Fraction(square)  # its denominator is a power of two, as a float's is
-    places = 2 * PLACES + factor.denominator.bit_length() - 1
-    shift = grid.exponent - 2 * GRID_BITS + places
-    total = (steps << (places - 2 * GRID_BITS)) + noise * factor.numerator
-    rounded = (total + (1 << (shift - 1))) >> shift
-    return np.array([int(entry) * grid.step for entry in rounded.flat], dtype=np.float64).reshape(rounded.shape)
+    """Split numbers into limbs, the highest of each part with its sign."""
+    return [*limbs_of(inner, 3 * LIMB - 1), *limbs_of(cell, 2 * LIMB - 1)]
 
 
 MECHANISM = Wishart

@@ -54,6 +54,14 @@ WISHART = {
     "off_diagonal_variance": 60 * 16.0 + STEP**2 / 12,
     "bias": 240.0,
 }
+DIFFERENCE = {  # two orthogonal rows move the sum by 2 (3 + 1) in the nuclear norm: epsilon = 1 with a scale of 4
+    **GAUSSIAN,
+    "mechanism": "wishart-difference",
+    "distribution": "wishart-difference",
+    "parameters": {"degrees_of_freedom": 5.0, "scale": 4.0},
+    "diagonal_variance": 4 * 5 * 16.0 + STEP**2 / 12,
+    "off_diagonal_variance": 2 * 5 * 16.0 + STEP**2 / 12,
+}
 EIGENVECTORS = {"mechanism": "eigenvectors", "radius": 1.0, "constant": 0.5, "bias": 0.0}
 ON_A_GRID = {**EIGENVECTORS, "granularity": STEP}
 EXCEPTED = {"excepted_delta": 2.0**-40, "epsilon_delta": [{"epsilon": 1.0, "delta": 2.0**-40}]}
@@ -118,6 +126,9 @@ SOUND = {
     "laplace, add-remove": (LAPLACE, pure(1.1, neighbours="add-remove")),
     "laplace, an entity": (LAPLACE, pure(2.0, **ENTITY)),
     "wishart": (WISHART, pure(1.0, excepted_delta=1e-3, epsilon_delta=[{"epsilon": 1.0, "delta": 1e-3}])),
+    "wishart difference": (DIFFERENCE, pure(1.0, **EXCEPTED)),
+    "wishart difference, add-remove": (DIFFERENCE, pure(0.5, neighbours="add-remove", **EXCEPTED)),
+    "wishart difference, an entity": (DIFFERENCE, pure(2.0, **ENTITY, excepted_delta=2.0**-40)),
     "eigenvectors": (EIGENVECTORS, pure(1.0)),
     "eigenvectors on a grid": (ON_A_GRID, pure(1.0, **EXCEPTED)),
     "eigenvectors with errors": ({**EIGENVECTORS, **ERRORS}, pure(1.0)),
@@ -192,6 +203,22 @@ def changed(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
             WISHART,
             pure(1.0, excepted_delta=1e-3, epsilon_delta=[{"epsilon": 1.0, "delta": 9e-4}]),
             "better than the stated epsilon",
+        ),
+        (DIFFERENCE, pure(1.0), "exactly where the noise is Wishart's"),
+        (DIFFERENCE, pure(0.999, **EXCEPTED), "epsilon is smaller than the radius"),
+        (DIFFERENCE, pure(0.499, neighbours="add-remove", **EXCEPTED), "epsilon is smaller than the radius"),
+        (DIFFERENCE, pure(1.0, **ENTITY, **EXCEPTED), "epsilon is smaller than the radius"),
+        (changed(DIFFERENCE, bias=1.0), pure(1.0, **EXCEPTED), "variances and mean"),
+        (changed(DIFFERENCE, diagonal_variance=160.0), pure(1.0, **EXCEPTED), "variances and mean"),
+        (
+            changed(
+                DIFFERENCE,
+                parameters={"degrees_of_freedom": 4.0, "scale": 4.0},
+                diagonal_variance=4 * 4 * 16.0 + STEP**2 / 12,
+                off_diagonal_variance=2 * 4 * 16.0 + STEP**2 / 12,
+            ),
+            pure(1.0, **EXCEPTED),
+            "too few for a pure epsilon",
         ),
         (EIGENVECTORS, changed(MU), "accounted for by epsilon"),
         (EIGENVECTORS, pure(1.0, **EXCEPTED), "vectors are on a grid"),

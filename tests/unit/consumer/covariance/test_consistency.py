@@ -18,6 +18,7 @@ from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.wishart import Wishart
+from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.release.covariance import state_moments
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
@@ -122,6 +123,7 @@ MOMENT_BOUNDS = [(-1.0, 1.0)] * 3
 MECHANISMS = {
     "gaussian": (Gaussian, GaussianDP(1.0)),
     "laplace": (Laplace, PureDP(1.0)),
+    "wishart-difference": (WishartDifference, PureDP(1.0)),
     "wishart": (Wishart, ApproximateDP(1.0, 1e-6)),
 }
 

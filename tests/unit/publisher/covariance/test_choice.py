@@ -14,6 +14,7 @@ from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.wishart import Wishart
+from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.sampling.keystream import insecure_keystream
 from printed_forms import make
@@ -39,6 +40,7 @@ def test_expected_errors_are_those_of_releases(neighbours: Neighbours) -> None:
         Gaussian: GaussianDP(1.0),
         Laplace: PureDP(epsilon),
         Wishart: ApproximateDP(epsilon, delta),
+        WishartDifference: PureDP(epsilon),
         Eigenvectors: PureDP(epsilon),
     }
     assert errors.keys() == strengths.keys()
@@ -57,11 +59,13 @@ def test_expected_errors_are_those_of_releases(neighbours: Neighbours) -> None:
 
 
 def test_choice_changes_where_it_should() -> None:
-    """With a mu it is Gaussian noise; with a pure epsilon eigenvectors for few rows and Laplace noise for many."""
+    """With a mu it is Gaussian noise; with a pure epsilon eigenvectors for few rows, or else it depends on columns."""
     assert choose_mechanism(1000, _scaling(13), GaussianDP(1.0))[0] is Gaussian
     assert choose_mechanism(1000, _scaling(13), ApproximateDP(1.0, 1e-6))[0] is Gaussian
     assert choose_mechanism(200, _scaling(13), PureDP(0.1))[0] is Eigenvectors
-    assert choose_mechanism(10**7, _scaling(13), PureDP(1.0))[0] is Laplace
+    assert choose_mechanism(10**7, _scaling(13), PureDP(1.0))[0] is WishartDifference
+    assert choose_mechanism(10**7, _scaling(1), PureDP(1.0))[0] is Laplace
+    assert choose_mechanism(10**7, _scaling(2000), PureDP(1.0))[0] is Laplace  # as the other takes too long
 
 
 def test_reason_names_all_that_were_compared() -> None:
@@ -69,7 +73,7 @@ def test_reason_names_all_that_were_compared() -> None:
     kind, reason = choose_mechanism(5000, _scaling(8), ApproximateDP(1.0, 1e-6))
 
     assert reason.startswith(f"{kind.name} has the smallest expected error for 5000 rows and 8 columns")
-    assert all(other in reason for other in ("gaussian", "laplace", "wishart", "eigenvectors"))
+    assert all(other in reason for other in ("gaussian", "laplace", "wishart", "wishart-difference", "eigenvectors"))
 
 
 @pytest.mark.parametrize("strength", [GaussianDP(0.0), PureDP(float("nan")), PureDP(1e4), ApproximateDP(1.0, 1.0)])

@@ -15,6 +15,7 @@ BOUNDS = {"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}
 STRENGTHS: dict[str, dict[str, Any]] = {
     "gaussian": {"mu": 1.0},
     "laplace": {"epsilon": 1.0},
+    "wishart-difference": {"epsilon": 1.0},
     "wishart": {"epsilon": 1.0, "delta": 1e-6},
     "eigenvectors": {"epsilon": 1.0},
     "sulq": {"epsilon": 1.0, "delta": 1e-6},

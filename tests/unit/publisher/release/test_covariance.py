@@ -91,6 +91,7 @@ def test_noiseless_limit_gives_back_mean_and_covariance(
         ({"mechanism": "laplace", "epsilon": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
         ({"mechanism": "laplace", "epsilon": 2.0, "delta": 1e-6}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
         ({"mechanism": "laplace", "rho": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
+        ({"mechanism": "wishart-difference", "epsilon": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 2.0**-40),
         ({"mechanism": "eigenvectors", "mu": 1.0}, 1.0, 0.8070, 0.3256, 2.0**-40),
         ({"mechanism": "wishart", "epsilon": 1.0, "delta": 1e-5}, mu_implied_by_epsilon(1.0), 1.0, 0.5, 1e-5),
         ({"mechanism": "gaussian", "mu": 0.5, "unit": "cell"}, 0.5, None, 0.125, 0.0),
@@ -162,7 +163,11 @@ def test_auto_chooses_by_the_number_of_rows_only_where_that_is_public(
     assert public.remark is not None
     assert "for 400 rows and 3 columns" in public.remark
     monkeypatch.setattr(covariance_release.CovarianceMaker, "_count_rows", lambda _: pytest.fail("rows were counted"))
-    for privacy, name in (({"epsilon": 1.0}, "laplace"), ({"mu": 1.0}, "gaussian"), ({"rho": 1.0}, "gaussian")):
+    for privacy, name in (
+        ({"epsilon": 1.0}, "wishart-difference"),
+        ({"mu": 1.0}, "gaussian"),
+        ({"rho": 1.0}, "gaussian"),
+    ):
         policy = make_policy(neighbours="add-remove", **privacy)
         hidden = publish(table, policy, out=tmp_path / f"{len(Ledger().entries())}-b.tar", key=key)
         assert hidden.release.second_moments is not None

@@ -21,6 +21,7 @@ from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.sulq import Sulq, sulq_sigma
 from dp_publish.covariance.mechanisms.wishart import Wishart
+from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.sensitivity import frobenius_sensitivity
 from dp_publish.sampling.keystream import insecure_keystream
@@ -30,11 +31,12 @@ GUARANTEES: dict[type[Mechanism], Strength] = {
     Gaussian: GaussianDP(1.0),
     Laplace: PureDP(1.0),
     Wishart: ApproximateDP(1.0, 1e-6),
+    WishartDifference: PureDP(1.0),
     Sulq: ApproximateDP(1.0, 1e-6),
     Eigenvectors: PureDP(1.0),
     KapralovTalwar: PureDP(1.0),
 }
-ENTRYWISE = (Gaussian, Laplace, Wishart, Sulq)
+ENTRYWISE = (Gaussian, Laplace, Wishart, WishartDifference, Sulq)
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""Exact sums of products of long integers, and their sum with exact moments: no rounding but the last, to a grid.
+
+Integers are split into limbs of 17 bits. Sums of products of limbs over 2^12 rows stay below 2^46 and are integers that
+float64 represents, so that a BLAS product of limbs is exact whatever its order of summation; what limbs stand for is
+added up in Python integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_publish.covariance.mechanisms.base import Grid
+from dp_publish.covariance.scaling import GRID_BITS
+
+LIMB = 17
+MOST_ROWS = 1 << 12  # of limbs, in one product
+
+
+def limbs_of(numbers: NDArray[Any], bits: int) -> list[NDArray[np.float64]]:
+    """Split integers below 2^bits in size into limbs, the lowest first, the last one with the sign."""
+    mask, last = (1 << LIMB) - 1, bits // LIMB
+    parts = [(numbers >> (LIMB * index)) & mask for index in range(last)]
+    return [part.astype(np.float64) for part in (*parts, numbers >> (LIMB * last))]
+
+
+def gram_of(limbs: Sequence[NDArray[np.float64]], offsets: Sequence[int]) -> NDArray[Any]:
+    """Return G^T G for ``G = sum 2^offset limb``, as Python integers.
+
+    Parameters
+    ----------
+    limbs : sequence of ndarray, shape (n_rows, d)
+        Integers of at most 2^17 in size, in at most `MOST_ROWS` rows.
+    offsets : sequence of int
+        One for each limb.
+    """
+    d = limbs[0].shape[1]
+    total = np.zeros((d, d), dtype=object)
+    for (left, i), (right, j) in combinations_with_replacement(zip(limbs, offsets, strict=True), 2):
+        product = (left.T @ right).astype(np.int64).astype(object) << (i + j)
+        total += product if left is right else product + product.T
+    return total
+
+
+def add_and_round(
+    steps: NDArray[Any], noise: NDArray[Any], places: int, scale: float, grid: Grid
+) -> NDArray[np.float64]:
+    """Return the sum, in units of 2^-40, plus `scale` times the noise, in units of 2^-places, on the grid."""
+    factor = Fraction(scale)  # its denominator is a power of two, as a float's is
+    places += factor.denominator.bit_length() - 1
+    shift = grid.exponent - 2 * GRID_BITS + places
+    total = (steps << (places - 2 * GRID_BITS)) + noise * factor.numerator
+    rounded = (total + (1 << (shift - 1))) >> shift
+    return np.array([int(entry) * grid.step for entry in rounded.flat], dtype=np.float64).reshape(rounded.shape)
