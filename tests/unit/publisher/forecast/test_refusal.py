@@ -148,7 +148,7 @@ def test_noise_without_a_formula_is_drawn_beforehand(mechanism: str, many: int) 
         judge(300, 6, epsilon=2.0, release="covariance", mechanism=mechanism)
     with pytest.raises(PolicyError, match="this release would show nothing of this column"):
         judge(20, 1, epsilon=0.1, release="covariance", mechanism=mechanism)
-    with pytest.raises(PolicyError, match=r"--mechanism auto\), which would show partial correlations from about 0.21"):
+    with pytest.raises(PolicyError, match=r"--mechanism auto\), which would show partial correlations from about 0.15"):
         judge(1000, 4, epsilon=10.0, release="covariance", mechanism=mechanism)
 
 
