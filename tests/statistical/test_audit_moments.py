@@ -12,9 +12,12 @@ from scipy import stats
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish import Policy
 from dp_publish.accounting.strength import ApproximateDP, PureDP
 from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
 from dp_publish.audit.noise_laws import chi_squared_difference
+from dp_publish.audit.whole_covariance_releases import check_whole
+from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.mechanisms import spectral, wishart, wishart_difference
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
@@ -22,6 +25,7 @@ from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import scaling_for
+from dp_publish.release.aside import publish_aside
 from dp_publish.sampling.keystream import insecure_keystream
 
 
@@ -128,6 +132,29 @@ def test_half_the_scale_is_found_by_the_attack_alone(
     lower, failed = _attack(_mechanism("wishart-difference", epsilon, neighbours), 40_000)
     assert failed == {"attack", "noise"}
     assert lower > 1.1 * epsilon
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_whole_releases_show_the_difference_of_wisharts(neighbours: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise that is too small, or the same for all entries, is found in whole releases as well."""
+    columns = {f"x{index}": {"bounds": [0, 1]} for index in range(13)}
+    privacy = {"release": "covariance", "mechanism": "wishart-difference", "epsilon": 1.0, "neighbours": neighbours}
+    policy = Policy.model_validate({"dataset": {"name": "made up"}, "privacy": privacy, "columns": columns})
+    kinds = dict.fromkeys(columns, "continuous")
+    mechanism = set_mechanism(policy, kinds, lambda: 100)
+
+    def failed() -> set[str]:
+        checks = check_whole(policy, kinds, mechanism, publish_aside, 1e-4)
+        return {check.name for check in checks if not check.passed}
+
+    assert failed() == set()
+    with monkeypatch.context() as patch:
+        _scale_halved_secretly(patch)
+        assert failed() == {"whole releases"}
+    with monkeypatch.context() as patch:
+        honest = wishart_difference._wishart
+        patch.setattr(wishart_difference, "_wishart", lambda m, d, *rest: np.full((d, d), honest(m, d, *rest)[0, 0]))
+        assert "whole releases" in failed()
 
 
 def test_law_of_a_difference_of_chi_squared_variables() -> None:

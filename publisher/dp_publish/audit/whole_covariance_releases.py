@@ -2,7 +2,9 @@
 
 Thousands of whole releases would take too long; the statistics on the mechanism (`moments`, `black_box`) stay. Beside
 them, thirty whole releases show noise of the stated strength around the exact sums, where it acts entry by entry: the
-sum of the squares, or magnitudes, of all entries is chi-squared.
+sum of the squares, or magnitudes, of all entries is chi-squared. Of one Wishart matrix less another, entries that share
+no coordinate are independent: those on the diagonal, and those of pairs of columns. The logarithms of the chances that
+noise were larger add up to a chi-squared sum, too.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from dp_publish.audit.canaries import values_inside
 from dp_publish.audit.checks import Check, check_signs, make_check
 from dp_publish.audit.made_up import chunked
 from dp_publish.audit.mechanisms import audit_moments
-from dp_publish.audit.noise_laws import EntryLaw, entry_law
+from dp_publish.audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
 from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
 from dp_publish.audit.replay import check_replay
 from dp_publish.audit.report import AuditReport
@@ -88,7 +90,8 @@ def check_whole(
 
     # whole releases, and the same by neighbours with the same random bits
     law, depends_on_data = entry_law(mechanism.noise), mechanism.draws_depend_on_data
-    n = 1 if law is None else _RELEASES
+    differences = issubclass(mechanism.noise, WishartDifferenceNoise)
+    n = _RELEASES if law or differences else 1
     try:
         released = [publish_made_up(press, table, policy) for _ in range(n)]
     except (DpGraphError, ValidationError) as error:
@@ -101,10 +104,12 @@ def check_whole(
     books = check_books_of_moments(policy, mechanism, released[0])
 
     # noise on entries shows itself around the exact sums
-    if law is None:
-        return replay, books
     exact = moments_of_batch(values, mechanism.scaling).matrix
     public_rows = policy.privacy.neighbours.n_rows_public
+    if differences:
+        return _check_differences(released, exact, public_rows=public_rows, alpha=alpha), replay, books
+    if law is None:
+        return replay, books
     return _check_entries(released, law, exact, public_rows=public_rows, alpha=alpha), replay, books
 
 
@@ -162,15 +167,42 @@ def _check_entries(
         found = entries[:, chosen].ravel()
         if not len(found):
             continue
-        total, freedom = law.chi_squared(found)
-        chance = 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom))
-        if chance < alpha / 4:
-            faults.append(
-                f"the noise {where} the diagonal of whole releases has {total / freedom:.4g} times its stated size"
-            )
+        faults += _size_faults(where, *law.chi_squared(found), alpha)
 
     independence = check_signs([np.sign(entries).astype(np.int8)], alpha / 4)
     faults += [] if independence.passed else [independence.detail]
+    return make_check(
+        "whole releases", faults, f"{len(released)} whole releases carry the noise stated around exact sums"
+    )
+
+
+def _size_faults(where: str, total: float, freedom: int, alpha: float) -> list[str]:
+    """Return what is wrong with a sum over entries that is chi-squared if their noise is of the stated size."""
+    if 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom)) >= alpha / 4:
+        return []
+    return [f"the noise {where} the diagonal of whole releases has {total / freedom:.4g} times its stated size"]
+
+
+def _check_differences(
+    released: list[Published], exact: NDArray[np.float64], *, public_rows: bool, alpha: float
+) -> Check:
+    """Check that entries without a common coordinate carry independent noise of the difference of Wisharts stated."""
+    stated = _stated(released[0])
+    degrees, scale = (stated.parameters[name] for name in ("degrees_of_freedom", "scale"))
+    step, d = stated.noise.step, len(exact)
+    noise = np.rint(np.array([one.values - exact for one in released]) / step)
+    free = np.arange(d - bool(public_rows and stated.constant))  # else the corner's entry is exact
+    first = np.arange(0, d - 1, 2)
+    on, beside = noise[:, free, free], noise[:, first, first + 1]
+
+    faults = []
+    laws = (chi_squared_difference(degrees, step / scale), chi_squared_difference(2 * degrees, 2 * step / scale))
+    for where, found, cdf in (("on", on, laws[0]), ("beside", beside, laws[1])):
+        size = np.abs(found.ravel())
+        total = float(-2 * np.log(np.maximum(2 - cdf(size) - cdf(size - 1), 1e-12)).sum())
+        faults += _size_faults(where, total, 2 * len(size), alpha)
+        independence = check_signs([np.sign(found).astype(np.int8)], alpha / 4)
+        faults += [] if independence.passed else [independence.detail]
     return make_check(
         "whole releases", faults, f"{len(released)} whole releases carry the noise stated around exact sums"
     )
