@@ -115,9 +115,9 @@ def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, qu
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         for note in bundle.notes:
             tell(f"note: {note}", quiet=quiet)
-        export_csv(bundle, target)
+        written = ", ".join(map(quote_path, export_csv(bundle, target)))
         answer(
-            f"wrote {quote_path(target)}, noise included: {describe_size(bundle.release)}",
+            f"wrote {written}, noise included: {describe_size(bundle.release)}",
             None,
             as_json=False,
             quiet=quiet,

@@ -17,13 +17,13 @@ def main() -> None:
     with atheris.instrument_imports(include=["dp_bundle"]):
         targets = importlib.import_module("tests.fuzz.targets")
     target = sys.argv.pop(1)
-    releases = [seed.release for seed in targets.seeds() if seed.release.format_version != "1"]
+    seeds = [seed for seed in targets.seeds() if seed.release.format_version != "1"]
 
     def read(content: bytes) -> None:
         if target != "member":
             {"archive": targets.read_archive, "manifest": targets.read_manifest}[target](content)
-        elif content:  # the first byte says which release it is a member of
-            targets.read_member(content[1:], releases[content[0] % len(releases)])
+        elif content:  # the first byte says whose member it is
+            targets.read_member(content[1:], seeds[content[0] % len(seeds)])
 
     atheris.Setup(sys.argv, read)
     atheris.Fuzz()

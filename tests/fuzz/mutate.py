@@ -22,6 +22,7 @@ _ODD_TEXTS = (
     "cell",
     "entity:x",
     "2",
+    "3",
     "1",
     "rows",
     "covariance",

@@ -66,7 +66,7 @@ def run_case(target: str, number: int, tally: Tally) -> None:
     used, wrong = time.process_time(), ""
     try:
         if target == "member":
-            accepted = targets.read_member(content, seed.release)
+            accepted = targets.read_member(content, seed)
         else:
             accepted = {"archive": targets.read_archive, "manifest": targets.read_manifest}[target](content)
         outcome = "unchanged" if content == honest else "accepted" if accepted else "refused"

@@ -11,16 +11,17 @@ import io
 import math
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.fuzz.hostile import N_ROWS
+from tests.two_rounds import release_in_two_rounds, write_rounds
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.bundle import write_bundle
@@ -45,13 +46,23 @@ class ContradictionError(AssertionError):
 
 @dataclass(frozen=True)
 class Seed:
-    """An honest bundle: its bytes, its manifest's payload, its release, and its only data member."""
+    """An honest bundle: its bytes, its manifest's payload, its release, its data members, and the one to change."""
 
     name: str
     archive: bytes
     payload: bytes
     release: Release
-    member: bytes
+    members: tuple[bytes, ...]
+    place: int = 0
+
+    @property
+    def member(self) -> bytes:
+        """The data member that a case changes."""
+        return self.members[self.place]
+
+    def members_with(self, content: bytes) -> list[BinaryIO]:
+        """Return the data members, with other content in the place of the one to change."""
+        return [io.BytesIO(content if at == self.place else each) for at, each in enumerate(self.members)]
 
     @property
     def is_slow(self) -> bool:
@@ -95,17 +106,20 @@ def seeds() -> tuple[Seed, ...]:
             path = Path(folder) / f"{name}.tar"
             publish(kept, Policy.model_validate(policy), out=path, key=KEY)
             found.append(_seed(path))
+        rng = np.random.default_rng(3)
+        rounds = release_in_two_rounds(rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3)), 2.0, rng)
+        two = _seed(write_rounds(Path(folder) / "two-round.tar", rounds, ["a", "b", "c"], KEY))
+    found += [replace(two, name=f"two-round {place}", place=place) for place in range(len(two.members))]
     return (*found, *(_seed(path) for path in sorted(GOLDEN.glob("*.tar"))))
 
 
 def _seed(path: Path) -> Seed:
     with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-        (data,) = [name for name in bundle.members if name.startswith("data/")]
-        member = bundle.open(data).read()
+        members = tuple(bundle.open(name).read() for name in bundle.members if name.startswith("data/"))
         manifest = bundle.members[MANIFEST_NAME]
         archive = path.read_bytes()
         envelope = Envelope.from_bytes(archive[manifest.offset : manifest.offset + manifest.size])
-        return Seed(path.stem, archive, envelope.payload, bundle.release, member)
+        return Seed(path.stem, archive, envelope.payload, bundle.release, members)
 
 
 def read_archive(content: bytes) -> bool:
@@ -129,7 +143,8 @@ def read_manifest(payload: bytes) -> bool:
     release = statement.predicate
     if release.format_version != "1" and statement.to_bytes() != payload:
         raise ContradictionError("two spellings of one manifest")
-    described = [DataMember("data/part-00000.parquet", 1, "0" * 64)]
+    names = release.matrix_names if release.kind == "covariance" else ["data/part-00000.parquet"]
+    described = [DataMember(name, 1, "0" * 64) for name in names]
     for make in DESCRIPTORS.values():
         make(release, described)
     describe_guarantee(release), describe_total(release)
@@ -137,13 +152,14 @@ def read_manifest(payload: bytes) -> bool:
     return True
 
 
-def read_member(content: bytes, release: Release) -> bool:
+def read_member(content: bytes, seed: Seed) -> bool:
     """Sign a bundle with this data member and read it; what is accepted is as promised, and as others read it."""
-    file = io.BytesIO()
-    write_bundle(file, release, [io.BytesIO(content)], KEY)
+    file, release = io.BytesIO(), seed.release
+    write_bundle(file, release, seed.members_with(content), KEY)
     try:
         with open_bundle(_written(file.getvalue()), UnsafeTrustAnyone()) as bundle:
-            found = _read(bundle)
+            read = _read(bundle)
+            found = read[seed.place] if release.kind == "covariance" else read
     except BundleError:
         return False
     table = pq.read_table(io.BytesIO(content))
@@ -164,8 +180,10 @@ def read_member(content: bytes, release: Release) -> bool:
 
 
 def _read(bundle: Bundle) -> Any:
+    if len(bundle.release.matrix_names) > 1:
+        return [bundle.second_moments(), bundle.first_round(), bundle.transform()]
     if bundle.release.kind == "covariance":
-        return bundle.second_moments()
+        return [bundle.second_moments()]
     batches = list(bundle.batches())
     n_columns = len(bundle.release.columns)
     return [np.concatenate([batch.column(index).to_numpy() for batch in batches]) for index in range(n_columns)]

@@ -21,9 +21,9 @@ COVARIANCES = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("
 
 def test_there_is_a_stored_bundle() -> None:
     """Every format version is among the stored ones, in all kinds."""
-    assert {"v1", "v2"} <= set(VERSIONS)
+    assert {"v1", "v2", "v3"} <= set(VERSIONS)
     kinds = ("covariance", "eigenvectors-covariance")
-    assert {f"{version}-{kind}" for version in ("v1", "v2") for kind in kinds} <= set(COVARIANCES)
+    assert {f"{version}-{kind}" for version in ("v1", "v2", "v3") for kind in kinds} <= set(COVARIANCES)
 
 
 def _trusted(version: str) -> Bundle:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from dp_bundle.errors import BundleFormatError, ClosedBundleError
 from dp_bundle.files import CheckedReader, Digests, Member
-from dp_bundle.manifest import COVARIANCE_NAME, Release
+from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 from dp_bundle.trust import TrustedKey
 
 if TYPE_CHECKING:
@@ -95,14 +95,44 @@ class Bundle:
         BundleFormatError
             It is a release of rows, or its data are not what the manifest says.
         """
+        return self._matrix(COVARIANCE_NAME)
+
+    def first_round(self) -> NDArray[np.float64]:
+        """Return the noisy matrix of the first of two rounds, like `second_moments`, which is that of the second.
+
+        Raises
+        ------
+        BundleFormatError
+            It is not a covariance release of two rounds, or its data are not what the manifest says.
+        """
+        return self._matrix(FIRST_ROUND_NAME)
+
+    def transform(self) -> NDArray[np.float64]:
+        """Return what the second of two rounds multiplied its standardised rows by.
+
+        Returns
+        -------
+        ndarray of float64, shape (p, p)
+            Symmetric, positive definite and safely invertible, in the order of the release's columns.
+
+        Raises
+        ------
+        BundleFormatError
+            It is not a covariance release of two rounds, or its data are not what the manifest says.
+        """
+        return self._matrix(TRANSFORM_NAME)
+
+    def _matrix(self, name: str) -> NDArray[np.float64]:
         from dp_bundle.data import read_triangle
 
         if self.release.kind != "covariance":
             raise BundleFormatError("this bundle is a release of rows, not of second moments: read its batches")
-        if [name for name in self.members if name.startswith("data/")] != [COVARIANCE_NAME]:
-            raise BundleFormatError("the bundle is a covariance release whose data are not a single matrix")
-        with self.open(COVARIANCE_NAME) as file:
-            return read_triangle(file, self.release)
+        if [each for each in self.members if each.startswith("data/")] != self.release.matrix_names:
+            raise BundleFormatError("the bundle is a covariance release whose data are not its matrices alone")
+        if name not in self.members:
+            raise BundleFormatError("this covariance was released in one round, and has one matrix: its second moments")
+        with self.open(name) as file:
+            return read_triangle(file, self.release, name)
 
     def _descriptor(self) -> int:
         """Return the open file's number, which may be another file's once it is closed."""

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.describe import DESCRIPTORS, DataMember
 from dp_bundle.errors import ParameterError
 from dp_bundle.files import write_archive
-from dp_bundle.manifest import COVARIANCE_NAME, MAX_PAYLOAD, Release, Statement, Subject
+from dp_bundle.manifest import MAX_PAYLOAD, Release, Statement, Subject
 from dp_bundle.trust import sign_envelope
 
 MANIFEST_NAME = "manifest.dsse.json"
@@ -30,7 +30,7 @@ def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: E
     release : Release
         The manifest's predicate.
     parts : list of binary files
-        The data members' content, seekable; a single one for a covariance release.
+        The data members' content, seekable; of a covariance release, its `matrix_names`.
     key : Ed25519PrivateKey
         The publisher's key.
 
@@ -44,7 +44,7 @@ def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: E
     documents = {name: io.BytesIO(make(release, described)) for name, make in DESCRIPTORS.items()}
     subjects = [Subject(name=name, digest={"sha256": _digest(_chunks(file))}) for name, file in documents.items()]
     subjects += [Subject(name=member.name, digest={"sha256": member.sha256}) for member in described]
-    payload = Statement(subject=tuple(subjects), predicate=release).to_bytes()
+    payload = Statement.about(release, subjects).to_bytes()
     if len(payload) > MAX_PAYLOAD:
         raise ParameterError("the manifest", f"of at most {MAX_PAYLOAD} bytes, by shorter descriptions", len(payload))
     manifest = sign_envelope(payload, key).to_bytes()
@@ -55,7 +55,7 @@ def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: E
 def data_names(release: Release, n_parts: int) -> list[str]:
     """Return the names of a release's data members."""
     if release.kind == "covariance":
-        return [COVARIANCE_NAME]
+        return release.matrix_names
     return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
 
 

@@ -1,13 +1,18 @@
-"""The data member of a covariance release: the upper triangle of a symmetric matrix, labelled, as Parquet.
+"""The data members of a covariance release: the upper triangle of a symmetric matrix, labelled, as Parquet.
 
 Rows of the file are the entries in the order of the triangle, the first row of the matrix first: the labels of the
 entry's row and column, and its value. The labels are the columns' names, and last `(constant)`. Any tool reads it; this
 reader accepts no other order, and no value that the stated noise cannot have produced.
+
+A release of two rounds has the matrix of each, and the transform between them, which has no constant and no grid. What
+a reader inverts must be safely invertible: the transform B is refused unless B - 10^-8 |B| I is positive definite, with
+the Frobenius norm, which bounds its condition number by 10^8.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
@@ -20,13 +25,15 @@ from dp_bundle.data.arrow_numpy import text_to_arrow, to_arrow, to_numpy
 from dp_bundle.data.parquet_footer import Shape
 from dp_bundle.data.parquet_pages import check_written, open_parquet
 from dp_bundle.data.recovery import estimate_rows
-from dp_bundle.errors import BundleFormatError
-from dp_bundle.manifest import COVARIANCE_NAME, Release
+from dp_bundle.errors import BundleFormatError, ParameterError
+from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, NoisyMatrix, Release
 
 _GROUP_ROWS = 2**20
 _AT_ONCE = 2**18
 _LEAST_BYTES = 2**16  # in addition to one for each entry, the least that noise takes
 _TYPES = {"row": pa.string(), "column": pa.string(), "value": pa.float64()}
+_LEAST_EIGENVALUE = 1e-8  # of a transform, relative to its Frobenius norm
+_LARGEST = 1e8  # entry of a transform, and one over its least diagonal one
 _SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 
 
@@ -64,8 +71,24 @@ def triangle_table(matrix: NDArray[np.float64], labels: list[str]) -> pa.Table:
     return pa.Table.from_arrays([_named(labels, rows), _named(labels, columns), values], schema=_SCHEMA)
 
 
-def read_triangle(file: BinaryIO, release: Release) -> NDArray[np.float64]:
-    """Return the matrix of a covariance release, after checking it against the manifest.
+@dataclass(frozen=True)
+class _Described:
+    """A matrix as the manifest describes it; without a `noisy` sum it is a transform."""
+
+    name: str
+    labels: list[str]
+    release: Release
+    noisy: NoisyMatrix | None
+
+    @property
+    def is_counted(self) -> bool:
+        """True if the constant's own entry counts the rows exactly, and is not on the grid."""
+        guarantee = self.release.guarantee
+        return bool(self.noisy and self.noisy.constant and guarantee and guarantee.neighbours.n_rows_public)
+
+
+def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME) -> NDArray[np.float64]:
+    """Return a matrix of a covariance release, after checking it against the manifest.
 
     Parameters
     ----------
@@ -73,43 +96,70 @@ def read_triangle(file: BinaryIO, release: Release) -> NDArray[np.float64]:
         The verified member, seekable.
     release : Release
         What the manifest says: labels, grid and number of rows.
+    name : str
+        The member: one of the release's `matrix_names`.
 
     Returns
     -------
     ndarray of float64, shape (d, d)
-        Symmetric.
+        Symmetric; d is the number of columns, and of the constant if it has one, which the transform has not.
 
     Raises
     ------
     BundleFormatError
         It is not Parquet, not the whole triangle in its order, or holds what the stated noise cannot have produced.
+    ParameterError
+        There is no such matrix.
     """
-    labels = release.labels
-    n_entries = len(labels) * (len(labels) + 1) // 2
+    described = _describe(release, name)
+    d = len(described.labels)
+    n_entries = d * (d + 1) // 2
 
     # So much memory is taken only for a file that noise has made large enough.
     if n_entries > file.seek(0, os.SEEK_END) + _LEAST_BYTES:
-        raise BundleFormatError(f"{COVARIANCE_NAME} has fewer bytes than a matrix of {len(labels)} columns with noise")
+        raise BundleFormatError(f"{name} has fewer bytes than a matrix of {d} columns with noise")
 
     statistics = release.format_version == "1"
-    shape = Shape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(labels), statistics=statistics)
+    shape = Shape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(described.labels), statistics=statistics)
     try:
-        parquet = open_parquet(COVARIANCE_NAME, file, shape, pre_buffer=False, read_dictionary=["row", "column"])
+        parquet = open_parquet(name, file, shape, pre_buffer=False, read_dictionary=["row", "column"])
         if parquet.metadata.num_rows != n_entries:
-            raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
-        matrix, start = np.empty((len(labels), len(labels))), 0
+            raise BundleFormatError(f"{name} is not the labelled triangle that its manifest describes")
+        matrix, start = np.empty((d, d)), 0
         for batch in parquet.iter_batches(_AT_ONCE, use_threads=False):
-            _fill(matrix, batch, start, release)
+            _fill(matrix, batch, start, described)
             start += batch.num_rows
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise BundleFormatError(
-            f"{COVARIANCE_NAME} is not readable as Parquet: ask the publisher for a sound bundle"
-        ) from error
+        raise BundleFormatError(f"{name} is not readable as Parquet: ask the publisher for a sound bundle") from error
 
     if start != n_entries:
-        raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
-    _check_corner(matrix, release)
+        raise BundleFormatError(f"{name} is not the labelled triangle that its manifest describes")
+    if described.noisy is None:
+        check_transform(matrix)
+    else:
+        _check_corner(matrix, described, described.noisy)
     return matrix
+
+
+def check_transform(matrix: NDArray[np.float64]) -> None:
+    """Refuse, by BundleFormatError, a symmetric matrix of finite entries that is not safely invertible.
+
+    Parameters
+    ----------
+    matrix : ndarray of float64, shape (p, p)
+        The transform of a release of two rounds.
+    """
+    diagonal = np.diagonal(matrix)
+    sound = bool(diagonal.min() >= 1 / _LARGEST and np.abs(matrix).max() <= _LARGEST)
+    if sound:
+        shifted = matrix.copy()
+        shifted[np.diag_indices_from(shifted)] -= _LEAST_EIGENVALUE * float(np.linalg.norm(matrix))
+        try:
+            np.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:
+            sound = False
+    if not sound:
+        raise BundleFormatError(f"{TRANSFORM_NAME} cannot be inverted safely: ask the publisher for a sound bundle")
 
 
 def stated_rows(matrix: NDArray[np.float64], constant: float, bias: float) -> int:
@@ -121,7 +171,19 @@ def _named(labels: list[str], indices: NDArray[np.intp]) -> pa.Array:
     return text_to_arrow(labels).take(to_arrow(indices))
 
 
-def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, release: Release) -> None:
+def _describe(release: Release, name: str) -> _Described:
+    """Return what the manifest says of one of its matrices."""
+    moments = release.second_moments
+    if moments is None:
+        raise BundleFormatError("this bundle holds rows, not second moments: read its batches")
+    if name not in release.matrix_names:
+        raise ParameterError("name", f"one of {', '.join(release.matrix_names)}", name)
+    noisy = {COVARIANCE_NAME: moments, FIRST_ROUND_NAME: moments.first_round}.get(name)
+    labels = [column.name for column in release.columns] if name == TRANSFORM_NAME else release.labels
+    return _Described(name, labels, release, noisy)
+
+
+def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, described: _Described) -> None:
     """Put the next entries of the triangle into the matrix and its mirror image."""
     d = len(matrix)
     entries = np.arange(start, start + batch.num_rows)
@@ -129,14 +191,14 @@ def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, releas
     rows = np.searchsorted(firsts, entries, side="right") - 1
     columns = entries - firsts[rows] + rows
 
-    known = text_to_arrow(release.labels)
+    known = text_to_arrow(described.labels)
     for name, expected in (("row", rows), ("column", columns)):
         if not _is_labelled(batch.column(name), known, expected):
-            raise BundleFormatError(f"{COVARIANCE_NAME} is not the labelled triangle that its manifest describes")
+            raise BundleFormatError(f"{described.name} is not the labelled triangle that its manifest describes")
     if batch.column("value").null_count:
-        raise BundleFormatError(f"{COVARIANCE_NAME} has empty cells, which no release has")
+        raise BundleFormatError(f"{described.name} has empty cells, which no release has")
     values = to_numpy(batch.column("value"))
-    _check_values(values, rows, release)
+    _check_values(values, rows, described)
     matrix[rows, columns] = matrix[columns, rows] = values
 
 
@@ -153,31 +215,29 @@ def _is_labelled(found: pa.DictionaryArray, known: pa.StringArray, expected: NDA
     return bool(np.array_equal(to_numpy(places.cast(pa.int64()))[indices], expected))
 
 
-def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], release: Release) -> None:
+def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], described: _Described) -> None:
     """Check that entries are numbers, and on the grid."""
-    moments, guarantee = release.second_moments, release.guarantee
-    if moments is None or guarantee is None:
-        raise BundleFormatError("this bundle holds rows, not second moments: read its batches")
     if not np.isfinite(values).all():
-        raise BundleFormatError(f"{COVARIANCE_NAME} holds a value that is not a number")
-    if moments.granularity is None:
+        raise BundleFormatError(f"{described.name} holds a value that is not a number")
+    granularity = described.noisy.granularity if described.noisy is not None else None
+    if granularity is None:
         return
-    if moments.constant and guarantee.neighbours.n_rows_public:  # its own entry is exact, and not on the grid
-        values = values[rows < len(release.labels) - 1]
+    if described.is_counted:
+        values = values[rows < len(described.labels) - 1]
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite number of steps is no multiple
-        off = np.remainder(values / moments.granularity, 1.0).any()
+        off = np.remainder(values / granularity, 1.0).any()
     if off:
-        raise BundleFormatError(f"{COVARIANCE_NAME} holds a value that is no multiple of {moments.granularity:g}")
+        raise BundleFormatError(f"{described.name} holds a value that is no multiple of {granularity:g}")
 
 
-def _check_corner(matrix: NDArray[np.float64], release: Release) -> None:
+def _check_corner(matrix: NDArray[np.float64], described: _Described, noisy: NoisyMatrix) -> None:
     """Check that the constant's own entry agrees with the number of rows."""
-    moments, guarantee = release.second_moments, release.guarantee
-    if moments is None or guarantee is None or not moments.constant:
+    if not noisy.constant:
         return
-    if not guarantee.neighbours.n_rows_public:
-        fits = release.n_rows == stated_rows(matrix, moments.constant, moments.bias)
+    n_rows = described.release.n_rows
+    if described.is_counted:
+        fits = matrix[-1, -1] == n_rows * noisy.constant**2
     else:
-        fits = matrix[-1, -1] == release.n_rows * moments.constant**2
+        fits = n_rows == stated_rows(matrix, noisy.constant, noisy.bias)
     if not fits:
-        raise BundleFormatError(f"{COVARIANCE_NAME} has another number of rows than its manifest promises")
+        raise BundleFormatError(f"{described.name} has another number of rows than its manifest promises")

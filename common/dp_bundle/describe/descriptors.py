@@ -13,11 +13,12 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
-from dp_bundle.manifest import Release, SecondMoments
+from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release, SecondMoments
 
 _PARQUET = "application/x-parquet"
 _NO_IDENTIFIER = re.compile(r"[^\w.-]+")
@@ -79,10 +80,10 @@ def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any
             "description": field.description,
             **({"unit": field.unit} if field.unit else {}),
         }
-        for field in _fields(release)
+        for field in _fields(release, member.name)
     ]
     return {
-        "name": "covariance" if release.second_moments is not None else f"part-{index:05d}",
+        "name": _stem(member.name) if release.second_moments is not None else f"part-{index:05d}",
         "path": member.name,
         "format": "parquet",
         "mediatype": _PARQUET,
@@ -93,19 +94,6 @@ def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any
 
 def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
     dataset = release.dataset
-    records = "covariance" if release.second_moments is not None else "rows"
-    fields = [
-        {
-            "@type": "cr:Field",
-            "@id": f"{records}/{_identifier(field.name, index)}",
-            "name": field.name,
-            "description": field.description,
-            "dataType": _CROISSANT_TYPES[field.kind],
-            "source": {"fileSet": {"@id": "parts"}, "extract": {"column": field.name}},
-        }
-        for index, field in enumerate(_fields(release))
-    ]
-
     document: dict[str, Any] = {
         "@context": _CROISSANT_CONTEXT,
         "@type": "sc:Dataset",
@@ -120,10 +108,45 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
         "citeAs": dataset.citation,
         "version": f"{release.lineage.number}.0.0",
         "datePublished": release.lineage.created,
-        "distribution": [*map(_file_object, members), _PARTS],
-        "recordSet": [{"@type": "cr:RecordSet", "@id": records, "name": records, "field": fields}],
+        "distribution": [*map(_file_object, members), *([] if len(_matrices(release)) > 1 else [_PARTS])],
+        "recordSet": _record_sets(release),
     }
     return _json(document)
+
+
+def _record_sets(release: Release) -> list[dict[str, Any]]:
+    """Return the rows, or the matrix, of all files together, or each matrix in a file of its own."""
+    matrices = _matrices(release)
+    if not matrices:
+        return [_record_set("rows", _fields(release, ""), {"fileSet": {"@id": "parts"}})]
+    if len(matrices) == 1:
+        return [_record_set("covariance", _fields(release, matrices[0]), {"fileSet": {"@id": "parts"}})]
+    return [_record_set(_stem(name), _fields(release, name), {"fileObject": {"@id": name}}) for name in matrices]
+
+
+def _record_set(records: str, fields: Sequence[_Field], source: dict[str, Any]) -> dict[str, Any]:
+    described = [
+        {
+            "@type": "cr:Field",
+            "@id": f"{records}/{_identifier(field.name, index)}",
+            "name": field.name,
+            "description": field.description,
+            "dataType": _CROISSANT_TYPES[field.kind],
+            "source": {**source, "extract": {"column": field.name}},
+        }
+        for index, field in enumerate(fields)
+    ]
+    return {"@type": "cr:RecordSet", "@id": records, "name": records, "field": described}
+
+
+def _matrices(release: Release) -> list[str]:
+    """Return the data members of a covariance release."""
+    return release.matrix_names if release.second_moments is not None else []
+
+
+def _stem(name: str) -> str:
+    """Return the name of a data member without its folder and its ending."""
+    return PurePosixPath(name).stem
 
 
 def _identifier(name: str, index: int) -> str:
@@ -153,10 +176,10 @@ _PARTS = {
 }
 
 
-def _fields(release: Release) -> list[_Field]:
-    """Return the columns of the data files: those of the rows, or the three of a covariance release's one table."""
+def _fields(release: Release, member: str) -> list[_Field]:
+    """Return the columns of a data file: those of the rows, or the three of a covariance release's tables."""
     if release.second_moments is not None:
-        texts = _entry_fields(release.second_moments)
+        texts = _entry_fields(release.second_moments, member)
         return [_Field(name, "continuous" if name == "value" else "text", text) for name, text in texts.items()]
     return [
         _Field(
@@ -169,11 +192,18 @@ def _fields(release: Release) -> list[_Field]:
     ]
 
 
-def _entry_fields(moments: SecondMoments) -> dict[str, str]:
+def _entry_fields(moments: SecondMoments, member: str) -> dict[str, str]:
+    value = " ".join(["The noisy sum of products over rows.", *describe_moments(moments)])
+    if moments.first_round is not None:
+        value = {
+            COVARIANCE_NAME: f"Of round 2. {value}",
+            FIRST_ROUND_NAME: "The noisy sum of products over rows, of round 1.",
+            TRANSFORM_NAME: "The matrix B by which standardised rows were multiplied in round 2.",
+        }[member]
     return {
         "row": "The label of the entry's row: a column of the data, or (constant).",
         "column": "The label of the entry's column, not before the row's.",
-        "value": " ".join(["The noisy sum of products over rows.", *describe_moments(moments)]),
+        "value": value,
     }
 
 

@@ -21,6 +21,14 @@ from dp_bundle.manifest import Column, Release
 from dp_bundle.quoting import quote, quote_name
 
 _ACTIVE = re.compile(r"([\\`*\[\]<>&|$~])")
+_ONE_MATRIX = (
+    "There are no rows here: the file holds the sum of products of all pairs of columns over the rows, with random",
+    "noise, one line for each pair.",
+)
+_TWO_ROUNDS = (
+    "There are no rows here: each file holds a symmetric matrix, one line for each pair of columns. Two are sums of",
+    "products over the rows, with random noise, and the transform was computed from the first of them.",
+)
 
 
 def make_readme(release: Release, n_files: int) -> str:
@@ -58,11 +66,8 @@ def _publishers_words(release: Release) -> list[str]:
 def _noise(release: Release) -> list[str]:
     if release.second_moments is None:
         return ["Every value carries random noise; the table below says how much."]
-    return [
-        "There are no rows here: the file holds the sum of products of all pairs of columns over the rows, with random",
-        "noise, one line for each pair.",
-        *map(_inactive, describe_moments(release.second_moments)),
-    ]
+    held = _ONE_MATRIX if release.second_moments.first_round is None else _TWO_ROUNDS
+    return [*held, *map(_inactive, describe_moments(release.second_moments))]
 
 
 def _how_to_learn() -> list[str]:

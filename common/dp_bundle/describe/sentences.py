@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, Context, Decimal
 
-from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC, Column, Guarantee, Release, SecondMoments
+from dp_bundle.manifest import (
+    NUMBER_PUBLIC,
+    ORDER_PUBLIC,
+    TOGETHER_PUBLIC,
+    TRANSFORM_NAME,
+    Column,
+    Guarantee,
+    NoisyMatrix,
+    Release,
+    SecondMoments,
+)
 from dp_bundle.quoting import quote, quote_name
 
 REPLACEMENT = (
@@ -38,6 +48,12 @@ def describe_bounds(column: Column) -> str:
     if column.ball is not None:
         ball = column.ball
         return f"rows within {ball.radius:g} scales of their centre; here centre {ball.center:g}, scale {ball.scale:g}"
+    if column.standards:
+        first, second = column.standards
+        found = " (found privately)" if column.standard_obtained == "private-quantiles" else ""
+        within = "" if column.bounds is None else f", looked for in {column.bounds[0]:g} to {column.bounds[1]:g}"
+        then = f"center {second.center:g} and scale {second.scale:g} in round 2"
+        return f"center {first.center:g} and scale {first.scale:g}{found}{within}, then {then}"
     if column.bounds is None:
         return "not clipped"
     found = " (found privately)" if column.bounds_obtained == "private-histogram" else ""
@@ -66,6 +82,8 @@ def _named(names: list[str]) -> str:
 
 def describe_moments(moments: SecondMoments) -> list[str]:
     """Return sentences that say what the matrix of a covariance release is, and which noise is on it."""
+    if moments.first_round is not None:
+        return _describe_rounds(moments, moments.first_round)
     held = (
         "A row is (z, c) with z_j = (x_j - center_j) / half_width_j from its column's bounds, shortened to a length "
         f"of {moments.radius:.6g} where it is longer, and the constant c = {moments.constant:g}."
@@ -79,11 +97,31 @@ def describe_moments(moments: SecondMoments) -> list[str]:
             return [held, f"{said}."]
         errors = f"{on:.3g} on the diagonal and {beside:.3g} beside it"
         return [held, f"{said}; errors are about {errors}, as the publisher estimates them."]
-    noise = (
-        f"{moments.noise.label} noise ({moments.mechanism}): variance {moments.diagonal_variance:.6g} on the diagonal "
-        f"and {moments.off_diagonal_variance:.6g} beside it, on a grid of {moments.granularity:.6g}"
-    )
+    noise = f"{moments.noise.label} noise ({moments.mechanism}): {_size_of_noise(moments)}"
     return [held, f"{noise}, with a mean of {moments.bias:.6g} on the diagonal." if moments.bias else f"{noise}."]
+
+
+def _describe_rounds(moments: SecondMoments, first: NoisyMatrix) -> list[str]:
+    """Return the sentences of a release of two rounds."""
+    return [
+        f"Values were clipped to {moments.column_clip:.6g} scales about the center of their column, as round 1 has "
+        "both, and released in two rounds, which learning combines.",
+        "Round 1: a row is (u, c) with u_j = (x_j - center_j) / scale_j, shortened to a length of "
+        f"{first.radius:.6g} where it is longer, and the constant c = {first.constant:g}; "
+        f"{first.noise.label} noise of {_size_of_noise(first)}.",
+        "Round 2: a row is (B u, c) with u from the centers and scales of round 2 and the symmetric matrix B of "
+        f"{TRANSFORM_NAME}, shortened to a length of {moments.radius:.6g}, and c = {moments.constant:g}; "
+        f"{moments.noise.label} noise of {_size_of_noise(moments)}.",
+        "Rows and values far from the center were shortened, so that variances come out low; correlations are "
+        "what this release is for.",
+    ]
+
+
+def _size_of_noise(matrix: NoisyMatrix) -> str:
+    return (
+        f"variance {matrix.diagonal_variance:.6g} on the diagonal and {matrix.off_diagonal_variance:.6g} beside it, "
+        f"on a grid of {matrix.granularity:.6g}"
+    )
 
 
 def describe_size(release: Release) -> str:
@@ -112,7 +150,8 @@ def describe_guarantee(release: Release) -> list[str]:
         pure = "" if guarantee.excepted_delta else "pure "
         strengths.insert(0, f"epsilon = {round_up(guarantee.epsilon)} ({pure}differential privacy)")
 
-    lines = [f"{_change(guarantee)} within the bounds changes the release by at most {', '.join(strengths)}."]
+    bounded = "" if release.columns[0].standards else " within the bounds"
+    lines = [f"{_change(guarantee)}{bounded} changes the release by at most {', '.join(strengths)}."]
     if guarantee.excepted_delta:
         lines.append(f"All of that holds except with a probability of {round_up(guarantee.excepted_delta)}.")
     if guarantee.epsilon_delta:

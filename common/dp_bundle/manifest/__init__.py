@@ -4,7 +4,7 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_bundle.manifest.base import Text
-    from dp_bundle.manifest.columns import Ball, Column, Noise
+    from dp_bundle.manifest.columns import Ball, Column, Noise, Standard
     from dp_bundle.manifest.costs import unit_costs
     from dp_bundle.manifest.guarantee import Cumulative, EpsilonDelta, Guarantee
     from dp_bundle.manifest.guarantee_checks import release_mu
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         WishartNoise,
     )
     from dp_bundle.manifest.moment_noise import SecondMoments
+    from dp_bundle.manifest.noisy_matrix import NoisyMatrix
     from dp_bundle.manifest.public_facts import (
         GAPS_PUBLIC,
         NUMBER_PUBLIC,
@@ -23,7 +24,18 @@ if TYPE_CHECKING:
         PARTITION_PUBLIC,
         TOGETHER_PUBLIC,
     )
-    from dp_bundle.manifest.release import CONSTANT_LABEL, COVARIANCE_NAME, MAX_COLUMNS, Dataset, Lineage, Release
+    from dp_bundle.manifest.release import (
+        CONSTANT_LABEL,
+        COVARIANCE_NAME,
+        FIRST_ROUND_NAME,
+        MAX_COLUMNS,
+        TRANSFORM_NAME,
+        Dataset,
+        Lineage,
+        Release,
+    )
     from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject
+    from dp_bundle.manifest.two_rounds import FourthMoment
+    from dp_bundle.manifest.versions import FORMAT_VERSION
 else:
     __getattr__ = import_on_demand(__name__)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
@@ -62,6 +62,13 @@ class Ball(Model):
     radius: Positive
 
 
+class Standard(Model):
+    """A center and a scale in data units, by which one round of a covariance release takes a column's values."""
+
+    center: Finite
+    scale: Positive
+
+
 class Column(Model):
     """One column: bounds that its values were clipped to before the noise, and the noise on every cell.
 
@@ -72,6 +79,8 @@ class Column(Model):
     `missing` says what became of cells without a value: there were none (`refuse`), they took the middle of the bounds
     (`midpoint`), their rows were left out (`drop`), or their rows were put, whole, at every column's `fill` (`center`),
     its mean over the other rows, found privately at a cost that is part of the guarantee.
+    `standards` are those of a covariance that was released in two rounds, one for each; the first was declared, or
+    found by private quantiles, and the second follows from the first round.
     """
 
     name: Name
@@ -84,6 +93,8 @@ class Column(Model):
     missing: Literal["refuse", "midpoint", "drop", "center"] = "refuse"
     fill: Finite | None = None
     noise: Noise | None
+    standards: Annotated[tuple[Standard, ...], Field(max_length=2)] = ()
+    standard_obtained: Literal["private-quantiles", "declared"] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Column:
@@ -98,6 +109,8 @@ class Column(Model):
         discrete = self.noise is not None and self.noise.distribution == "discrete-gaussian"
         if (self.kind == "integer") != discrete:
             raise ValueError(f"column {self.name!r} has noise of the other kind")
+        if len(self.standards) != (0 if self.standard_obtained is None else 2):
+            raise ValueError(f"column {self.name!r} has not one standard for each of two rounds, with their origin")
         return self
 
     @property

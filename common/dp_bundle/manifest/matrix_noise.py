@@ -114,8 +114,8 @@ class RoundedGaussian(MatrixNoise):
         """The exact variance after rounding."""
         return self.step**2 * rounded_gaussian_variance(self.off_diagonal_sigma / self.step)
 
-    def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:
-        """Refuse a mu below what the noise leaves, or a guarantee that is not accounted for by mu."""
+    def mu(self, guarantee: Guarantee, limits: RowLimits) -> float:
+        """Return the mu of the unit of privacy; refuse, by ValueError, a guarantee that is not accounted for by mu."""
         if guarantee.accountant != "gaussian-dp" or guarantee.mu is None:
             raise ValueError("Gaussian noise is accounted for by mu")
         if guarantee.epsilon is not None or guarantee.excepted_delta:
@@ -125,7 +125,11 @@ class RoundedGaussian(MatrixNoise):
         mu = (guarantee.max_rows or 1) * one_row
         if not 0 < mu < math.inf:
             raise ValueError("the radius and the noise give no guarantee")
-        check_gaussian_strength(guarantee, mu, with_curve=True)
+        return mu
+
+    def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:
+        """Refuse a mu below what the noise leaves, or a guarantee that is not accounted for by mu."""
+        check_gaussian_strength(guarantee, self.mu(guarantee, limits), with_curve=True)
 
 
 @dataclass(frozen=True)

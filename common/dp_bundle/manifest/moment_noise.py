@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from dp_bundle.manifest.base import Finite, Model, Name, Positive
+from dp_bundle.manifest.base import Positive
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.manifest.guarantee_checks import SLACK, check_unit
+from dp_bundle.manifest.guarantee_checks import check_unit
 from dp_bundle.manifest.matrix_noise import (
     DiscreteLaplace,
     MatrixNoise,
@@ -17,11 +16,13 @@ from dp_bundle.manifest.matrix_noise import (
     RowLimits,
     WishartDifferenceNoise,
     WishartNoise,
-    noise_of,
 )
+from dp_bundle.manifest.noisy_matrix import NoisyMatrix
+from dp_bundle.manifest.two_rounds import FourthMoment, check_rounds, check_two_rounds_guarantee
 
 _NOISE: dict[str, type[MatrixNoise]] = {
     "gaussian": RoundedGaussian,
+    "two-round": RoundedGaussian,
     "sulq": RoundedGaussian,
     "laplace": DiscreteLaplace,
     "wishart": WishartNoise,
@@ -31,73 +32,56 @@ _NOISE: dict[str, type[MatrixNoise]] = {
 }
 
 
-class SecondMoments(Model):
+class SecondMoments(NoisyMatrix):
     """The noise on a covariance release, in units of the released matrix.
 
     That is the noisy sum over rows of (z, c)(z, c)^T, with z_j = (x_j - center_j) / half_width_j from each column's
-    bounds, clipped to ||z|| <= `radius`, and c the `constant`. Noise has the mean `bias` times the identity, and where
-    it acts entry by entry, a diagonal and an off-diagonal variance. `distribution` and `parameters`:
+    bounds, clipped to ||z|| <= `radius`, and c the `constant`. Where noise does not act entry by entry, the publisher
+    may state estimates, on which no guarantee rests, of the root mean square errors of the columns' diagonal and
+    off-diagonal entries.
 
-    `rounded-gaussian`: N(0, sigma^2), rounded to a multiple of `granularity`, with `diagonal_sigma` and
-    `off_diagonal_sigma`. `discrete-laplace`: a multiple k of `granularity` with probability proportional to
-    exp(-|k| `granularity` / `scale`). `wishart`: `scale` G^T G, rounded, where G has `degrees_of_freedom` rows of
-    standard normal numbers; `wishart-difference`: one such matrix less another. None: the noise does not act entry by
-    entry, and only its `granularity` is known. Then the publisher may state estimates, on which no guarantee rests, of
-    the root mean square errors of the columns' diagonal and off-diagonal entries. Without a granularity, the matrix
-    comes from an older version that drew it in floating point.
+    Of a `two-round` release, this describes the final round. The `first_round` has a matrix of its own, and z is that
+    of `two_rounds`, after values were clipped to `column_clip` scales about their centers.
     """
 
     mechanism: Literal[
-        "gaussian", "laplace", "wishart", "wishart-difference", "eigenvectors", "sulq", "kapralov-talwar"
+        "gaussian",
+        "two-round",
+        "laplace",
+        "wishart",
+        "wishart-difference",
+        "eigenvectors",
+        "sulq",
+        "kapralov-talwar",
     ]
-    radius: Positive
-    constant: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    granularity: Positive | None = None
-    distribution: Literal["rounded-gaussian", "discrete-laplace", "wishart", "wishart-difference"] | None = None
-    parameters: dict[Name, Finite] = Field(default_factory=dict)
-    diagonal_variance: Positive | None = None
-    off_diagonal_variance: Positive | None = None
-    bias: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     estimated_diagonal_error: Positive | None = None
     estimated_off_diagonal_error: Positive | None = None
-
-    @property
-    def noise(self) -> MatrixNoise:
-        """The noise that `distribution` and `parameters` state."""
-        return noise_of(self.distribution, self.granularity, self.parameters)
+    first_round: NoisyMatrix | None = None
+    column_clip: Positive | None = None
+    fourth_moment: FourthMoment | None = None
 
     @model_validator(mode="after")
     def _check(self) -> SecondMoments:
-        if self.constant > self.radius:
-            raise ValueError("the constant is larger than the radius")
-        if math.fmod(256 * self.constant, 1):
-            raise ValueError("the constant is no multiple of 1/256")
-
-        # the noise is of the mechanism's kind, and all of it is stated
         if self.distribution != _NOISE[self.mechanism].distribution:
             raise ValueError(f"{self.mechanism} has noise of another distribution")
-        known = self.distribution is not None
-        variances = (self.diagonal_variance, self.off_diagonal_variance)
-        if any((value is not None) != known for value in variances) or (known and self.granularity is None):
-            raise ValueError("variances, with a granularity, are stated exactly where noise acts entry by entry")
-
+        self.check_noise()
         estimated = {self.estimated_diagonal_error is None, self.estimated_off_diagonal_error is None}
         if estimated != {True} and (self.distribution is not None or estimated != {False}):
             raise ValueError("errors are estimated in pairs, and only where noise does not act entry by entry")
-        if self.granularity is not None and math.frexp(self.granularity)[0] != 0.5:
-            raise ValueError("the granularity is not a power of two")
 
-        # and its numbers follow from its parameters
-        noise = self.noise
-        exact = (noise.diagonal_variance or 0.0, noise.off_diagonal_variance or 0.0, noise.bias)
-        stated = (self.diagonal_variance or 0.0, self.off_diagonal_variance or 0.0, self.bias)
-        if not all(math.isclose(one, other, rel_tol=SLACK) for one, other in zip(stated, exact, strict=True)):
-            raise ValueError("the stated variances and mean are not those of the stated noise")
+        two_rounds = self.mechanism == "two-round"
+        if any((each is not None) != two_rounds for each in (self.first_round, self.column_clip, self.fourth_moment)):
+            raise ValueError("a first round, a column clip and a fourth moment are stated exactly with two rounds")
+        if self.first_round is not None and self.column_clip is not None:
+            check_rounds(self.first_round, self, self.column_clip)
         return self
 
     def check_guarantee(self, guarantee: Guarantee, n_features: int) -> None:
         """Refuse, by ValueError, a guarantee that the noise cannot give."""
         check_unit(guarantee)
+        if self.first_round is not None and self.fourth_moment is not None:
+            check_two_rounds_guarantee(guarantee, self.first_round, self, self.fourth_moment, n_features)
+            return
         if guarantee.unit == "cell" and not guarantee.neighbours.n_rows_public:
             raise ValueError("rows and entities may come and go, cells may not")
         if guarantee.bounds_mu or guarantee.centers_mu:

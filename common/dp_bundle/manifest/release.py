@@ -20,12 +20,14 @@ from dp_bundle.manifest.guarantee_checks import check_rows_guarantee, check_rows
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.public_facts import NUMBER_PUBLIC, ORDER_PUBLIC, check_public
 from dp_bundle.manifest.totals import check_total, check_total_in_every_unit
+from dp_bundle.manifest.versions import FORMAT_VERSION, FormatVersion, check_words
 
-FORMAT_VERSION: Literal["2"] = "2"
 MAX_COLUMNS = 20_000
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
 _MOST_ROWS = 2**53  # float64 counts them exactly
-COVARIANCE_NAME = "data/covariance.parquet"  # the one data member of a covariance release
+COVARIANCE_NAME = "data/covariance.parquet"  # the data member of a covariance release
+FIRST_ROUND_NAME = "data/first-round.parquet"  # and, where it was made in two rounds, the matrix of the first
+TRANSFORM_NAME = "data/transform.parquet"  # and what rows were multiplied by in the second
 CONSTANT_LABEL = "(constant)"  # of the constant coordinate, among the columns' names
 
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
@@ -79,7 +81,7 @@ class Release(Model):
     is protected, an estimate read from the noisy matrix itself.
     """
 
-    format_version: Literal["1", "2"] = FORMAT_VERSION
+    format_version: FormatVersion = FORMAT_VERSION
     dataset: Dataset
     lineage: Lineage
     kind: Literal["rows", "covariance"] = "rows"
@@ -94,6 +96,7 @@ class Release(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Release:
+        check_words(self.format_version, self._words)
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise ValueError("two columns have the same name")
@@ -107,6 +110,9 @@ class Release(Model):
             raise ValueError("second moments are described exactly in a covariance release")
         if any((column.noise is None) != (self.kind == "covariance") for column in self.columns):
             raise ValueError("columns have noise of their own exactly in a release of rows")
+
+        if any(bool(column.standards) != self._is_two_rounds for column in self.columns):
+            raise ValueError("columns have standards exactly in a covariance release of two rounds")
 
         if self.second_moments is not None:
             self._check_moments(self.second_moments)
@@ -128,19 +134,34 @@ class Release(Model):
     def _check_moments(self, moments: SecondMoments) -> None:
         if self.guarantee is None:
             raise ValueError("a covariance release states a guarantee")
-        if any(column.bounds_obtained != "declared" for column in self.columns):
+        if self._is_two_rounds and len(self.columns) < 2:
+            raise ValueError("a release of two rounds has at least two columns")
+        allowed = ("declared", "none") if self._is_two_rounds else ("declared",)
+        if any(column.bounds_obtained not in allowed for column in self.columns):
             raise ValueError("every column of a covariance release has declared bounds")
         if any(column.missing == "center" or column.fill is not None for column in self.columns):
             raise ValueError("a covariance release has no rows that could stand at a center")
         if any(column.name == CONSTANT_LABEL for column in self.columns):
             raise ValueError(f"a column is called {CONSTANT_LABEL}, which stands for the constant")
-        if moments.radius > math.sqrt(len(self.columns)) * (1 + _SLACK):
+        limited, limit = moments.first_round or moments, moments.column_clip or 1.0
+        if limited.radius > math.sqrt(len(self.columns)) * limit * (1 + _SLACK):
             raise ValueError("the radius is larger than any row")
         moments.check_guarantee(self.guarantee, len(self.columns))
         if self.guarantee.neighbours.n_rows_public != (NUMBER_PUBLIC in self.guarantee.public):
             raise ValueError("the number of rows is public exactly where rows are replaced and do not come or go")
         if not self.guarantee.neighbours.n_rows_public and ORDER_PUBLIC in self.guarantee.public:
             raise ValueError("the number of rows is protected, and named as public")
+
+    @property
+    def _is_two_rounds(self) -> bool:
+        return self.second_moments is not None and self.second_moments.first_round is not None
+
+    @property
+    def _words(self) -> set[str]:
+        """The words that may have come with a version of the format."""
+        words = {column.bounds_obtained for column in self.columns}
+        moments = self.second_moments
+        return words | ({moments.mechanism, moments.distribution or ""} if moments is not None else set())
 
     @property
     def series(self) -> str:
@@ -158,3 +179,8 @@ class Release(Model):
         """The labels of a covariance release's matrix: the columns, and last the constant if there is one."""
         names = [column.name for column in self.columns]
         return [*names, CONSTANT_LABEL] if self.second_moments and self.second_moments.constant else names
+
+    @property
+    def matrix_names(self) -> list[str]:
+        """The data members of a covariance release."""
+        return [COVARIANCE_NAME, *([FIRST_ROUND_NAME, TRANSFORM_NAME] if self._is_two_rounds else [])]

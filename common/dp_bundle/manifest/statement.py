@@ -1,7 +1,7 @@
 """The signed payload: an in-toto Statement over all other members, whose predicate is the release.
 
 It has one spelling: JSON with sorted keys and no spaces, every number and text as Python's json writes it, and, since
-format version 2, every field that there is (before, a field that came later could be absent). So two readers cannot
+format version 2, every field of its version (before, a field that came later could be absent). So two readers cannot
 understand it differently, and the manifest's digest stands for what it says. Before it is checked field by field its
 size, depth and number of entries are.
 
@@ -15,14 +15,15 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from dp_bundle.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.manifest.base import Digest, Model, Name
-from dp_bundle.manifest.release import FORMAT_VERSION, Release
+from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.versions import FORMAT_VERSION, VERSIONS, later_fields
 from dp_bundle.quoting import escape, quote_name
 
 MAX_PAYLOAD = 12 * 2**20  # bytes: 20,000 columns take 10 million
@@ -30,7 +31,7 @@ _MAX_SUBJECTS = 65_535
 _MAX_MARKS = 700_000  # commas and opening brackets: more than the largest release has
 _MAX_ENTRIES = 64  # of an object
 _MAX_DEPTH = 8
-_VERSIONS = ("1", FORMAT_VERSION)
+_PREDICATE_TYPE = "dpgraph:release/v"
 
 
 class Subject(Model):
@@ -49,20 +50,26 @@ class Statement(Model):
         "https://in-toto.io/Statement/v1"
     )
     subject: Annotated[tuple[Subject, ...], Field(max_length=_MAX_SUBJECTS, fail_fast=True)]
-    predicateType: Literal["dpgraph:release/v1", "dpgraph:release/v2"] = (  # noqa: N815  in-toto's own spelling
-        "dpgraph:release/v2"
-    )
+    predicateType: Literal[  # noqa: N815  in-toto's own spelling
+        "dpgraph:release/v1", "dpgraph:release/v2", "dpgraph:release/v3"
+    ] = "dpgraph:release/v3"
     predicate: Release
 
     @model_validator(mode="after")
     def _check(self) -> Statement:
-        if self.predicateType != f"dpgraph:release/v{self.predicate.format_version}":
+        if self.predicateType != f"{_PREDICATE_TYPE}{self.predicate.format_version}":
             raise ValueError("the type of the predicate is not that of its format version")
         return self
 
+    @classmethod
+    def about(cls, release: Release, subjects: Sequence[Subject]) -> Statement:
+        """Return the statement of a release, in its own format version, over these members."""
+        kind = f"{_PREDICATE_TYPE}{release.format_version}"
+        return cls.model_validate({"subject": tuple(subjects), "predicateType": kind, "predicate": release})
+
     def to_bytes(self) -> bytes:
-        """Return the statement as JSON: keys sorted, no spaces, every field."""
-        return _spell(self.model_dump(mode="json", by_alias=True))
+        """Return the statement as JSON: keys sorted, no spaces, every field of its version."""
+        return _spell(self._document())
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Statement:
@@ -85,8 +92,8 @@ class Statement(Model):
             version = str(document["predicate"]["format_version"])
         except (KeyError, TypeError) as error:
             raise BundleFormatError("the signed manifest does not describe a release") from error
-        if version not in _VERSIONS:
-            raise UnsupportedVersionError(quote_name(version), " and ".join(_VERSIONS))
+        if version not in VERSIONS:
+            raise UnsupportedVersionError(quote_name(version), f"{', '.join(VERSIONS[:-1])} and {FORMAT_VERSION}")
         try:
             statement = cls.model_validate_json(content)
         except ArithmeticError as error:
@@ -95,10 +102,16 @@ class Statement(Model):
             first = error.errors()[0]
             place = ".".join(quote_name(str(part)) for part in first["loc"]) or "release"
             raise BundleFormatError(f"the signed manifest is not sound: {place}: {escape(first['msg'])}") from error
-        stated = statement.model_dump(mode="json", by_alias=True, exclude_unset=version == "1")
-        if _spell(stated) != content:
-            raise BundleFormatError("the signed manifest lacks fields, or spells a number in another way")
+        if _spell(statement._document(only_set=version == "1")) != content:
+            raise BundleFormatError(
+                "the signed manifest lacks fields, has later ones, or spells a number in another way"
+            )
         return statement
+
+    def _document(self, *, only_set: bool = False) -> dict[str, Any]:
+        """Return the statement as a document, with the fields of its version alone."""
+        exclude = {"predicate": later_fields(self.predicate.format_version)}
+        return self.model_dump(mode="json", by_alias=True, exclude=exclude, exclude_unset=only_set)
 
 
 @contextlib.contextmanager

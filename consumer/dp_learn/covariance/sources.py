@@ -176,6 +176,8 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
     noise, matrix = release.second_moments, bundle.second_moments()
     if noise is None:
         raise BundleFormatError("the manifest of a covariance release does not describe it")
+    if noise.first_round is not None:
+        raise EstimationError("this version learns from one round of second moments: learn with a later one")
 
     order = [*places, len(places)] if noise.constant else places
     bounds = np.array([column.bounds for column in chosen], dtype=float)

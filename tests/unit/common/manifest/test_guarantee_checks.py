@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from scipy import stats
 
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, SecondMoments
+from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC, SecondMoments
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_bundle.privacy.noise import discrete_laplace_variance, rounded_gaussian_variance
@@ -85,8 +85,12 @@ def document(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any)
     unit = guarantee.get("entity")
     total = {"unit": f"entity:{unit}" if unit else guarantee.get("unit", "row"), "releases": 1, "mu": 1e3, "rho": 1e6}
     public = [] if guarantee.get("neighbours") == "add-remove" else [NUMBER_PUBLIC]
+    version = "3" if moments["mechanism"] == "wishart-difference" else "1"  # which came with it
+    if version == "3":
+        public += [TOGETHER_PUBLIC] if unit else []
+        total["other_units_rho"] = dict.fromkeys({"cell", "row"} - {total["unit"]}, 1e6)
     predicate = {
-        "format_version": "1",
+        "format_version": version,
         "dataset": {"name": "people"},
         "lineage": {"number": 1, "created": "2026-01-02T03:04:05Z", "previous": None},
         "kind": "covariance",
@@ -105,14 +109,16 @@ def spell(document: dict[str, Any]) -> bytes:
     """Return the one spelling of a document: of its numbers too, unless it is no sound statement."""
     with contextlib.suppress(ValidationError, ArithmeticError):
         statement = Statement.model_validate_json(json.dumps(document))
-        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        unset = statement.predicate.format_version == "1"
+        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=unset)
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def read(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any) -> Statement:
     """Read a statement about a covariance release from its bytes."""
-    whole = {"_type": "https://in-toto.io/Statement/v1", "predicateType": "dpgraph:release/v1"}
-    return Statement.from_bytes(spell({**whole, **document(moments, guarantee, **release)}))
+    stated = document(moments, guarantee, **release)
+    kind = f"dpgraph:release/v{stated['predicate']['format_version']}"
+    return Statement.from_bytes(spell({"_type": "https://in-toto.io/Statement/v1", "predicateType": kind, **stated}))
 
 
 ENTITY = {"unit": "entity", "entity": "who", "max_rows": 2}

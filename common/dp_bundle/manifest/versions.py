@@ -1,0 +1,34 @@
+"""Versions of the format, and what each added to manifests: fields that older ones lack, words that they do not use.
+
+A manifest of an older version is spelled without the fields that came later, and refused with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+FormatVersion = Literal["1", "2", "3"]
+FORMAT_VERSION: Literal["3"] = "3"
+VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3")
+
+_FIELDS_SINCE_3: dict[str, Any] = {  # of a release, as pydantic's `exclude` has them
+    "columns": {"__all__": {"standards", "standard_obtained"}},
+    "second_moments": {"first_round", "column_clip", "fourth_moment"},
+}
+_WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, distributions of noise, how bounds were obtained
+    "two-round": "3",
+    "wishart-difference": "3",
+}
+
+
+def later_fields(version: FormatVersion) -> dict[str, Any]:
+    """Return the fields of a release that manifests of this version do not have, as pydantic's `exclude` has them."""
+    return {} if version == FORMAT_VERSION else _FIELDS_SINCE_3
+
+
+def check_words(version: FormatVersion, words: Iterable[str]) -> None:
+    """Refuse, by ValueError, words that came with a later version."""
+    for word in words:
+        if _WORDS_SINCE.get(word, "1") > version:
+            raise ValueError(f"{word} is no word of format version {version}")
