@@ -53,7 +53,7 @@ from dp_publish.covariance import (
     Eigenvectors,
     ExactMoments,
     KapralovTalwar,
-    Mechanism,
+    OneSum,
     Scaling,
     SpectralMechanism,
     Wishart,
@@ -75,7 +75,7 @@ _MANY = 1 << 20  # rows
 
 
 def attack_from_outside(
-    mechanism: Mechanism,
+    mechanism: OneSum,
     *,
     n_runs: int | None = None,
     confidence: float = 0.9999,
@@ -136,7 +136,7 @@ def attack_from_outside(
     return stated, bound, n, tuple(checks)
 
 
-def _default_runs(mechanism: Mechanism) -> int:
+def _default_runs(mechanism: OneSum) -> int:
     """Return how many releases take minutes; those of Wishart noise take time with the degrees of freedom.
 
     Raises
@@ -188,7 +188,7 @@ def _bounds(scores: list[_Floats], thresholds: _Floats, sign: float, delta: floa
     return bounds
 
 
-def _two_coordinates(mechanism: Mechanism) -> Scaling:
+def _two_coordinates(mechanism: OneSum) -> Scaling:
     own = mechanism.scaling
     public_rows = mechanism.neighbours.n_rows_public
     chosen = [index % own.n_features for index in range(2 if public_rows else 1)]
@@ -197,7 +197,7 @@ def _two_coordinates(mechanism: Mechanism) -> Scaling:
     return scaling_for(bounds, radius=radius, with_mean=not public_rows)
 
 
-def _neighbours(mechanism: Mechanism) -> tuple[_Floats, _Floats]:
+def _neighbours(mechanism: OneSum) -> tuple[_Floats, _Floats]:
     scaling = mechanism.scaling
     v, w = np.ones(scaling.n_features), np.ones(scaling.n_features)
     w[-1] = -1.0
@@ -207,7 +207,7 @@ def _neighbours(mechanism: Mechanism) -> tuple[_Floats, _Floats]:
     return np.vstack([one, one]), np.vstack([one, other])
 
 
-def _score(mechanism: Mechanism, learning: list[_Floats], tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
+def _score(mechanism: OneSum, learning: list[_Floats], tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
     """Return the score of a release: by the likelihood where that is known, or else learned from the first half."""
     if isinstance(mechanism, Wishart):
         return _likelihood_score(tables)

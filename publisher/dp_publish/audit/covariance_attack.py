@@ -33,7 +33,7 @@ from dp_publish.accounting import SLACK
 from dp_publish.audit.checks import LEAST_RUNS, Check, check_signs, make_check, require_runs
 from dp_publish.audit.hypothesis_tests import cdf_excess, least_chance, moment_ratio
 from dp_publish.audit.noise_laws import EntryLaw, entry_law
-from dp_publish.covariance import GRID_BITS, ExactMoments, Mechanism, Scaling, moments_of_batch
+from dp_publish.covariance import GRID_BITS, ExactMoments, OneSum, Scaling, moments_of_batch
 from dp_publish.sampling import Keystream, SecureKeystream
 
 Sum: TypeAlias = Callable[[NDArray[np.float64], Scaling], ExactMoments]
@@ -44,7 +44,7 @@ _N_CHECKS = 5
 
 
 def attack_moments(
-    mechanism: Mechanism,
+    mechanism: OneSum,
     *,
     n_runs: int | None = None,
     confidence: float = 0.9999,
@@ -126,7 +126,7 @@ def attack_moments(
     return stated_mu, mu_lower, n, checks
 
 
-def _canaries(mechanism: Mechanism, law: type[EntryLaw]) -> tuple[_Floats, _Floats]:
+def _canaries(mechanism: OneSum, law: type[EntryLaw]) -> tuple[_Floats, _Floats]:
     """Return two neighbouring tables whose sums are as far apart as corners of the bounds can make them."""
     scaling, p = mechanism.scaling, mechanism.scaling.n_features
     ones, others = np.ones(p), np.array([_mixed(p, flips) for flips in range(p + 1)])
@@ -163,7 +163,7 @@ def _check_attack(correct: int, n: int, stated_mu: float, alpha: float) -> tuple
 
 
 def _check_movement(
-    mechanism: Mechanism,
+    mechanism: OneSum,
     add_up: Sum,
     noise: EntryLaw,
     upper: tuple[NDArray[np.intp], ...],

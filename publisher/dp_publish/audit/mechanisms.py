@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dp_bundle.errors import PrivacyError
 from dp_publish.audit.black_box import attack_from_outside
 from dp_publish.audit.checks import check_confidence
 from dp_publish.audit.covariance_attack import attack_moments
 from dp_publish.audit.noise_laws import entry_law
 from dp_publish.audit.report import AuditReport
-from dp_publish.covariance import Mechanism
+from dp_publish.covariance import Mechanism, OneSum
 
 
 def audit_moments(mechanism: Mechanism, *, n_canaries: int | None = None, confidence: float = 0.9999) -> AuditReport:
@@ -30,6 +31,8 @@ def audit_moments(mechanism: Mechanism, *, n_canaries: int | None = None, confid
         It would take hours.
     """
     check_confidence(confidence)
+    if not isinstance(mechanism, OneSum):
+        raise PrivacyError(f"{mechanism.name} has several steps, which this audit does not attack")
     if entry_law(mechanism.noise) is None:
         epsilon, proved, n, checks = attack_from_outside(mechanism, n_runs=n_canaries, confidence=confidence)
         return AuditReport(

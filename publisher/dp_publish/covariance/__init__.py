@@ -7,13 +7,14 @@ if TYPE_CHECKING:
     from dp_publish.covariance.error_estimate import estimate_errors
     from dp_publish.covariance.exact_moments import ExactMoments, merge, moments_of_batch
     from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
-    from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments
+    from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, OneSum
     from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors, complement
     from dp_publish.covariance.mechanisms.gaussian import Gaussian
     from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
     from dp_publish.covariance.mechanisms.pure import PureMechanism
     from dp_publish.covariance.mechanisms.registry import mechanism_named
     from dp_publish.covariance.mechanisms.spectral import SpectralMechanism, eigenvalue_grid
+    from dp_publish.covariance.mechanisms.two_round import TwoRound
     from dp_publish.covariance.mechanisms.wishart import Wishart
     from dp_publish.covariance.mechanisms.wishart_curve import delta_of_wishart
     from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference

@@ -43,7 +43,8 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
         raise PolicyError("a covariance release is made at mu, epsilon with or without delta, or rho: give one")
     if kind is None:
         kind, reason = choose_for_policy(privacy, strength, scaling, count_rows)
-    return kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason)
+    more = kind.settings(policy, kinds)
+    return kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
 
 
 def _scaling(policy: Policy, kinds: Mapping[str, str]) -> Scaling:

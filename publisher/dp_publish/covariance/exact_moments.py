@@ -16,7 +16,7 @@ function of that row alone, and what counts is the ball it ends in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,6 +122,14 @@ def merge(parts: Iterable[ExactMoments]) -> ExactMoments:
         sum((part.sums for part in kept), start=np.zeros_like(kept[0].sums)),
         sum(part.n_clipped for part in kept),
     )
+
+
+def sum_moments(rows: Callable[[], Iterable[NDArray[np.float64]]], scaling: Scaling) -> ExactMoments:
+    """Return the moments of all rows of a table, in data units, from one pass over it, batch by batch."""
+    total = moments_of_batch(np.empty((0, scaling.n_features)), scaling)
+    for values in rows():
+        total = merge([total, moments_of_batch(values, scaling)])
+    return total
 
 
 def _scale(values: NDArray[np.float64], scaling: Scaling) -> tuple[NDArray[np.float64], int]:

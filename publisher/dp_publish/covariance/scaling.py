@@ -10,8 +10,9 @@ noise is that of an off-diagonal entry over c. To first order its mean squared e
 
     (1 + x)^2 (p + 2 s / x),   x = (c / R)^2,   s = ||m||^2 / R^2 in [0, 1].
 
-What is unknown about the data is s alone. The constant is the best for the largest error, s = 1, where
-``x = (sqrt(1 + 4 p) - 1) / (2 p)``: it raises the error for centred columns by the factor 1 + x, and needs no guess.
+What is unknown about the data is s alone. The best constant is at the positive root of ``p x^2 + s x - s``. For bounds
+it is the best for the largest error, s = 1, which raises the error for centred columns by the factor 1 + x and needs no
+guess; for columns whose center was found, s is small.
 """
 
 from __future__ import annotations
@@ -119,13 +120,32 @@ def scaling_for(
     )
 
 
+def scaling_around(
+    centers: NDArray[np.float64], half_widths: NDArray[np.float64], steps: int, offset: float
+) -> Scaling:
+    """Return the scaling of rows that lie around known centers, and are shortened to a radius.
+
+    Parameters
+    ----------
+    centers, half_widths : ndarray of float64, shape (p,)
+        In data units.
+    steps : int
+        256 times the radius, in half-widths; at most 256.
+    offset : float
+        What is expected of the squared distance of the mean from the centers, over that of the radius; at most 1.
+    """
+    radius = math.ldexp(steps, -_CONSTANT_BITS)
+    constant = _best_constant(len(centers), radius, offset)
+    return Scaling(centers, half_widths, radius, Fraction(radius) ** 2, constant)
+
+
 def round_up(number: Fraction) -> float:
     """Return the smallest float64 that is not below a number."""
     near = float(number)
     return near if Fraction(near) >= number else math.nextafter(near, math.inf)
 
 
-def _best_constant(n_features: int, radius: float) -> float:
-    x = (math.sqrt(1 + 4 * n_features) - 1) / (2 * n_features)
+def _best_constant(n_features: int, radius: float, offset: float = 1.0) -> float:
+    x = (math.sqrt(offset * (offset + 4 * n_features)) - offset) / (2 * n_features)
     steps = math.floor(radius * math.sqrt(x) * 2**_CONSTANT_BITS)
     return math.ldexp(max(steps, 1), -_CONSTANT_BITS)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance import GRID_BITS, ExactMoments, Mechanism
+from dp_publish.covariance import GRID_BITS, ExactMoments, OneSum
 from dp_publish.forecast.power import scaled_variance
 from dp_publish.sampling import insecure_keystream
 
@@ -25,7 +25,7 @@ _MOST = 0.25  # of the largest variance: from there on a column is among those t
 _Floats = NDArray[np.float64]
 
 
-def drawn_error(mechanism: Mechanism, n_rows: int, spreads: Sequence[float]) -> float:
+def drawn_error(mechanism: OneSum, n_rows: int, spreads: Sequence[float]) -> float:
     """Return the root mean square error that the mechanism would leave in the correlations of related columns.
 
     Parameters
@@ -57,7 +57,7 @@ def drawn_error(mechanism: Mechanism, n_rows: int, spreads: Sequence[float]) -> 
 
 
 def _error(
-    mechanism: Mechanism,
+    mechanism: OneSum,
     n_rows: int,
     correlation: _Floats,
     variances: _Floats,
@@ -99,7 +99,7 @@ def _correlations(covariance: _Floats) -> _Floats:
     return correlations
 
 
-def _sums(mechanism: Mechanism, n_rows: int, covariance: _Floats, means: _Floats) -> ExactMoments:
+def _sums(mechanism: OneSum, n_rows: int, covariance: _Floats, means: _Floats) -> ExactMoments:
     products = n_rows * (covariance + np.outer(means, means))
     return ExactMoments(
         mechanism.scaling, n_rows, _integers(products * 4.0**GRID_BITS), _integers(n_rows * means * 2.0**GRID_BITS)

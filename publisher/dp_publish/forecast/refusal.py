@@ -18,7 +18,7 @@ from scipy import special
 from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Column
 from dp_bundle.quoting import listed
-from dp_publish.covariance import mechanism_named, set_mechanism
+from dp_publish.covariance import OneSum, mechanism_named, set_mechanism
 from dp_publish.data import ColumnType
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed
 from dp_publish.forecast.drawn import drawn_error
@@ -156,7 +156,7 @@ def _forecast(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Forecast
     if policy.privacy.release == "rows":
         return row
     mechanism = set_mechanism(policy, kinds, lambda: n_rows)
-    if mechanism.forecast_as is None:
+    if mechanism.forecast_as is None or not isinstance(mechanism, OneSum):
         return row
     error = math.hypot(n_rows**-0.5, drawn_error(mechanism, n_rows, list(assumed_spreads(policy, kinds).values())))
     seen = smallest_seen(n_rows, len(kinds), error)

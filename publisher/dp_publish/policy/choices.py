@@ -9,10 +9,10 @@ DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of
 
 ReleaseKind: TypeAlias = Literal["rows", "covariance"]
 SoundMechanism: TypeAlias = Literal[
-    "gaussian", "laplace", "wishart-difference", "wishart", "eigenvectors", "sulq", "kapralov-talwar"
+    "two-round", "gaussian", "laplace", "wishart-difference", "wishart", "eigenvectors", "sulq", "kapralov-talwar"
 ]
 UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # named to be refused for what they are
 Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]
 
 BY_EPSILON_AND_DELTA = frozenset({"wishart", "sulq"})  # these take no other strength, and protect one row
-NEVER_PURE = frozenset({"gaussian", *BY_EPSILON_AND_DELTA})  # these give no pure epsilon
+NEVER_PURE = frozenset({"two-round", "gaussian", *BY_EPSILON_AND_DELTA})  # these give no pure epsilon

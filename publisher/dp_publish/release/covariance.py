@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -12,18 +15,16 @@ from numpy.typing import NDArray
 
 from dp_bundle.data import stated_rows, to_numpy, write_triangle
 from dp_bundle.errors import DataError
-from dp_bundle.manifest import CONSTANT_LABEL, Column, SecondMoments
+from dp_bundle.manifest import CONSTANT_LABEL, Column, SecondMoments, Standard
 from dp_publish.accounting import Cost
 from dp_publish.covariance import (
-    ExactMoments,
     Mechanism,
     NoisyMoments,
+    OneSum,
     cost_of_moments,
     estimate_errors,
     guarantee_of_moments,
-    merge,
     moment_columns,
-    moments_of_batch,
     set_mechanism,
 )
 from dp_publish.data import RowReport, drop_missing, fill_missing
@@ -78,32 +79,44 @@ class CovarianceMaker:
     def make(
         self, keystream: Keystream, new_file: NewFile, progress: Progress | None, drawn: contextlib.ExitStack
     ) -> Contents:
-        """Sum the rows' products, add noise and write it; see `Maker`."""
-        guarantee = guarantee_of_moments(self._policy, self._mechanism, self._columns, self._partition)
-        moments = self._sum(progress)
-        if self._mechanism.draws_depend_on_data:  # and so does the time that they take
-            drawn.enter_context(could_reveal_noise())
-        noisy = self._mechanism.draw(moments, keystream)
-        drawn.enter_context(could_reveal_noise())
-        errors = estimate_errors(noisy, lambda sums: self._mechanism.insecure_draw(sums, keystream))
-        stated = state_moments(self._mechanism, noisy, errors)
-        n_rows = noisy.n_rows or stated_rows(noisy.matrix, stated.constant, stated.bias)
-        file = new_file()
-        write_triangle(noisy.matrix, [*self._kinds, CONSTANT_LABEL], file)
-        return Contents([file], n_rows, self._columns, guarantee, second_moments=stated)
+        """Release the second moments with noise, and write them; see `Maker`."""
+        mechanism = self._mechanism
+        guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
+        noisy = mechanism.release(partial(self._pass, progress), keystream, _Witness(self._report, drawn))
 
-    def _sum(self, progress: Progress | None) -> ExactMoments:
-        p = len(self._kinds)
-        total = moments_of_batch(np.empty((0, p)), self._mechanism.scaling)
+        errors = None
+        if isinstance(mechanism, OneSum):
+            errors = estimate_errors(noisy, lambda sums: mechanism.insecure_draw(sums, keystream))
+        stated = state_moments(mechanism, noisy, errors)
+        n_rows = noisy.n_rows or stated_rows(noisy.matrix, stated.constant, stated.bias)
+        columns = state_columns(self._columns, noisy)
+        if noisy.earlier is not None:
+            guarantee = guarantee.model_copy(update={"bounds_mu": noisy.earlier.choices_mu})
+        return Contents(self._write(noisy, new_file), n_rows, columns, guarantee, second_moments=stated)
+
+    def _pass(self, progress: Progress | None) -> Iterator[NDArray[np.float64]]:
+        """Yield the rows as numbers, with what the policy says of gaps done; the first pass counts what was done."""
+        report = RowReport() if self._report.n_rows else self._report
+        n_rows = 0
         for batch in self._read(self._kinds):
-            total = merge([total, moments_of_batch(_values(batch, self._columns, self._report), total.scaling)])
-            self._report.n_rows = total.n_rows
+            values = _values(batch, self._columns, report)
+            n_rows += len(values)
             if progress is not None:
-                progress(total.n_rows)
-        self._report.n_clipped_rows = total.n_clipped
-        if total.n_rows == 0 and self._mechanism.neighbours.n_rows_public:  # else their absence is protected
-            raise DataError("the table has no rows to publish")
-        return total
+                progress(n_rows)
+            yield values
+        self._report.n_rows = n_rows
+
+    def _write(self, noisy: NoisyMoments, new_file: NewFile) -> list[BinaryIO]:
+        """Write the matrices of the release, in the order of their members."""
+        labels = [*self._kinds, CONSTANT_LABEL]
+        matrices = [(noisy.matrix, labels)]
+        if noisy.earlier is not None:
+            matrices += [(noisy.earlier.moments.matrix, labels), (noisy.earlier.transform, labels[:-1])]
+        files = []
+        for matrix, names in matrices:
+            files.append(new_file())
+            write_triangle(matrix, names, files[-1])
+        return files
 
     def _count_rows(self) -> int:
         """Return how many rows will be summed, from as few columns as tell it."""
@@ -116,26 +129,80 @@ class CovarianceMaker:
         return n_rows
 
 
+@dataclass(frozen=True)
+class _Witness:
+    """Marks errors that could reveal noisy numbers, and reports rows that were clipped."""
+
+    report: RowReport
+    drawn: contextlib.ExitStack
+
+    def drawing(self) -> None:
+        """Mark errors from now on."""
+        self.drawn.enter_context(could_reveal_noise())
+
+    def clipped(self, n_rows: int) -> None:
+        """Report rows that were clipped."""
+        self.report.n_clipped_rows = n_rows
+
+
 def state_moments(
     mechanism: Mechanism, released: NoisyMoments, errors: tuple[float, float] | None = None
 ) -> SecondMoments:
     """Return what a manifest says of noisy second moments, and of their errors as `estimate_errors` gives them."""
-    noise, (on, off) = released.noise, errors or (None, None)
-    return SecondMoments.model_validate(
-        {
-            "mechanism": mechanism.published_as,
-            "radius": min(released.scaling.radius, math.sqrt(released.scaling.n_features)),
-            "constant": released.scaling.constant,
-            "granularity": noise.granularity,
-            "distribution": noise.distribution,
-            "parameters": noise.parameters,
-            "diagonal_variance": noise.diagonal_variance,
-            "off_diagonal_variance": noise.off_diagonal_variance,
-            "bias": noise.bias,
-            "estimated_diagonal_error": on,
-            "estimated_off_diagonal_error": off,
+    on, off = errors or (None, None)
+    stated: dict[str, Any] = {
+        **_describe_matrix(released),
+        "mechanism": mechanism.published_as,
+        "estimated_diagonal_error": on,
+        "estimated_off_diagonal_error": off,
+    }
+    if released.earlier is not None:
+        earlier = released.earlier
+        stated["first_round"] = _describe_matrix(earlier.moments)
+        stated["column_clip"] = earlier.clip
+        stated["fourth_moment"] = {
+            "total": earlier.fourth_powers,
+            "sigma": earlier.fourth_sigma,
+            "granularity": earlier.fourth_step,
         }
+    return SecondMoments.model_validate(stated)
+
+
+def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[Column, ...]:
+    """Return the columns, with the standards by which two rounds took them."""
+    if released.earlier is None:
+        return columns
+    rounds = (released.earlier.moments.scaling, released.scaling)
+    standards = [
+        tuple(
+            Standard(center=center, scale=scale)
+            for center, scale in ((each.centers[index].item(), each.half_widths[index].item()) for each in rounds)
+        )
+        for index in range(len(columns))
+    ]
+    return tuple(
+        column.model_copy(
+            update={
+                "standards": own,
+                "standard_obtained": "declared" if declared else "private-quantiles",
+            }
+        )
+        for column, own, declared in zip(columns, standards, released.earlier.declared, strict=True)
     )
+
+
+def _describe_matrix(released: NoisyMoments) -> dict[str, Any]:
+    noise = released.noise
+    return {
+        "radius": min(released.scaling.radius, math.sqrt(released.scaling.n_features)),
+        "constant": released.scaling.constant,
+        "granularity": noise.granularity,
+        "distribution": noise.distribution,
+        "parameters": noise.parameters,
+        "diagonal_variance": noise.diagonal_variance,
+        "off_diagonal_variance": noise.off_diagonal_variance,
+        "bias": noise.bias,
+    }
 
 
 def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport) -> NDArray[np.float64]:

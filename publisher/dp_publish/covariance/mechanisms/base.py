@@ -10,19 +10,34 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.errors import DataError
 from dp_bundle.manifest import MatrixNoise
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import GaussianDP, PureDP, Strength
-from dp_publish.covariance.exact_moments import ExactMoments
+from dp_publish.covariance.exact_moments import ExactMoments, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 from dp_publish.covariance.sensitivity import check_neighbours
+from dp_publish.policy import Policy
 from dp_publish.sampling import Keystream
+
+Rows: TypeAlias = Callable[[], Iterator[NDArray[np.float64]]]  # every call is a pass over the table, batch by batch
+
+
+class Witness(Protocol):
+    """Whoever publishes, and has to know how far a release has come."""
+
+    def drawing(self) -> None:
+        """From now on an error could reveal noisy numbers."""
+
+    def clipped(self, n_rows: int) -> None:
+        """So many rows were outside their bounds or their ball, which is private."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +57,8 @@ class NoisyMoments:
     unshrunk : ndarray of float64, shape (d, d), or None
         Where the noise does not act entry by entry: the matrix before what was done against its noise on average, from
         which the mechanism's error is estimated. It is as private as `matrix`.
+    earlier : FirstRound or None
+        Where this is the second of two rounds: the first.
     """
 
     matrix: NDArray[np.float64] = field(repr=False)
@@ -49,11 +66,45 @@ class NoisyMoments:
     n_rows: int | None
     noise: MatrixNoise
     unshrunk: NDArray[np.float64] | None = field(default=None, repr=False)
+    earlier: FirstRound | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstRound:
+    """The first of two rounds, and what the second one took from it; all of it is published.
+
+    Attributes
+    ----------
+    moments : NoisyMoments
+        Its noisy sum.
+    clip : float
+        What values were clipped to in both rounds, in half-widths of the first one's scaling.
+    transform : ndarray of float64, shape (p, p)
+        What standardised rows are multiplied by in the second round: symmetric.
+    fourth_powers, fourth_sigma, fourth_step : float
+        The noisy sum of the rows' lengths in the second round to the fourth, over that of the radius; its noise's
+        standard deviation before rounding, and what it is a multiple of.
+    declared : tuple of bool
+        By column: whether its center and scale were declared.
+    choices_mu : float
+        The mu of everything that was chosen privately, for the unit of privacy.
+    """
+
+    moments: NoisyMoments
+    clip: float
+    transform: NDArray[np.float64] = field(repr=False)
+    fourth_powers: float
+    fourth_sigma: float
+    fourth_step: float
+    declared: tuple[bool, ...]
+    choices_mu: float
 
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
     """A covariance mechanism, set for one policy. Each has a file of its own, named after it, and is found by its name.
+
+    Most are made of `OneSum`.
 
     Attributes
     ----------
@@ -104,8 +155,13 @@ class Mechanism(ABC):
             cls.published_as = cls.name
 
     def __post_init__(self) -> None:
-        check_neighbours(self.scaling, self.neighbours)
         self.check_strength()
+
+    @classmethod
+    def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
+        """Return what else it needs of a policy for these columns, by the names of its own attributes."""
+        del policy, kinds
+        return {}
 
     @classmethod
     @abstractmethod
@@ -115,11 +171,6 @@ class Mechanism(ABC):
     @abstractmethod
     def check_strength(self) -> None:
         """Refuse a strength that it cannot give."""
-
-    @property
-    @abstractmethod
-    def sensitivity(self) -> float:
-        """The most that one row moves the sum, in the norm that the noise answers to and the matrix's units."""
 
     @abstractmethod
     def spends(self, rows: int, *, replaced: bool = False) -> GaussianDP | PureDP:
@@ -134,18 +185,23 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
-        """Return the second moments with noise; random bits are a new `SecureKeystream`'s unless given.
+    def release(self, rows: Rows, rng: Keystream, witness: Witness) -> NoisyMoments:
+        """Return the second moments of the table with noise.
+
+        Parameters
+        ----------
+        rows : callable
+            Returns the rows in data units, without gaps, as often as it is called.
+        rng : Keystream
+            Where the random bits come from.
+        witness : Witness
+            Told what its publisher has to know meanwhile.
 
         Raises
         ------
         PrivacyError
             The guarantee cannot be confirmed.
         """
-
-    def insecure_draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
-        """Return what `draw` would except for the last bits, sooner: to measure errors on, never to release."""
-        return self.draw(moments, rng)
 
     @property
     def off_diagonal_variance(self) -> float | None:
@@ -163,6 +219,46 @@ class Mechanism(ABC):
         if self.forecast_as is None:
             return self
         return self.forecast_as(self.scaling, self.neighbours, self.strength, self.max_rows, self.reason)
+
+
+@dataclass(frozen=True)
+class OneSum(Mechanism):
+    """A mechanism that adds noise to one exact sum over rows."""
+
+    def __post_init__(self) -> None:
+        check_neighbours(self.scaling, self.neighbours)
+        super().__post_init__()
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """The most that one row moves the sum, in the norm that the noise answers to and the matrix's units."""
+
+    @abstractmethod
+    def draw(self, moments: ExactMoments, rng: Keystream | None = None) -> NoisyMoments:
+        """Return the second moments with noise; random bits are a new `SecureKeystream`'s unless given.
+
+        Raises
+        ------
+        PrivacyError
+            The guarantee cannot be confirmed.
+        """
+
+    def insecure_draw(self, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
+        """Return what `draw` would except for the last bits, sooner: to measure errors on, never to release."""
+        return self.draw(moments, rng)
+
+    def release(self, rows: Rows, rng: Keystream, witness: Witness) -> NoisyMoments:
+        """Return the second moments of the table with noise, from one pass; see `Mechanism`."""
+        moments = sum_moments(rows, self.scaling)
+        witness.clipped(moments.n_clipped)
+        if moments.n_rows == 0 and self.neighbours.n_rows_public:  # else their absence is protected
+            raise DataError("the table has no rows to publish")
+        if self.draws_depend_on_data:  # and so does the time that they take
+            witness.drawing()
+        noisy = self.draw(moments, rng)
+        witness.drawing()
+        return noisy
 
 
 @dataclass(frozen=True)

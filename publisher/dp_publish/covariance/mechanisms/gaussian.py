@@ -26,7 +26,7 @@ from dp_bundle.manifest import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import Grid, Mechanism, NoisyMoments, grid_for, released
+from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments, OneSum, grid_for, released
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import frobenius_sensitivity
 from dp_publish.sampling import Keystream, sample_rounded_gaussian
@@ -36,7 +36,7 @@ _MUS = (1e-4, 1e6)
 
 
 @dataclass(frozen=True)
-class GaussianEntries(Mechanism):
+class GaussianEntries(OneSum):
     """Gaussian noise on every entry, whatever it is calibrated by."""
 
     noise: ClassVar[type[MatrixNoise]] = RoundedGaussian

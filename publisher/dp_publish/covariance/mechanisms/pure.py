@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from dp_bundle.errors import ParameterError
 from dp_publish.accounting import PureDP, Strength
-from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.base import OneSum
 
 EPSILONS = (1e-6, 700.0)
 EXCEPTED_DELTA = 2.0**-40  # of what is drawn to a finite precision
 
 
 @dataclass(frozen=True)
-class PureMechanism(Mechanism):
+class PureMechanism(OneSum):
     """A mechanism of pure epsilon, which a row gets an equal part of, and a removal with an addition twice.
 
     Attributes

@@ -33,7 +33,7 @@ from dp_bundle.manifest import MatrixNoise, WishartNoise
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import ApproximateDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import Grid, Mechanism, NoisyMoments, grid_for, released
+from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments, OneSum, grid_for, released
 from dp_publish.covariance.mechanisms.exact_products import LIMB, MOST_ROWS, add_and_round, gram_of, limbs_of
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import Scaling
@@ -45,7 +45,7 @@ _OFFSETS = (0, LIMB, 2 * LIMB, 46, 46 + LIMB)  # of the limbs of cell * 2^46 + i
 
 
 @dataclass(frozen=True)
-class Wishart(Mechanism):
+class Wishart(OneSum):
     """Wishart noise of the fewest degrees of freedom for (epsilon, delta), and one row."""
 
     name: ClassVar[str] = "wishart"

@@ -1,0 +1,214 @@
+"""Second moments in two rounds: the most accurate release of correlations for a unit of mu.
+
+Noise has to cover the longest row that there may be. In units of declared bounds that is a corner of their box, where
+no row is. So everything is found privately first, each by a step with a cost of its own:
+
+1. the center and the scale of every column (`search`), unless declared;
+2. the clip of the columns, by how many rows it changes;
+3. the first round: noisy second moments of the standardised rows, shortened to a radius that is chosen by how many
+   rows are longer;
+4. the second round: the same, recentred at the first one's mean and partly whitened by its correlations, so that noise
+   is small where the columns vary little; and noisy lengths to the fourth, from which a reader learns the tails.
+
+Both matrices are published, and a reader combines them. The number of rows is public.
+
+**Sensitivity.** Every choice is made by scores that one row moves by at most 1. The rows of either round lie in a ball
+whatever came before (`two_rounds.rows`), so that its sum moves by at most sqrt(2) (R^2 + c^2). A length to the fourth
+is between 0 and that of the radius, so that replacing a row moves their sum by at most 1 in its units, and one unit of
+2^-20 for cutting it to these. Given what the steps before it released, every step is mu_i-GDP, and all are
+``mu = sqrt(sum mu_i^2)`` (`two_rounds.shares`).
+
+References
+----------
+Dong, Roth & Su (2022). Biswas, Dong, Kamath & Ullman (2020), CoinPress, for recentring and rescaling in rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_bundle.data import mean_and_covariance
+from dp_bundle.errors import DataError, PrivacyError
+from dp_bundle.manifest import MatrixNoise, RoundedGaussian
+from dp_bundle.privacy import Neighbours
+from dp_publish.accounting import GaussianDP, PureDP, Strength
+from dp_publish.covariance.mechanisms.base import FirstRound, Mechanism, NoisyMoments, Rows, Witness
+from dp_publish.covariance.mechanisms.gaussian import UP, Gaussian, check_mu
+from dp_publish.covariance.scaling import scaling_around
+from dp_publish.covariance.two_rounds.places import Place, PlaceCounts, place_of
+from dp_publish.covariance.two_rounds.rows import Frame
+from dp_publish.covariance.two_rounds.shares import Shares, share_out
+from dp_publish.covariance.two_rounds.sums import BinnedSums
+from dp_publish.covariance.two_rounds.thresholds import CLIPS, clip_search, count_beyond_clips, radii, radius_search
+from dp_publish.covariance.two_rounds.whitening import whiten
+from dp_publish.policy import Policy
+from dp_publish.sampling import Keystream, sample_rounded_gaussian
+
+_LEAST_RADIUS = 0.5  # of the first round, in scales, times the root of p; the largest is the longest row's
+_SECOND_RADII = (0.5, 4.0)  # in lengths of a typical row
+_OFFSETS = (0.05, 0.02)  # of the mean from the center, squared, over the radius squared
+_FOURTH_BITS = 20
+_MOST_COLUMNS = 2048
+
+
+@dataclass(frozen=True)
+class TwoRound(Mechanism):
+    """Gaussian noise on second moments in two rounds, mu-GDP together.
+
+    Attributes
+    ----------
+    places : tuple of Place
+        What is declared of every column.
+    """
+
+    name: ClassVar[str] = "two-round"
+    noise: ClassVar[type[MatrixNoise]] = RoundedGaussian
+    forecast_as: ClassVar[type[Mechanism]] = Gaussian
+    strength: GaussianDP
+    places: tuple[Place, ...] = ()
+
+    @classmethod
+    def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
+        """Return what the policy declares of the columns' places."""
+        return {"places": tuple(place_of(policy.column(name)) for name in kinds)}
+
+    @staticmethod
+    def takes(n_columns: int) -> bool:
+        """Return whether that many columns have correlations, and sums that fit into memory."""
+        return 2 <= n_columns <= _MOST_COLUMNS
+
+    @classmethod
+    def form_of(cls, strength: Strength) -> GaussianDP:
+        """Return the mu that a strength stands for."""
+        if isinstance(strength, PureDP):
+            raise PrivacyError("two rounds give no pure epsilon: give delta as well, or mu, or rho")
+        return GaussianDP(strength.mu)
+
+    def check_strength(self) -> None:
+        """Refuse a mu for one row outside [1e-4, 1e6], one column or too many, and rows that may come and go."""
+        check_mu(self.row_mu)
+        if not self.takes(self.scaling.n_features):
+            raise PrivacyError(
+                f"two rounds take 2 to {_MOST_COLUMNS} columns, not {self.scaling.n_features}: give mechanism = "
+                '"gaussian"'
+            )
+        if not self.neighbours.n_rows_public:
+            raise PrivacyError(
+                "two rounds need the number of rows, which add-remove neighbours protect: give mechanism = "
+                '"gaussian", or neighbours = "replace-one"'
+            )
+
+    @property
+    def row_mu(self) -> float:
+        """The mu of one row."""
+        return self.strength.mu / self.max_rows
+
+    def spends(self, rows: int, *, replaced: bool = False) -> GaussianDP:  # noqa: ARG002  rows are replaced anyway
+        """Return the mu of so many rows, linear in them."""
+        return GaussianDP(self.strength.mu * (rows / self.max_rows))
+
+    def shares(self, n_rows: int) -> Shares:
+        """Return the mu of every step, for one row of so many."""
+        searched = sum(not place.is_declared for place in self.places)
+        return share_out(self.row_mu, n_rows, len(self.places), searched)
+
+    def release(self, rows: Rows, rng: Keystream, witness: Witness) -> NoisyMoments:
+        """Return both rounds, from four passes over the table; see `Mechanism`."""
+        # where the columns lie, and where their values are clipped
+        n_rows, counts = _count(rows, self.places)
+        shares = self.shares(n_rows)
+        witness.drawing()
+        centers, scales = counts.find(shares.place, rng)
+        clip = self._find_clip(rows, n_rows, centers, scales, rng)
+
+        # the first round
+        low, high = counts.limits
+        low, high = np.maximum(low, centers - clip * scales), np.minimum(high, centers + clip * scales)
+        farthest = clip * math.sqrt(len(scales))
+        frame = Frame(low, high, centers, scales * farthest)
+        sums = _sum(rows, frame, _LEAST_RADIUS / clip)
+        first, _ = self._release_round(sums, frame, shares.first, _OFFSETS[0], rng)
+
+        # the second round, in a frame that follows from the first
+        mean, covariance, noise = _shown_by(first)
+        transform, deviations, length = whiten(covariance * farthest**2, noise * farthest**2)
+        frame = Frame(low, high, mean, scales * deviations * (length * _SECOND_RADII[1]), transform)
+        sums = _sum(rows, frame, _SECOND_RADII[0] / _SECOND_RADII[1])
+        second, chosen = self._release_round(sums, frame, shares.second, _OFFSETS[1], rng)
+        witness.clipped(int(sums.counts[chosen + 1 :].sum()))
+        total, sigma = _noisy_fourth_powers(*sums.fourth_powers(chosen), shares.lengths, rng)
+
+        declared = tuple(place.is_declared for place in self.places)
+        costs = shares.choices * self.max_rows
+        earlier = FirstRound(first, clip / farthest, transform, total, sigma, 2.0**-_FOURTH_BITS, declared, costs)
+        return replace(second, earlier=earlier)
+
+    def _find_clip(
+        self, rows: Rows, n_rows: int, centers: NDArray[np.float64], scales: NDArray[np.float64], rng: Keystream
+    ) -> float:
+        """Return what values are clipped to, in scales."""
+        beyond = sum((count_beyond_clips((values - centers) / scales) for values in rows()), np.zeros_like(CLIPS, int))
+        search = clip_search(self.shares(n_rows).choice, self.row_mu, n_rows, len(scales))
+        return float(CLIPS[search.choose(beyond, rng)])
+
+    def _release_round(
+        self, sums: BinnedSums, frame: Frame, mu: float, offset: float, rng: Keystream
+    ) -> tuple[NoisyMoments, int]:
+        """Return the noisy sum of a round, and the place of its radius."""
+        n_rows, p = sums.n_rows, self.scaling.n_features
+        search = radius_search(self.shares(n_rows).choice, self.row_mu, n_rows, p)
+        chosen = search.choose(sums.counts_outside(), rng)
+        scaling = scaling_around(frame.centers, frame.half_widths, int(sums.radii[chosen]), offset)
+        gaussian = Gaussian(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu))
+        return gaussian.draw(sums.moments(chosen, scaling), rng), chosen
+
+
+def _count(rows: Rows, places: tuple[Place, ...]) -> tuple[int, PlaceCounts]:
+    """Return the number of rows, and what the columns' places are found from."""
+    counts, n_rows = PlaceCounts(places), 0
+    for values in rows():
+        counts.add(values)
+        n_rows += len(values)
+    if not n_rows:
+        raise DataError("the table has no rows to publish")
+    return n_rows, counts
+
+
+def _sum(rows: Rows, frame: Frame, least_radius: float) -> BinnedSums:
+    """Return the sums of all rows in a frame, for radii from a least one to 1."""
+    p = len(frame.centers)
+    sums = BinnedSums(p, radii(least_radius, p))
+    for values in rows():
+        sums.add(values, frame)
+    return sums
+
+
+def _shown_by(first: NoisyMoments) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Return what the first round shows: the mean in data units, and the covariance and its noise in half-widths."""
+    scaling, noise = first.scaling, first.noise
+    variance = noise.off_diagonal_variance or 0.0
+    ones = np.ones(scaling.n_features)
+    mean, covariance, n_rows = mean_and_covariance(
+        first.matrix, 0.0 * ones, ones, scaling.constant, n_rows=first.n_rows, off_diagonal_variance=variance
+    )
+    return scaling.centers + scaling.half_widths * mean, covariance, math.sqrt(variance) / n_rows
+
+
+def _noisy_fourth_powers(total: int, most: int, mu: float, rng: Keystream) -> tuple[float, float]:
+    """Return a sum of numbers between 0 and `most`, over `most` and with noise, and the noise's sigma.
+
+    In units of 2^-20, to which the sum is cut, replacing one number moves it by at most 2^20 + 1.
+    """
+    steps = (total << _FOURTH_BITS) // most
+    sigma = (2.0**_FOURTH_BITS + 1) / mu * UP
+    noisy = steps + int(sample_rounded_gaussian(sigma, 1, rng)[0])
+    return math.ldexp(noisy, -_FOURTH_BITS), math.ldexp(sigma, -_FOURTH_BITS)
+
+
+MECHANISM = TwoRound

@@ -1,0 +1,1 @@
+"""The steps of the two-round release, each with its sensitivity, cost and exact law."""

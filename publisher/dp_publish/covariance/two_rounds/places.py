@@ -1,0 +1,86 @@
+"""The center and the scale of every column: declared, or found within its bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_publish.policy import ColumnPolicy
+from dp_publish.sampling import Keystream
+from dp_publish.search import Grid, add_to_cells, cells_for, find_place
+
+_HALF = 0.5  # of the distance of two integers
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is public of a column before the release.
+
+    Attributes
+    ----------
+    low, high : float
+        Its bounds.
+    center, scale : float or None
+        Declared both, or neither.
+    floor : float
+        The least distance from the center that its scale may be made of, such as half the distance of two integers.
+    """
+
+    low: float
+    high: float
+    center: float | None = None
+    scale: float | None = None
+    floor: float = 0.0
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether nothing has to be found."""
+        return self.center is not None and self.scale is not None
+
+
+def place_of(entry: ColumnPolicy) -> Place:
+    """Return what a policy declares of a column, which has bounds."""
+    low, high = entry.bounds or (-1.0, 1.0)
+    floor = _HALF if entry.kind in ("integer", "boolean") else 0.0
+    if "scale" in entry.model_fields_set:
+        return Place(low, high, entry.center, entry.scale, floor)
+    return Place(low, high, floor=floor)
+
+
+class PlaceCounts:
+    """The counts of the columns whose center and scale have to be found; they are private.
+
+    Parameters
+    ----------
+    places : sequence of Place
+        All columns, in order.
+    """
+
+    def __init__(self, places: tuple[Place, ...]) -> None:
+        self._places = places
+        self._searched = [index for index, place in enumerate(places) if not place.is_declared]
+        cells = cells_for(max(len(self._searched), 1))
+        self._grids = [Grid(places[index].low, places[index].high, cells) for index in self._searched]
+        self._counts = np.zeros((len(self._searched), cells), dtype=np.int64)
+
+    @property
+    def limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The bounds of all columns."""
+        low, high = np.array([(place.low, place.high) for place in self._places]).T
+        return low, high
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        """Count the values of some rows, shape (n, p)."""
+        for index, counts, grid in zip(self._searched, self._counts, self._grids, strict=True):
+            add_to_cells(counts, values[:, index], grid)
+
+    def find(self, mu_each: float, rng: Keystream) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the centers and the scales of all columns; every choice of one costs a row `mu_each`."""
+        centers = np.array([place.center or 0.0 for place in self._places])
+        scales = np.array([place.scale or 1.0 for place in self._places])
+        for index, counts, grid in zip(self._searched, self._counts, self._grids, strict=True):
+            floor = self._places[index].floor
+            centers[index], scales[index] = find_place(counts, grid, mu_each, rng, floor=floor)
+        return centers, scales

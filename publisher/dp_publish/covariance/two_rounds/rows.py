@@ -1,0 +1,96 @@
+"""Rows on their way into a round: clipped, standardised, transformed, and cut to integers, with their lengths.
+
+A round has a largest radius, which is one in its units, and a few smaller ones, of which one is chosen after the rows
+have been summed. A radius is a / 256 with an integer a. A row y becomes
+
+- **inside** the radius: the integers q = trunc(2^20 y), as they are;
+- **outside**: a times the integers u = trunc(2^12 y / |y|), that is, the row shortened to the radius, in the same units
+  of 2^-20.
+
+Which of the two it is, its integers tell: inside is where ``|q|^2 <= (2^12 a)^2``, so that |q|^2 <= (2^12 a)^2 and
+|a u|^2 <= (2^12 a)^2 hold of the very integers that are summed, and the row lies in the ball exactly. Like all else
+that happens to a row before, this is a function of that row alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_publish.covariance.scaling import GRID_BITS
+
+RADIUS_BITS = 8
+_DIRECTION_BITS = GRID_BITS - RADIUS_BITS
+_SHORTER = 1 - 2.0**-36  # far above the relative error of a norm of 2^13 floats
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The map of raw rows into the ball of one round: public.
+
+    Attributes
+    ----------
+    low, high : ndarray of float64, shape (p,)
+        What values are clipped to first, in data units.
+    centers, half_widths : ndarray of float64, shape (p,)
+        In data units; a half-width holds the largest radius.
+    transform : ndarray of float64, shape (p, p), or None
+        Symmetric; None for the identity.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    centers: NDArray[np.float64]
+    half_widths: NDArray[np.float64]
+    transform: NDArray[np.float64] | None = None
+
+    def place(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return rows in the units of the round; they may still lie outside its ball."""
+        standard = (np.clip(values, self.low, self.high) - self.centers) / self.half_widths
+        return standard if self.transform is None else standard @ self.transform
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Rows as integers.
+
+    Attributes
+    ----------
+    inside : ndarray of float64, shape (n, p)
+        q, of rows within the largest radius; rows beyond it are at its surface.
+    directions : ndarray of float64, shape (n, p)
+        u.
+    bins : ndarray of int64, shape (n,)
+        The place of the smallest radius that the row is inside of, or the number of radii.
+    squares : ndarray of int64, shape (n,)
+        |q|^2 / 2^20, rounded down.
+    """
+
+    inside: NDArray[np.float64]
+    directions: NDArray[np.float64]
+    bins: NDArray[np.int64]
+    squares: NDArray[np.int64]
+
+
+def cut_to_integers(rows: NDArray[np.float64], radii: NDArray[np.int64]) -> Placed:
+    """Return rows as integers.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n, p)
+        In units of the largest radius.
+    radii : ndarray of int64, shape (m,)
+        a, ascending; the last is 256.
+    """
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    beyond = norms > _SHORTER
+    shortened = rows / np.where(beyond, norms, 1.0)[:, None]
+    inside = np.trunc(shortened * np.where(beyond, _SHORTER, 1.0)[:, None] * 2.0**GRID_BITS)
+    directions = np.trunc(rows / np.where(norms > 0, norms, 1.0)[:, None] * (_SHORTER * 2.0**_DIRECTION_BITS))
+
+    squares = np.einsum("ij,ij->i", inside, inside)  # of integers below 2^53: exact
+    limits = (radii.astype(np.float64) * 2.0**_DIRECTION_BITS) ** 2
+    bins = np.where(beyond, len(radii), np.searchsorted(limits, squares))
+    return Placed(inside, directions, bins, np.floor(squares / 2.0**GRID_BITS).astype(np.int64))
