@@ -17,6 +17,7 @@ from dp_bundle import open_bundle
 from dp_learn.cli import cli
 from dp_learn.covariance.debias import ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.estimators import ESTIMATORS, DebiasedGraphicalLasso
@@ -70,7 +71,8 @@ def released_moments() -> PooledCovariance:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(2000, 3)) @ [[0.2, 0.1, 0.1], [0.0, 0.2, 0.1], [0.0, 0.0, 0.2]]
     table = np.column_stack((rows, rows.sum(axis=1) > 0.0))
-    moments = ReleasedCovariance(len(table), np.cov(table.T), np.ones(4), table.mean(axis=0), 1.0, 4.0, 2.0)
+    noise = OneRound(len(table), np.ones(4), table.mean(axis=0), 1.0, 4.0, 2.0)
+    moments = ReleasedCovariance(len(table), np.cov(table.T), noise)
     return combine_sources(("a", "b", "c", "label"), [moments])
 
 

@@ -63,6 +63,9 @@ class FormErrors:
         return FormErrors(factor * self.products, factor * self.crossed, factor * self.squares)
 
 
+Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
+
+
 def isserlis(x: Any, y: Any, rows: slice = ALL) -> FormErrors:
     """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance.
 
@@ -128,3 +131,16 @@ def one_entry(k: FloatArray, rows: slice = ALL) -> FormErrors:
     d = np.diagonal(k)
     k, total = k[rows], d[rows, None] + d
     return FormErrors(k * k, k * total, (total / 2.0) ** 2)
+
+
+def squares_of_pairs(b: Any) -> FloatArray:
+    """Return ``sum_{i<j} b_ik^2 b_jk^2`` for every column k of a matrix, sparse or not."""
+    squares = b * b
+    sums = np.asarray(squares.sum(axis=0))
+    pairs: FloatArray = (sums * sums - np.asarray((squares * squares).sum(axis=0))) / 2.0
+    return pairs
+
+
+def inner_product(x: Any, y: Any) -> float:
+    """Return the sum of the products of entries of two matrices, sparse or not."""
+    return float(np.vdot(x, y)) if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) else float((x * y).sum())

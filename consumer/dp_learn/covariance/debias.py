@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.manifest import Column
 from dp_bundle.privacy import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
+from dp_learn.covariance.bilinear_forms import Part
 from dp_learn.matrices import FloatArray
 
 
@@ -95,9 +97,28 @@ class NoisyCovariance:
         return NoisyCovariance(self.n_rows, block, self.noise_variance[kept], self.noise_fourth_cumulant[kept])
 
 
+class SumNoise(Protocol):
+    """The law of the noise that noisy sums of second moments leave on the covariance computed from them."""
+
+    def form_errors(self, c: FloatArray, b: Any) -> Part:
+        """Return the errors of the forms B S^ B', shape (q, q), for rows whose forms have the covariance C."""
+
+    def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
+        """Return the variances of entries divided by both deviations, for rows so correlated, or not at all."""
+
+    def variances_of_variances(self) -> FloatArray:
+        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
+
+    def sum_over_pairs(self, b: Any, c: Any) -> float:
+        """Return the sum over i < j of the variances of b_i' S^ b_j, with C of unit diagonal, sparse or not."""
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> SumNoise:
+        """Return the noise on some of the columns."""
+
+
 @dataclass(frozen=True)
 class ReleasedCovariance:
-    """A covariance that was released itself: from a noisy sum of (z, c)(z, c)^T over rows, z the scaled columns.
+    """A covariance that was released itself: from one or two noisy sums of second moments over rows.
 
     Attributes
     ----------
@@ -105,16 +126,10 @@ class ReleasedCovariance:
         How many rows, as stated or as read from the release.
     debiased : ndarray of shape (n_features, n_features)
         The covariance less what the noise adds on average, divisor n_rows - 1, in data units.
-    half_widths : ndarray of shape (n_features,)
-        Of the columns' bounds: one unit of z, in data units.
-    scaled_mean : ndarray of shape (n_features,)
-        The mean of z.
-    constant : float
-        c; 0 if the sum was released without a constant coordinate.
-    diagonal_variance, off_diagonal_variance : float or None
-        The variance of the noise on the sum, uncorrelated between entries; None if nothing is known of it.
+    noise : SumNoise or None
+        The law of the noise on it; None if nothing is known of that.
     exact_count : bool
-        Whether the constant's own entry, which counts the rows, is exact.
+        Whether the number of rows is exact.
     estimated : bool
         Whether the noise does not act entry by entry, and its variances are the publisher's estimates of the mean
         squared errors: good enough to choose by, but of no known law.
@@ -122,39 +137,30 @@ class ReleasedCovariance:
 
     n_rows: int
     debiased: FloatArray
-    half_widths: FloatArray
-    scaled_mean: FloatArray
-    constant: float
-    diagonal_variance: float | None
-    off_diagonal_variance: float | None
+    noise: SumNoise | None
     exact_count: bool = True
     estimated: bool = False
 
     @property
-    def sum_variances(self) -> tuple[float, float]:
-        """The variance of the noise on the sum's entries off and on the diagonal.
+    def known_noise(self) -> SumNoise:
+        """The law of the noise.
 
         Raises
         ------
         EstimationError
             Nothing is known of it.
         """
-        t, u = self.off_diagonal_variance, self.diagonal_variance
-        if t is None or u is None:
+        if self.noise is None:
             raise EstimationError(
                 "the release states neither the noise of single entries nor an estimate of it, so there are no "
                 "standard errors, and no EBIC (give --alpha), --fdr, --weights noise or pooling, which need them"
             )
-        return t, u
+        return self.noise
 
     def keep(self, kept: npt.NDArray[np.int64]) -> ReleasedCovariance:
         """Return the source on some of its columns."""
-        return replace(
-            self,
-            debiased=self.debiased[np.ix_(kept, kept)],
-            half_widths=self.half_widths[kept],
-            scaled_mean=self.scaled_mean[kept],
-        )
+        noise = None if self.noise is None else self.noise.keep(kept)
+        return replace(self, debiased=self.debiased[np.ix_(kept, kept)], noise=noise)
 
 
 def noise_fourth_cumulants(columns: Sequence[Column]) -> FloatArray:

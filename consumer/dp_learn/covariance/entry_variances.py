@@ -5,16 +5,15 @@ a_i = v_i / S^_ii the noise relative to the variance, and n rows, an off-diagona
 
     ((1 + a_i) (1 + a_j) + r_ij^2) / (n - 1),
 
-of which (1 + r_ij^2) / (n - 1) is the sampling error. For a released sum with off-diagonal noise of
-variance t, and columns b~_i = (h_i, -h_i m_i / c) of half-width h, scaled mean m and constant c, the noise adds
-(t |b~_i|^2 |b~_j|^2 - t o_ij^2) / n^2, where o_ij = h_i m_i h_j m_j / c^2.
+of which (1 + r_ij^2) / (n - 1) is the sampling error. What noise on a released sum adds is in `one_round` and
+`two_round_noise`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.matrices import FloatArray
 
@@ -53,7 +52,7 @@ def mechanism_entry_variances(pooled: PooledCovariance, correlation: FloatArray 
         if isinstance(source, NoisyCovariance):
             part = _row_part(source, deviations)
         else:
-            part = _moment_part(source, deviations, correlation)
+            part = source.known_noise.entry_variances(deviations, correlation)
         part *= weight * weight
         total += part
     return total
@@ -67,12 +66,7 @@ def unexplained_variances(pooled: PooledCovariance) -> FloatArray:
             noise = 2.0 * source.noise_variance**2 / (source.n_rows - 1)
             part = noise + source.noise_fourth_cumulant / source.n_rows
         else:
-            _, u = source.sum_variances
-            h, corner = _beside_constant(source, np.ones(len(total)))
-            part = _moment_diagonal(source, h, corner)
-            if source.constant and not source.exact_count:
-                part = part + u * corner**4
-            part = part / source.n_rows**2
+            part = source.known_noise.variances_of_variances()
         total += weight * weight * part
     return total
 
@@ -85,31 +79,3 @@ def _row_part(source: NoisyCovariance, deviations: FloatArray) -> FloatArray:
     kurtosis = source.noise_fourth_cumulant / deviations**4 / source.n_rows
     np.fill_diagonal(part, (4.0 * a + 2.0 * a * a) / (source.n_rows - 1) + kurtosis)
     return part
-
-
-def _moment_part(source: ReleasedCovariance, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
-    t, u = source.sum_variances
-    h, corner = _beside_constant(source, deviations)
-    length = h * h + corner * corner
-    part = np.outer(t * length, length)
-    part -= np.outer(t * corner**2, corner**2)
-    np.fill_diagonal(part, _moment_diagonal(source, h, corner))
-    if source.constant and not source.exact_count:
-        own = np.outer(corner, corner)
-        own -= (np.eye(len(own)) if correlation is None else correlation) / source.constant**2
-        part += u * own * own
-    part /= source.n_rows**2
-    return part
-
-
-def _moment_diagonal(source: ReleasedCovariance, h: FloatArray, corner: FloatArray) -> FloatArray:
-    """Return the variance of ``b~_i' E b~_i`` less the part of the constant's own entry."""
-    t, u = source.sum_variances
-    length = h * h + corner * corner
-    return 2.0 * t * length**2 + (u - 2.0 * t) * h**4 - 2.0 * t * corner**4
-
-
-def _beside_constant(source: ReleasedCovariance, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return h, and the entry of b~ that multiplies the constant."""
-    h = source.half_widths / deviations
-    return h, -h * source.scaled_mean / source.constant if source.constant else np.zeros_like(h)

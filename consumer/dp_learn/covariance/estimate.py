@@ -66,7 +66,7 @@ class PooledCovariance:
     @property
     def has_errors(self) -> bool:
         """True if the errors of all sources are stated or estimated, rather than unknown."""
-        return all(source.diagonal_variance is not None for source in self._released)
+        return all(source.noise is not None for source in self._released)
 
     @property
     def has_error_law(self) -> bool:

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.bilinear_forms import inner_product, squares_of_pairs
+from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.matrices import FloatArray, scale_columns, sparse_if_worth_it
 
@@ -35,14 +36,14 @@ def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[flo
     b = precision * unit[:, None]
     c = sparse_if_worth_it(b * unit)
     b = sparse_if_worth_it(b)
-    noiseless = (len(unit) * (len(unit) - 2) + _inner(c, c)) / 2.0  # c_ii = 1
+    noiseless = (len(unit) * (len(unit) - 2) + inner_product(c, c)) / 2.0  # c_ii = 1
     total = pooled.sampling_factor * noiseless
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-        total += (
-            weight
-            * weight
-            * (_row_sum(source, b, c) if isinstance(source, NoisyCovariance) else _moment_sum(source, b, c))
-        )
+        if isinstance(source, NoisyCovariance):
+            part = _row_sum(source, b, c)
+        else:
+            part = source.known_noise.sum_over_pairs(b, c)
+        total += weight * weight * part
     return noiseless, total
 
 
@@ -50,36 +51,5 @@ def _row_sum(source: NoisyCovariance, b: Any, c: Any) -> float:
     n = scale_columns(b, source.noise_variance) @ b.T
     d = n.diagonal()
     trace, squares = float(d.sum()), float(d @ d)
-    gaussian = (len(d) - 2) * trace + _inner(c, n) + (trace * trace + _inner(n, n)) / 2.0 - squares
-    return gaussian / (source.n_rows - 1) + float(source.noise_fourth_cumulant @ _squares_of_pairs(b)) / source.n_rows
-
-
-def _moment_sum(source: ReleasedCovariance, b: Any, c: Any) -> float:
-    t, u = source.sum_variances
-    scaled = scale_columns(b, source.half_widths)
-    corner = -(scaled @ source.scaled_mean) / source.constant if source.constant else np.zeros(b.shape[0])
-    inner = scaled @ scaled.T
-    d = inner.diagonal() + corner * corner
-    size = _inner(inner, inner) + 2.0 * float(corner @ (inner @ corner)) + float(corner @ corner) ** 2
-    own = (float(corner @ corner) ** 2 - float((corner**4).sum())) / 2.0
-    total = t * ((float(d.sum()) ** 2 + size) / 2.0 - float(d @ d))
-    total += (u - 2.0 * t) * (float(_squares_of_pairs(scaled).sum()) + own)
-    if source.constant:
-        total -= u * own
-        if not source.exact_count:  # the constant's entry counts the rows, and multiplies C by its own error
-            crossed = (float(corner @ (c @ corner)) - float(corner @ corner)) / source.constant**2
-            total += u * (own - crossed + (_inner(c, c) - len(corner)) / 2.0 / source.constant**4)
-    return total / source.n_rows**2
-
-
-def _squares_of_pairs(b: Any) -> FloatArray:
-    """Return ``sum_{i<j} b_ik^2 b_jk^2`` for every column k."""
-    squares = b * b
-    sums = np.asarray(squares.sum(axis=0))
-    pairs: FloatArray = (sums * sums - np.asarray((squares * squares).sum(axis=0))) / 2.0
-    return pairs
-
-
-def _inner(x: Any, y: Any) -> float:
-    """Return the sum of the products of entries."""
-    return float(np.vdot(x, y)) if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) else float((x * y).sum())
+    gaussian = (len(d) - 2) * trace + inner_product(c, n) + (trace * trace + inner_product(n, n)) / 2.0 - squares
+    return gaussian / (source.n_rows - 1) + float(source.noise_fourth_cumulant @ squares_of_pairs(b)) / source.n_rows

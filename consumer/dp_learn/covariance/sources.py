@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.data import mean_and_covariance
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
 from dp_bundle.manifest import Column
 from dp_bundle.quoting import quote_name, quote_path
 from dp_learn.covariance.debias import ReleasedCovariance, debias_covariance, noise_fourth_cumulants
 from dp_learn.covariance.moments import LARGEST, Moments, bundle_matrices, fold_moments
+from dp_learn.covariance.one_round import debias_one_round
 from dp_learn.matrices import FloatArray
 
 
@@ -173,51 +173,16 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
     """Return a covariance bundle's mean, debiased covariance and noise."""
     release = bundle.release
     chosen, places = _ordered_columns(bundle, like)
-    noise, matrix = release.second_moments, bundle.second_moments()
-    if noise is None:
+    moments = release.second_moments
+    if moments is None:
         raise BundleFormatError("the manifest of a covariance release does not describe it")
-    if noise.first_round is not None:
+    if moments.first_round is not None:
         raise EstimationError("this version learns from one round of second moments: learn with a later one")
 
-    order = [*places, len(places)] if noise.constant else places
-    bounds = np.array([column.bounds for column in chosen], dtype=float)
-    centers, half_widths = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1], 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
-
-    counted = counts_rows(bundle)
-    mean, covariance, n_rows = mean_and_covariance(
-        matrix[np.ix_(order, order)],
-        centers,
-        half_widths,
-        noise.constant,
-        n_rows=release.n_rows if counted else None,
-        bias=noise.bias,
-        off_diagonal_variance=noise.off_diagonal_variance or 0.0,
-    )
-
-    if counted and not n_rows >= 2:
-        raise EstimationError("a covariance needs at least two rows, and the release has one")
-    if not n_rows >= 2:
-        raise EstimationError("the noise hides how many rows there are: learn from a release with less noise")
-
-    return CovarianceSource(
-        tuple(column.name for column in chosen),
-        mean,
-        ReleasedCovariance(
-            round(n_rows),
-            covariance * (n_rows / (n_rows - 1)),
-            half_widths,
-            (mean - centers) / half_widths,
-            noise.constant,
-            noise.diagonal_variance or _square(noise.estimated_diagonal_error),
-            noise.off_diagonal_variance or _square(noise.estimated_off_diagonal_error),
-            exact_count=counted,
-            estimated=noise.estimated_diagonal_error is not None,
-        ),
-    )
-
-
-def _square(error: float | None) -> float | None:
-    return None if error is None else error * error
+    order = [*places, len(places)] if moments.constant else places
+    matrix = bundle.second_moments()[np.ix_(order, order)]
+    mean, released = debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)
+    return CovarianceSource(tuple(column.name for column in chosen), mean, released)
 
 
 def counts_rows(bundle: Bundle) -> bool:

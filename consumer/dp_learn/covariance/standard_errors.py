@@ -8,10 +8,7 @@ parts, and only the first depends on the distribution of the rows:
   rows of any distribution, plus sum_k b_ik^2 b_jk^2 kappa_k / n for noise with fourth cumulant kappa.
 
 Both are exact for the sample covariance with divisor n - 1, whose noise has mean zero and no correlation with the rows.
-Where a noisy sum of second moments was released instead, with noise E of variance t on its off-diagonal entries and u
-on its diagonal, the mechanism's part is, to first order in 1/n, that of b~_i' E b~_j / n with b~ = (h b, -(h b)'m / c)
-for columns of half-width h and scaled mean m beside the constant c: with N = B~ B~',
-t (n_ii n_jj + n_ij^2) + (u - 2t) sum_k b~_ik^2 b~_jk^2, over n^2.
+Where noisy sums of second moments were released instead, `one_round` and `two_round_noise` have the mechanism's part.
 
 One more pass over the rows (`row_errors`) gives the sum of both parts without assuming that the rows are Gaussian.
 
@@ -33,18 +30,16 @@ from dp_bundle.errors import ParameterError
 from dp_learn.covariance.bilinear_forms import (
     AT_ONCE,
     FormErrors,
+    Part,
     by_rows,
     fourth_order,
     isserlis,
-    one_entry,
     rows_of,
     sum_errors,
 )
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.matrices import FloatArray, dense, sandwich, scale_columns, sparse_if_worth_it
-
-Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
+from dp_learn.matrices import FloatArray, sandwich, scale_columns, sparse_if_worth_it
 
 
 def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
@@ -161,7 +156,7 @@ def _possible(errors: FormErrors) -> FormErrors:
 
 def _mechanism_of(source: NoisyCovariance | ReleasedCovariance, c: FloatArray, b: Any) -> Part:
     """Return the mechanism's part in one source."""
-    return _row_noise(source, c, b) if isinstance(source, NoisyCovariance) else _moment_noise(source, c, b)
+    return _row_noise(source, c, b) if isinstance(source, NoisyCovariance) else source.known_noise.form_errors(c, b)
 
 
 def _row_noise(source: NoisyCovariance, c: FloatArray, b: Any) -> Part:
@@ -174,30 +169,6 @@ def _row_noise(source: NoisyCovariance, c: FloatArray, b: Any) -> Part:
         gaussian = isserlis(c, n, rows).times(2.0) + isserlis(n, n, rows)
         kurtosis = fourth_order(squares, cubes, rows)
         return gaussian.times(1.0 / (source.n_rows - 1)) + kurtosis.times(1.0 / source.n_rows)
-
-    return part
-
-
-def _moment_noise(source: ReleasedCovariance, c: FloatArray, b: Any) -> Part:
-    """Return the errors of b~_i' E b~_j / n, with those that an inexact row count causes."""
-    t, u = source.sum_variances
-    scaled = dense(scale_columns(b, source.half_widths))
-    corner = np.zeros(len(scaled))
-    if source.constant:
-        corner = -(scaled @ source.scaled_mean) / source.constant
-        scaled = np.column_stack([scaled, corner])
-    n = scaled @ scaled.T
-    square = scaled * scaled
-    squares, cubes = square @ square.T, (square * scaled) @ scaled.T
-    own = np.outer(corner, corner)
-
-    def part(rows: slice) -> FormErrors:
-        errors = isserlis(n, n, rows).times(t) + fourth_order(squares, cubes, rows).times(u - 2.0 * t)
-        if source.constant:  # above, the constant's own entry was counted as if it were any other
-            errors = errors + one_entry(own, rows).times(-u)
-            if not source.exact_count:
-                errors = errors + one_entry(own - c / source.constant**2, rows).times(u)
-        return errors.times(1.0 / source.n_rows**2)
 
     return part
 

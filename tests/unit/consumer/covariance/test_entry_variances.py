@@ -10,6 +10,7 @@ import pytest
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.entry_variances import entry_variances, mechanism_entry_variances, unexplained_variances
 from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.pair_sums import sum_over_pairs
 from dp_learn.covariance.pooling import effective_rows
 from dp_learn.covariance.standard_errors import form_variances, mechanism_errors
@@ -36,9 +37,9 @@ def pooled_from(kind: str, covariance: np.ndarray) -> PooledCovariance:
     )
     constant = 0.0 if kind == "without a constant" else 0.7
     half, mean = rng.uniform(1.0, 3.0, p), rng.normal(scale=0.3, size=p)
-    released = ReleasedCovariance(
-        90, covariance, half, mean, constant, 7.0, 5.0, exact_count=kind != "with a noisy constant"
-    )
+    exact = kind != "with a noisy constant"
+    noise = OneRound(90, half, mean, constant, 7.0, 5.0, exact_count=exact)
+    released = ReleasedCovariance(90, covariance, noise, exact_count=exact)
     chosen: dict[str, tuple[tuple[NoisyCovariance | ReleasedCovariance, ...], tuple[float, ...]]] = {
         "rows": (rows[:1], (1.0,)),
         "pooled": ((rows[0], rows[2], released), (0.5, 0.3, 0.2)),

@@ -10,6 +10,7 @@ from dp_bundle.errors import EstimationError
 from dp_learn.covariance.debias import ReleasedCovariance
 from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import combine_sources
+from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.penalties import null_standard_errors
 from dp_learn.covariance.pooling import effective_rows, pool_sources
 from dp_learn.covariance.standard_errors import form_errors, mechanism_errors
@@ -44,7 +45,8 @@ def source_of(
     mean, covariance, rows = mean_and_covariance(
         matrix, np.zeros(3), HALF, constant, n_rows=N_ROWS if exact else None, off_diagonal_variance=variances[1]
     )
-    return ReleasedCovariance(round(rows), covariance, HALF, mean / HALF, constant, *variances, exact_count=exact)
+    noise = OneRound(round(rows), HALF, mean / HALF, constant, *variances, exact_count=exact)
+    return ReleasedCovariance(round(rows), covariance, noise, exact_count=exact)
 
 
 @pytest.mark.parametrize("variances", [(2.0, 1.0), (1.0, 1.0), (0.5, 2.0)])
@@ -124,15 +126,16 @@ def test_weights_rows_and_clear_columns_know_the_release() -> None:
 
 def test_mechanism_without_entrywise_noise_says_so() -> None:
     """Where a mechanism states no noise for single entries, no error is made up."""
-    source = ReleasedCovariance(100, S, HALF, MEAN, CONSTANT, None, None)
+    source = ReleasedCovariance(100, S, None)
     with pytest.raises(EstimationError, match="states neither the noise of single entries"):
         form_errors(combine_sources("abc", [source]), np.eye(3))
 
 
 def test_estimated_errors_choose_but_prove_nothing() -> None:
     """An estimate counts like a variance in effective rows and weights; columns need not stand clear of it."""
+    noise = OneRound(N_ROWS, HALF, MEAN, CONSTANT, 2e6, 1e6)
     stated, estimated = (
-        combine_sources("abc", [ReleasedCovariance(N_ROWS, S, HALF, MEAN, CONSTANT, 2e6, 1e6, estimated=estimated)])
+        combine_sources("abc", [ReleasedCovariance(N_ROWS, S, noise, estimated=estimated)])
         for estimated in (False, True)
     )
     assert effective_rows(estimated) == effective_rows(stated) < N_ROWS
