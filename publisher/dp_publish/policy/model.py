@@ -210,8 +210,8 @@ class Policy(_Model):
             return
         if named and (privacy.mechanism not in ("auto", "two-round") or privacy.l2_radius is not None):
             raise ValueError(
-                f"center and scale, of {listed(named)}, mean something only for rows with l2_radius, and for mechanism = "
-                '"two-round" without it: give bounds'
+                f"center and scale, of {listed(named)}, mean something only for rows with l2_radius, and without it "
+                'for mechanism = "two-round": give bounds'
             )
         half = [name for name, fields in placed.items() if fields and fields != given]
         if half:
