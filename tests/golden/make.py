@@ -1,6 +1,6 @@
 """Make the stored bundles of the current format version: `python tests/golden/make.py`, once per format version.
 
-A bundle of rows, one of second moments and one of sampled eigenvectors; what is stored already stays as it is. Each is
+A bundle of rows, and of second moments by three mechanisms; what is stored already stays as it is. Each is
 signed with a key made for the purpose and thrown away; only its public half is kept, as a test key.
 """
 
@@ -28,7 +28,13 @@ BOUNDS = {"alcohol": [10, 16], "hue": [0, 2], "proline": [0, 2000]}
 ROWS = {"unit": "row", "mu": 30.0}
 COVARIANCE = {"unit": "row", "mu": 2.0, "release": "covariance", "mechanism": "gaussian", "neighbours": "add-remove"}
 EIGENVECTORS = {"unit": "row", "epsilon": 4.0, "release": "covariance", "mechanism": "eigenvectors"}
-KINDS = {"": ROWS, "-covariance": COVARIANCE, "-eigenvectors-covariance": EIGENVECTORS}
+DIFFERENCE = {"unit": "row", "epsilon": 4.0, "release": "covariance", "mechanism": "wishart-difference"}
+KINDS = {
+    "": ROWS,
+    "-covariance": COVARIANCE,
+    "-eigenvectors-covariance": EIGENVECTORS,
+    "-wishart-difference-covariance": DIFFERENCE,
+}
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ def test_there_is_a_stored_bundle() -> None:
     assert {"v1", "v2", "v3"} <= set(VERSIONS)
     kinds = ("covariance", "eigenvectors-covariance")
     assert {f"{version}-{kind}" for version in ("v1", "v2", "v3") for kind in kinds} <= set(COVARIANCES)
+    assert "v3-wishart-difference-covariance" in COVARIANCES
 
 
 def _trusted(version: str) -> Bundle:

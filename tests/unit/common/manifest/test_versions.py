@@ -70,3 +70,16 @@ def test_the_type_of_a_statement_is_that_of_its_version() -> None:
         document["predicate"]["format_version"], document["predicateType"] = version, f"dpgraph:release/{kind}"
         with pytest.raises(BundleFormatError, match="not that of its format version"):
             Statement.from_bytes(spell(document))
+
+
+def test_a_later_mechanism_is_refused_in_older_manifests() -> None:
+    """The difference of two Wishart matrices came with version 3, and is refused under the name of version 2."""
+    document = json.loads(payload("bundle-v3-wishart-difference-covariance.tar"))
+    predicate = document["predicate"]
+    for column in predicate["columns"]:
+        del column["standards"], column["standard_obtained"]
+    for field in ("first_round", "column_clip", "fourth_moment"):
+        del predicate["second_moments"][field]
+    predicate["format_version"], document["predicateType"] = "2", "dpgraph:release/v2"
+    with pytest.raises(BundleFormatError, match="wishart-difference is no word of format version 2"):
+        Statement.from_bytes(spell(document))
