@@ -1,4 +1,4 @@
-"""Twenty faults, each planted in the product: a pytest plugin (`-p faults --plant NAME`), and a table for tests."""
+"""Faults, each planted in the product: a pytest plugin (`-p faults --plant NAME`), and a table for tests."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from dp_publish.release import rows as rows_release
 from dp_publish.rows import calibration, guarantee, noise, private_bounds
 from dp_publish.rows import mechanism as rows
 from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
+from dp_publish.search import places
+from dp_publish.search.exponential import ExponentialMechanism
 
 __all__ = ["FAULTS"]
 
@@ -147,7 +149,34 @@ def _only_the_first_batch_gets_noise(patch: pytest.MonkeyPatch) -> None:
 
 
 def _search_without_noise(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(private_bounds, "sample_rounded_gaussian", _zeros)
+    patch.setattr(ExponentialMechanism, "choose", lambda _, scores, _rng: int(np.argmin(scores)))
+
+
+def _score_doubled(search: type) -> Plant:
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        honest = search.scores
+        patch.setattr(search, "scores", lambda self, *counts: 2 * honest(self, *counts))
+
+    return plant
+
+
+def _epsilon_a_tenth_larger(patch: pytest.MonkeyPatch) -> None:
+    honest = ExponentialMechanism.weights
+
+    def weights(self: ExponentialMechanism, n_scores: int) -> tuple[int, ...]:
+        return honest(ExponentialMechanism(1.1 * self.mu), n_scores)
+
+    patch.setattr(ExponentialMechanism, "weights", weights)
+
+
+def _value_counted_twice(patch: pytest.MonkeyPatch) -> None:
+    honest = places.add_to_cells
+
+    def add(counts: np.ndarray, values: np.ndarray, grid: Any) -> None:
+        honest(counts, np.concatenate([values, values]), grid)
+
+    patch.setattr(places, "add_to_cells", add)
+    patch.setattr(private_bounds, "add_to_cells", add)
 
 
 def _search_not_booked(patch: pytest.MonkeyPatch) -> None:
@@ -274,6 +303,10 @@ FAULTS: dict[str, Plant] = {
     "only the first batch gets noise": _only_the_first_batch_gets_noise,
     "the bounds search is without noise": _search_without_noise,
     "the cost of the bounds search is not booked": _search_not_booked,
+    "a value moves the score of a center by two": _score_doubled(places.CenterSearch),
+    "a value moves the score of a scale by two": _score_doubled(places.ScaleSearch),
+    "the search's epsilon is a tenth larger than stated": _epsilon_a_tenth_larger,
+    "the search counts every value twice": _value_counted_twice,
     "Wishart degrees are those of the wrong neighbours": _wishart_degrees_of_the_wrong_neighbours,
     "a difference of Wisharts has half its scale": _wishart_difference_of_half_the_scale,
     "every eigenvector gets epsilon/2 at d > 2": _every_eigenvector_gets_half_of_epsilon,

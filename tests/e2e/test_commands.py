@@ -141,7 +141,7 @@ def test_no_policy_at_all_works_and_says_what_it_assumed(tmp_path: Path, table: 
     assert release["guarantee"]["unit"] == "row"
     assert release["guarantee"]["rho"] == pytest.approx(0.5)
     assert release["guarantee"]["bounds_mu"] == pytest.approx(0.1**0.5)
-    assert {column["bounds_obtained"] for column in release["columns"]} == {"private-histogram"}
+    assert {column["bounds_obtained"] for column in release["columns"]} == {"private-quantiles"}
     assert ledger["totals"][0]["rho"] == pytest.approx(0.5)
     assert "assumed" in command("dp-publish", "people.parquet", "--anyway", "--out", "again.tar").stdout
 

@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dp_bundle.errors import PrivacyError
-from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA
 from dp_publish.accounting.conversions import (
     delta_for_epsilon,
     delta_for_epsilon_zcdp,
@@ -25,7 +24,7 @@ from dp_publish.accounting.conversions import (
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import guarantee_of_rows
-from dp_publish.rows.private_bounds import histogram_mu, histogram_sigma
+from dp_publish.rows.private_bounds import choice_mu, search_mu
 
 MU = st.floats(1e-3, 100)
 DELTA = st.floats(1e-15, 0.3)
@@ -114,22 +113,25 @@ def test_a_row_is_at_least_as_exposed_as_its_cells(mus: list[float]) -> None:
 
 
 UNITS = st.sampled_from(["cell", "row", "entity"])
-LEAST, MOST = MIN_SIGMA / 1024, 0.5 * MAX_SIGMA / 1024  # counts: what noise on a grid of 1024 steps a count may have
 
 
 @given(UNITS, st.integers(1, 10_000), st.floats(1e-6, 1e6), st.integers(1, 10_000))
-def test_noise_and_mu_of_the_search_are_inverse(unit: str, n_columns: int, mu: float, max_rows: int) -> None:
-    """The noise on the counts for a mu has that mu, there and back, and never costs a smaller unit more."""
-    expected = histogram_mu(unit, n_columns, 1.0, max_rows) / mu
-    if not LEAST * (1 + 1e-12) < expected < MOST * (1 - 1e-12):
-        if not LEAST * (1 - 1e-12) < expected < MOST * (1 + 1e-12):
-            with pytest.raises(PrivacyError, match="too extreme"):
-                histogram_sigma(unit, n_columns, mu, max_rows)
+def test_choices_and_mu_of_the_search_are_inverse(unit: str, n_columns: int, mu: float, max_rows: int) -> None:
+    """The choices of a mu cost that mu or less, nearly that where it is of use, and a smaller unit no more."""
+    max_rows = max_rows if unit == "entity" else 1
+    expected = mu / (max_rows * math.sqrt(2 * (1 if unit == "cell" else n_columns)))
+    assume(not math.isclose(expected, 1e-9, rel_tol=1e-9))
+    if expected < 1e-9:
+        with pytest.raises(PrivacyError, match="too extreme"):
+            choice_mu(unit, n_columns, mu, max_rows)
         return
-    sigma = histogram_sigma(unit, n_columns, mu, max_rows)
-    assert math.isclose(histogram_mu(unit, n_columns, sigma, max_rows), mu, rel_tol=1e-14)
-    cell, row = histogram_mu("cell", n_columns, sigma), histogram_mu("row", n_columns, sigma)
-    assert cell <= row <= histogram_mu("entity", n_columns, sigma, max_rows)
+    each = choice_mu(unit, n_columns, mu, max_rows)
+    whole = search_mu(unit, n_columns, each, max_rows)
+    assert math.isclose(each, expected, rel_tol=1e-12)
+    assert 0 < whole <= mu
+    assert each > 5 or math.isclose(whole, mu, rel_tol=3e-3 if each < 1e-5 else 1e-5)
+    cell, row = search_mu("cell", n_columns, each), search_mu("row", n_columns, each)
+    assert cell <= row <= search_mu("entity", n_columns, each, max_rows)
 
 
 @pytest.mark.slow

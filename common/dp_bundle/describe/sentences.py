@@ -56,7 +56,7 @@ def describe_bounds(column: Column) -> str:
         return f"center {first.center:g} and scale {first.scale:g}{found}{within}, then {then}"
     if column.bounds is None:
         return "not clipped"
-    found = " (found privately)" if column.bounds_obtained == "private-histogram" else ""
+    found = " (found privately)" if column.bounds_found else ""
     return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}"
 
 

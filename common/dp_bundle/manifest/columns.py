@@ -11,6 +11,7 @@ from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
 from dp_bundle.privacy import DiscreteLoss, discrete_gaussian_variance, rounded_gaussian_variance
 
+_FOUND = ("private-histogram", "private-quantiles")
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
 
 
@@ -74,7 +75,8 @@ class Column(Model):
 
     A column of a covariance release has no noise of its own, as it has no cells.
 
-    `bounds` were declared or found by a private histogram whose cost is part of the guarantee. They are None when rows
+    `bounds` were declared, or found privately, by a noisy histogram or by quantiles, at a cost that is part of the
+    guarantee. They are None when rows
     were clipped to a `ball` instead, or not at all, which only a release without a guarantee may do.
     `missing` says what became of cells without a value: there were none (`refuse`), they took the middle of the bounds
     (`midpoint`), their rows were left out (`drop`), or their rows were put, whole, at every column's `fill` (`center`),
@@ -88,7 +90,7 @@ class Column(Model):
     description: Text = ""
     unit: Text = ""
     bounds: tuple[Finite, Finite] | None
-    bounds_obtained: Literal["declared", "private-histogram", "ball", "none"]
+    bounds_obtained: Literal["declared", "private-histogram", "private-quantiles", "ball", "none"]
     ball: Ball | None = None
     missing: Literal["refuse", "midpoint", "drop", "center"] = "refuse"
     fill: Finite | None = None
@@ -99,7 +101,7 @@ class Column(Model):
     @model_validator(mode="after")
     def _check(self) -> Column:
         limit = "ball" if self.ball is not None else "none"
-        obtained = ("declared", "private-histogram") if self.bounds is not None else (limit,)
+        obtained = ("declared", *_FOUND) if self.bounds is not None else (limit,)
         if self.bounds_obtained not in obtained or (self.bounds is not None and self.ball is not None):
             raise ValueError(f"column {self.name!r} says its bounds were obtained as {self.bounds_obtained}")
         if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
@@ -112,6 +114,11 @@ class Column(Model):
         if len(self.standards) != (0 if self.standard_obtained is None else 2):
             raise ValueError(f"column {self.name!r} has not one standard for each of two rounds, with their origin")
         return self
+
+    @property
+    def bounds_found(self) -> bool:
+        """True if the bounds were found privately, at a cost."""
+        return self.bounds_obtained in _FOUND
 
     @property
     def cell_mu(self) -> float:

@@ -38,7 +38,7 @@ def _of_rows(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict
     A row moves the counts of the one in each column, and the sums of the other as far as any of its cells can.
     """
     max_rows = guarantee.max_rows or 1
-    searched = sum(column.bounds_obtained == "private-histogram" for column in columns)
+    searched = sum(column.bounds_found for column in columns)
     moved = {"row": math.sqrt(searched), unit: math.sqrt(searched) * max_rows}
     moved["cell"] = 1.0
     noise = {"cell": release_mu("cell", columns), "row": release_mu("row", columns)}

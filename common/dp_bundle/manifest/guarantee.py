@@ -34,7 +34,7 @@ class Guarantee(Model):
     `mu` (Gaussian differential privacy) is given where all noise is continuous; `rho` (zero-concentrated) always.
     Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
     not published; rows of an entity beyond `max_rows` were left out). Facts named in `public` are not protected.
-    `bounds_mu` is the part of the guarantee that went into finding bounds by private histograms, and `centers_mu` the
+    `bounds_mu` is the part of the guarantee that went into finding bounds privately, and `centers_mu` the
     part that went into the columns' means, at which rows with gaps stand.
 
     `epsilon` is a pure guarantee, and mu and rho are then those that it implies. All of it holds except with the

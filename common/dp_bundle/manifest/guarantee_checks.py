@@ -39,7 +39,7 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
     check_unit(guarantee)
     if not guarantee.neighbours.n_rows_public or guarantee.epsilon is not None or guarantee.excepted_delta:
         raise ValueError("rows with Gaussian noise are private for replaced rows, and without exceptions")
-    if (guarantee.bounds_mu > 0) != any(column.bounds_obtained == "private-histogram" for column in columns):
+    if (guarantee.bounds_mu > 0) != any(column.bounds_found for column in columns):
         raise ValueError("the cost of private bounds is stated exactly where there are any")
     if (guarantee.centers_mu > 0) != any(column.missing == "center" for column in columns):
         raise ValueError("the cost of private centers is stated exactly where there are any")
@@ -63,7 +63,7 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
 
 def check_rows_without_guarantee(columns: Sequence[Column], conditional_mu: float | None) -> None:
     """Refuse, by ValueError, rows that say they cost something, or that one cell's mu is smaller than it is."""
-    if any(column.bounds_obtained == "private-histogram" or column.missing == "center" for column in columns):
+    if any(column.bounds_found or column.missing == "center" for column in columns):
         raise ValueError("bounds or centers were found privately, and no guarantee states their cost")
     if any(column.fill is not None for column in columns):
         raise ValueError("a column has a fill although no rows stand at a center")

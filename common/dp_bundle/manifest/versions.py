@@ -19,6 +19,7 @@ _FIELDS_SINCE_3: dict[str, Any] = {  # of a release, as pydantic's `exclude` has
 _WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, distributions of noise, how bounds were obtained
     "two-round": "3",
     "wishart-difference": "3",
+    "private-quantiles": "3",
 }
 
 

@@ -3,7 +3,7 @@
 The assumed standard deviation of a column is a share of the width of its bounds: the policy's `spread` for the column,
 or else `DEFAULT_SPREAD`, which is what bounds without knowledge of the values leave on real tables (ADR 0014). Nothing
 else is needed of bounds that will be found privately: as noise is in proportion to the width, so is all of the
-forecast, and a width of 1 stands for whatever is found.
+forecast, and a width of 1 stands for whatever is found; their spread follows from how they are chosen (`outlook`).
 """
 
 from __future__ import annotations

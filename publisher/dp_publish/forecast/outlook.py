@@ -17,7 +17,8 @@ correlation near zero has the variance ``1 / n + v' / (s n)^2``, v' being v and 
 `power` is its second part. A cell is protected as its row is. Mechanisms whose noise has no variance of its own
 are forecast as laplace.
 
-**Bounds that the policy leaves out.** A release of rows finds them privately, and the forecast has that search paid.
+**Bounds that the policy leaves out.** A release of rows finds them privately, so many deviations to either side of the
+center (`rows.private_bounds`): the forecast has that search paid, and the spread that such bounds leave.
 Second moments are forecast for bounds yet to be declared.
 """
 
@@ -44,6 +45,7 @@ from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, scaling_for
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
 from dp_publish.forecast.power import covariance_variance, moments_error, rows_needed, scaled_variance, smallest_seen
 from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy
+from dp_publish.rows import half_width_for
 
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
@@ -146,7 +148,8 @@ def _forecast_one(
 
     spreads = assumed_spreads(policy, kinds, spread)
     widths = {column.name: _width(column, len(columns)) for column in columns}
-    deviations = {name: spreads[name] * width for name, width in widths.items()}
+    in_rows = {**spreads, **_found_spreads(n_rows, policy, columns)}
+    deviations = {name: in_rows[name] * width for name, width in widths.items()}
     ratios = sorted(column.cell_noise.variance / deviations[column.name] ** 2 for column in columns)
     radius, n_scaled = mechanism.scaling.radius, mechanism.scaling.n_features
     ball = (radius, n_scaled, mechanism.scaling.constant)
@@ -160,7 +163,7 @@ def _forecast_one(
     moment_error = moments_error(n_rows, variance, typical)
     least_row_error = math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)]) / n_rows)
     least_moment_error = moments_error(n_rows, covariance_variance(entry, clearest, *ball), clearest)
-    found = {column.name for column in columns if column.bounds_obtained == "private-histogram"}  # in no unit yet
+    found = {column.name for column in columns if column.bounds_found}  # in no unit yet
     p = len(columns)
     return ForecastRow(
         mu=mu,
@@ -178,6 +181,15 @@ def _forecast_one(
         rows_needed=_needed(p, (1 + ratio) ** 2, 0.0),
         rows_needed_for_moments=_needed(p, 1.0, math.sqrt(variance) / typical),
     )
+
+
+def _found_spreads(n_rows: int, policy: Policy, columns: Sequence[Column]) -> dict[str, float]:
+    """Return the spreads of columns whose bounds would be found, so many deviations to either side of the center."""
+    return {
+        column.name: 0.5 / half_width_for(n_rows, column.cell_mu)
+        for column in columns
+        if column.bounds_found and policy.column(column.name).spread is None
+    }
 
 
 def _needed(n_columns: int, sampling: float, noise: float) -> dict[float, int]:

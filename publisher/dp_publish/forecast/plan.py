@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import DataError, ParameterError, PrivacyError
+from dp_bundle.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed
 from dp_publish.covariance import Mechanism, PureMechanism, mechanism_named, set_mechanism
@@ -28,6 +28,7 @@ from dp_publish.policy import (
     find_policy,
     resolve,
 )
+from dp_publish.rows import rows_for_search, share_mu
 
 _STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
 _NARROW = (0.05, 0.02)  # spreads of values with longer and longer tails
@@ -140,7 +141,7 @@ def make_plan(
     policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy, without_bounds=True)
     n_rows = _count_rows_of(data, policy)
-    notes = _bounds_notes(policy, kinds)
+    notes = _bounds_notes(n_rows, policy, kinds)
 
     own, why_not = _forecast_own(n_rows, policy, kinds, spread)
     notes += why_not
@@ -247,7 +248,7 @@ def _narrower(
     return found
 
 
-def _bounds_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
+def _bounds_notes(n_rows: int, policy: Policy, kinds: dict[str, str]) -> list[str]:
     """Return a note on the bounds that the policy leaves out."""
     privacy = policy.privacy
     missing = [name for name in kinds if policy.column(name).bounds is None]
@@ -256,9 +257,27 @@ def _bounds_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
     if privacy.release == "covariance":
         return [f"A covariance release needs declared bounds for {listed(missing)}; it is forecast as if they were."]
     found = f"The bounds of {listed(missing)} would be found privately, with {privacy.bounds_share:.0%} of rho"
-    return [
+    notes = [
         f"{found}. Declare them to spend that share on the data, or to release second moments. Until they are known, "
         "sigma has no value in data units."
+    ]
+    return [*notes, *_search_notes(n_rows, policy, kinds)]
+
+
+def _search_notes(n_rows: int, policy: Policy, kinds: dict[str, str]) -> list[str]:
+    """Return a note where the policy's own strength leaves too little to find bounds with."""
+    try:
+        shares = share_mu(policy, kinds)
+    except (PolicyError, PrivacyError):
+        return []
+    if not shares.searched:
+        return []
+    enough = rows_for_search(shares.choice_mu, len(shares.searched))
+    if n_rows >= enough:
+        return []
+    return [
+        f"To find bounds reliably at the policy's own strength takes about {enough:,} rows: with fewer, a column may "
+        "get bounds far from its values. Declare bounds, or protect less."
     ]
 
 

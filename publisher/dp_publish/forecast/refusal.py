@@ -115,9 +115,7 @@ def changes_for_moments(policy: Policy, kinds: Mapping[str, str], mu: float) -> 
 
 def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType]) -> None:
     columns, mu = calibrate_assumed(policy, kinds)
-    whole = [
-        column for column in columns if column.bounds_obtained != "private-histogram" and _holds_integers(column, types)
-    ]
+    whole = [column for column in columns if not column.bounds_found and _holds_integers(column, types)]
     verbatim = [column for column in whole if share_unchanged(column) > _VERBATIM]
     if not verbatim:
         return

@@ -45,7 +45,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
     lines += [f"  {receipt.remark}"] if receipt.remark else []
     if policy.assumed:
         lines.append(f"  assumed, as there is no policy: one {policy.privacy.unit_name} is protected at mu = 1")
-    searched = [column for column in release.columns if column.bounds_obtained == "private-histogram"]
+    searched = [column for column in release.columns if column.bounds_found]
     if searched:
         share = policy.privacy.bounds_share
         lines.append(

@@ -23,10 +23,11 @@ from dp_publish.rows import (
     add_noise,
     conditional_mu,
     cost_of_rows,
-    count_magnitudes,
+    count_values,
     find_bounds,
     find_centers,
     guarantee_of_rows,
+    half_width_for,
     set_noise,
     share_mu,
     steps_for,
@@ -108,8 +109,9 @@ def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream:
     chosen = {name: kinds[name] for name in shares.searched}
     if not chosen:
         return {}
-    counts = count_magnitudes(read(chosen), len(chosen))
-    found = find_bounds(counts, chosen.values(), shares.histogram_sigma, keystream)
+    counts, n_rows = count_values(read(chosen), len(chosen))
+    half_widths = [half_width_for(n_rows, shares.columns[name]) for name in chosen]
+    found = find_bounds(counts, chosen.values(), shares.choice_mu, half_widths, keystream)
     return dict(zip(chosen, found, strict=True))
 
 

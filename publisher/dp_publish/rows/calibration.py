@@ -22,7 +22,7 @@ from dp_publish.accounting import ROUND_UP, ApproximateDP, Strength, epsilon_of_
 from dp_publish.policy import Policy
 from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.noise import ROW_NOISE, Bounds, RowNoise, losses_of
-from dp_publish.rows.private_bounds import histogram_sigma
+from dp_publish.rows.private_bounds import choice_mu
 from dp_publish.rows.private_centers import centers_sigma
 
 _MUS = (1e-100, 1e100)  # so that rho and sigma are far from the ends of float64
@@ -41,8 +41,8 @@ class Shares:
         Each column's own mu: its width over its sigma. Empty for strength by SNR.
     searched : tuple of str
         The columns whose bounds have to be found.
-    histogram_sigma : float
-        The noise on the counts of that search, in counts; infinite if there is none.
+    choice_mu : float
+        What each of that search's choices may cost a cell; zero if there is none.
     centers_sigma : float
         The noise on the sums for the columns' means, in half-widths; infinite if they are not needed.
     """
@@ -50,7 +50,7 @@ class Shares:
     target: float
     columns: dict[str, float]
     searched: tuple[str, ...] = ()
-    histogram_sigma: float = math.inf
+    choice_mu: float = 0.0
     centers_sigma: float = math.inf
 
 
@@ -76,14 +76,14 @@ def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     alone = ball or privacy.unit_name == "cell"
     columns = {name: per_row if alone else per_row * math.sqrt(weight / total) for name, weight in weights.items()}
 
-    counts_sigma = sums_sigma = math.inf
+    each, sums_sigma = 0.0, math.inf
     if searched:
         cost = target * math.sqrt(for_bounds)
-        counts_sigma = histogram_sigma(privacy.unit_name, len(searched), cost, privacy.max_rows) * ROUND_UP
+        each = choice_mu(privacy.unit_name, len(searched), cost, privacy.max_rows) / ROUND_UP
     if centered:
         cost = target * math.sqrt((1 - for_bounds) * for_centers)
         sums_sigma = centers_sigma(len(kinds), cost, privacy.max_rows) * ROUND_UP
-    return Shares(target, columns, searched, counts_sigma, sums_sigma)
+    return Shares(target, columns, searched, each, sums_sigma)
 
 
 def calibrate(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ...]:
@@ -138,7 +138,7 @@ def _set_column(
     entry, privacy, noise = policy.column(name), policy.privacy, ROW_NOISE[kind]
     bounds = entry.bounds if entry.bounds is not None else found
     noise.require(name, None, bounds)
-    ball, obtained = None, "private-histogram" if entry.bounds is None else "declared"
+    ball, obtained = None, "private-quantiles" if entry.bounds is None else "declared"
     if privacy.l2_radius is not None:
         ball, obtained = Ball(center=entry.center, scale=entry.scale, radius=privacy.l2_radius), "ball"
     elif bounds is None:

@@ -15,7 +15,7 @@ from dp_publish.accounting import ROUND_UP, Cost, Loss, privacy_curve, rho_for_m
 from dp_publish.policy import Policy, public_facts
 from dp_publish.rows.calibration import Shares
 from dp_publish.rows.noise import ROW_NOISE, losses_of
-from dp_publish.rows.private_bounds import histogram_mu
+from dp_publish.rows.private_bounds import search_mu
 from dp_publish.rows.private_centers import centers_mu
 
 
@@ -69,7 +69,7 @@ def guarantee_of_rows(
     of_noise = release_mu(privacy.unit_name, columns, privacy.max_rows)  # by the reader's formula: he checks it
     parts = _unit_mu(shares, privacy.account, of_noise, privacy.max_rows)
     stated = _UnitMu(parts.noise, parts.bounds * ROUND_UP, parts.centers * ROUND_UP)
-    mu = min(shares.target, stated.whole)  # the target, to which the sigmas, rounded up, keep
+    mu = min(shares.target, parts.whole)  # rounded up once, as the books have it
 
     continuous = _is_gaussian(column.kind for column in columns)
     if continuous:
@@ -106,7 +106,7 @@ def _unit_mu(shares: Shares, unit: str, of_noise: float, max_rows: int) -> _Unit
 def _search_mu(shares: Shares, unit: str, max_rows: int) -> float:
     if not shares.searched:
         return 0.0
-    return histogram_mu(unit.split(":")[0], len(shares.searched), shares.histogram_sigma, max_rows)
+    return search_mu(unit.split(":")[0], len(shares.searched), shares.choice_mu, max_rows)
 
 
 def _is_gaussian(kinds: Iterable[str]) -> bool:

@@ -1,20 +1,17 @@
-"""Bounds found privately: a noisy histogram over powers of two per column.
+"""Bounds found privately: so many scales to either side of a center, both chosen by the exponential mechanism.
 
-A column's values are counted in bins between consecutive powers of two, of either sign, with one bin around zero. Every
-count gets independent Gaussian noise, rounded to a grid, and the bounds are the outer edges of the outermost bins whose
-noisy count stands out. Only the noisy counts are looked at, so that the bounds cost what the counts cost.
+A column's values are counted in cells over all floats; from the counts `search` chooses a center near the median, and a
+scale, which for a normal column is its standard deviation. Nothing public is needed, and only the two choices are
+looked at, so that the bounds cost what the choices cost.
 
-**Sensitivity.** Replacing one value moves one count down and another up by one: sqrt(2) in the Euclidean norm. A row
-moves that in each of p columns: sqrt(2 p). An entity's m rows may all move between the same two bins: m times as much.
-With noise of standard deviation s the search is mu-GDP with mu = sensitivity / s, and all continuous releases compose.
+**Cost.** Each of the two choices is mu-GDP for the column's cell, for the mu of its mechanism: sqrt(2) of that for a
+cell, which is in one column, and sqrt(2 p) for a row, which is in p. An entity's m rows cost m times as much.
 
-**What stands out.** Of k empty bins in all, none exceeds s * Phi^-1(1 - 0.01/k) with probability 99 %. A column none of
-whose bins stands out gets the bin with the largest noisy count. From there the bounds grow outwards while the next
-bin's noisy count exceeds s: a bin too many doubles the noise, a bin too few clips what it holds.
-
-References
-----------
-Dong, Roth & Su (2022), theorem 2.7 and corollary 3.3.
+**Width.** Bounds h scales from the center get noise of sigma 2 h / mu, in scales, from the column's own mu. On n rows
+that gives correlations the variance (2 r + r^2) / n about those of the clipped values, where r is sigma^2 over the
+variance of a normal column clipped at h; and clipping biases them. On real tables (wine, breast cancer, sachs) the
+median bias is about 0.17 e^-h, and the median noise is 0.67 deviations: h is where the sum of both squares is least, 1
+to 1.5 where noise dominates, and 3 or more where it does not. n, mu and h are public (ADR 0006).
 """
 
 from __future__ import annotations
@@ -29,19 +26,20 @@ from scipy import special
 
 from dp_bundle.data import to_numpy
 from dp_bundle.errors import PrivacyError
-from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
 from dp_publish.rows.noise import Bounds
-from dp_publish.sampling import Keystream, sample_rounded_gaussian
+from dp_publish.sampling import Keystream
+from dp_publish.search import ExponentialMechanism, FloatGrid, add_to_cells, cells_for, find_place
 
-_LOWEST, _HIGHEST = -40, 52  # exponents: smaller values count as zero, larger ones as 2^52
-_N_MAGNITUDES = _HIGHEST - _LOWEST
-_N_BINS = 2 * _N_MAGNITUDES + 1
-_STEPS = 1024.0  # of the grid, to one count
-_FALSE_ALARM = 0.01
+_HALF_WIDTHS = tuple(step / 4 for step in range(4, 41))  # of bounds, in scales
+_MEDIAN_SQUARE = 0.45  # of a standard normal number
+_BIAS = 0.17  # of a correlation, where values are clipped at 0 scales
+_HALF_STEP = 0.5  # of integers: the least radius
+_LARGEST = 2.0**52
+_LEAST_MU = 1e-9  # of a choice: with less, no table is large enough
 
 
-def histogram_sigma(unit: str, n_columns: int, mu: float, max_rows: int = 1) -> float:
-    """Return the noise's standard deviation, in counts, at which the search for all columns' bounds is mu-GDP.
+def choice_mu(unit: str, n_columns: int, mu: float, max_rows: int = 1) -> float:
+    """Return what each choice may cost a cell, so that the search for all columns' bounds costs the unit mu.
 
     Parameters
     ----------
@@ -57,91 +55,101 @@ def histogram_sigma(unit: str, n_columns: int, mu: float, max_rows: int = 1) -> 
     Raises
     ------
     PrivacyError
-        Noise of that width cannot be drawn.
+        That is too little to choose by.
     """
-    sigma = _sensitivity(unit, n_columns, max_rows) / mu
-    if not MIN_SIGMA <= sigma * _STEPS <= 0.5 * MAX_SIGMA:
+    each = mu / _n_choices(unit, n_columns, max_rows)
+    if each < _LEAST_MU:
         raise PrivacyError(
             "this strength is too extreme for bounds to be found privately: choose another one, or declare bounds in "
             "the policy"
         )
-    return sigma
+    return each
 
 
-def histogram_mu(unit: str, n_columns: int, sigma: float, max_rows: int = 1) -> float:
-    """Return the mu of the search for another unit of privacy; the inverse of `histogram_sigma`."""
-    return _sensitivity(unit, n_columns, max_rows) / sigma
+def search_mu(unit: str, n_columns: int, mu_each: float, max_rows: int = 1) -> float:
+    """Return the mu of the search for another unit of privacy, by what its choices do cost; see `choice_mu`."""
+    return ExponentialMechanism(mu_each).cost * _n_choices(unit, n_columns, max_rows)
 
 
-def count_magnitudes(batches: Iterable[pa.RecordBatch], n_columns: int) -> NDArray[np.int64]:
-    """Return the exact counts of every column's values by bin, which are private; missing values are not counted.
+def count_values(batches: Iterable[pa.RecordBatch], n_columns: int) -> tuple[NDArray[np.int64], int]:
+    """Return the counts of every column's values by cell, which are private, and the number of rows.
 
     Returns
     -------
-    ndarray of int64, shape (n_columns, n_bins)
+    counts : ndarray of int64, shape (n_columns, n_cells)
+        Missing values are not counted.
+    n_rows : int
     """
-    counts = np.zeros((n_columns, _N_BINS), dtype=np.int64)
+    grid, n_rows = FloatGrid(cells_for(n_columns)), 0
+    counts = np.zeros((n_columns, grid.cells), dtype=np.int64)
     for batch in batches:
-        for index in range(n_columns):
-            counts[index] += np.bincount(_bins(batch.column(index)), minlength=_N_BINS)
-    return counts
+        n_rows += batch.num_rows
+        for column, values in zip(counts, batch.columns, strict=True):
+            add_to_cells(column, to_numpy(values.drop_null()).astype(float), grid)
+    return counts, n_rows
 
 
-def find_bounds(counts: NDArray[np.int64], kinds: Iterable[str], sigma: float, keystream: Keystream) -> list[Bounds]:
-    """Return bounds for every column from its counts plus noise.
+def find_bounds(
+    counts: NDArray[np.int64], kinds: Iterable[str], mu_each: float, half_widths: Iterable[float], keystream: Keystream
+) -> list[Bounds]:
+    """Return bounds for every column, found privately from its counts.
 
     Parameters
     ----------
-    counts : ndarray of int64, shape (n_columns, n_bins)
-        As `count_magnitudes` gives them.
+    counts : ndarray of int64, shape (n_columns, n_cells)
+        As `count_values` gives them.
     kinds : iterable of {"continuous", "integer"}
         The columns' kinds; integer columns get integer bounds.
-    sigma : float
-        The noise's standard deviation, in counts.
+    mu_each : float
+        What each choice may cost a cell.
+    half_widths : iterable of float
+        Every column's h, as `half_width_for` gives it.
     keystream : Keystream
-        Where the noise comes from.
+        Where the random bits come from.
     """
-    noise = sample_rounded_gaussian(sigma * _STEPS, counts.shape, keystream)
-    noisy = counts + noise / _STEPS
-    threshold = sigma * float(special.ndtri(1 - _FALSE_ALARM / counts.size))
-    return [_bounds_of(row, threshold, sigma, kind) for row, kind in zip(noisy, kinds, strict=True)]
+    grid, found = FloatGrid(counts.shape[1]), []
+    for column, kind, half_width in zip(counts, kinds, half_widths, strict=True):
+        floor = _HALF_STEP if kind == "integer" else 0.0
+        center, scale = find_place(column, grid, mu_each, keystream, floor=floor)
+        low, high = max(center - half_width * scale, -_LARGEST), min(center + half_width * scale, _LARGEST)
+        found.append((low, high) if kind == "continuous" else (float(math.floor(low)), float(math.ceil(high))))
+    return found
 
 
-def _sensitivity(unit: str, n_columns: int, max_rows: int) -> float:
+def half_width_for(n_rows: int, mu: float) -> float:
+    """Return how many scales bounds extend to either side where correlations err least, from public facts alone.
+
+    Parameters
+    ----------
+    n_rows : int
+        The number of rows.
+    mu : float
+        The column's own, of the noise on its cells.
+    """
+    return min(_HALF_WIDTHS, key=lambda h: _MEDIAN_SQUARE * _noise_in_correlations(n_rows, mu, h) + _bias(h) ** 2)
+
+
+def rows_for_search(mu_each: float, n_columns: int) -> int:
+    """Return how many rows let the search find all columns with a probability of about 99 %, if they are bell-shaped.
+
+    A cell a deviation off the median, or a radius off by a half, has a score that is worse by about 0.3 n; there are
+    at most 10^5 times as many of them as of good ones.
+    """
+    epsilon = max(ExponentialMechanism(mu_each).epsilon, 2.0**-40)
+    return math.ceil(2 * math.log(1e7 * n_columns) / (0.3 * epsilon))
+
+
+def _n_choices(unit: str, n_columns: int, max_rows: int) -> float:
     return max_rows * math.sqrt(2 * (1 if unit == "cell" else n_columns))
 
 
-def _bounds_of(noisy: NDArray[np.float64], threshold: float, faint: float, kind: str) -> Bounds:
-    found = np.flatnonzero(noisy > threshold)
-    first, last = (int(found[0]), int(found[-1])) if found.size else (int(np.argmax(noisy)),) * 2
-    while first > 0 and noisy[first - 1] > faint:
-        first -= 1
-    while last < _N_BINS - 1 and noisy[last + 1] > faint:
-        last += 1
-    low, high = _edges(first)[0], _edges(last)[1]
-    if kind == "continuous":
-        around_zero = 2.0**_LOWEST
-        low = 0.0 if low == -around_zero and high > around_zero else low
-        return low, 0.0 if high == around_zero and low < -around_zero else high
-    low, high = float(math.trunc(low)), float(math.trunc(high))  # of the bin around zero, zero alone is an integer
-    return low, max(high, low + 1)
+def _noise_in_correlations(n_rows: int, mu: float, h: float) -> float:
+    """Return the variance of a correlation near zero, given the clipped values."""
+    density, beyond = math.exp(-0.5 * h * h) / math.sqrt(2 * math.pi), float(special.ndtr(-h))
+    left = 1 - 2 * h * density - 2 * beyond + 2 * h * h * beyond  # of the variance of a normal column
+    ratio = (2 * h / mu) ** 2 / left
+    return (2 * ratio + ratio * ratio) / max(n_rows, 1)
 
 
-def _bins(column: pa.Array) -> NDArray[np.int64]:
-    """Return each value's bin: negative magnitudes from the largest on, zero, positive magnitudes upwards."""
-    values = to_numpy(column.drop_null()).astype(float)
-    values = values[~np.isnan(values)]
-    exponents = np.where(np.isinf(values), _HIGHEST, np.frexp(values)[1])
-    magnitude = np.clip(exponents - _LOWEST, 0, _N_MAGNITUDES)
-    magnitude[values == 0] = 0
-    bins: NDArray[np.int64] = _N_MAGNITUDES + np.where(values < 0, -magnitude, magnitude).astype(np.int64)
-    return bins
-
-
-def _edges(index: int) -> Bounds:
-    """Return a bin's edges: values of magnitude m have 2^(LOWEST + m - 1) <= |x| < 2^(LOWEST + m)."""
-    magnitude = index - _N_MAGNITUDES
-    if magnitude == 0:
-        return -(2.0**_LOWEST), 2.0**_LOWEST
-    inner, outer = 2.0 ** (_LOWEST + abs(magnitude) - 1), 2.0 ** (_LOWEST + abs(magnitude))
-    return (inner, outer) if magnitude > 0 else (-outer, -inner)
+def _bias(h: float) -> float:
+    return _BIAS * math.exp(-h)

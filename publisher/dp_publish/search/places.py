@@ -7,15 +7,13 @@ them two choices are made by the exponential mechanism:
 - **center**: the middle of a cell near the median. A cell's score is the number of values below it, or of those above
   it, whichever is larger: smallest where the median is, or where one value is most of the column. A moved value moves
   it by at most 1. All cells are alike before the data are seen.
-- **scale**: a quantile r of the distance from the center over 0.8416, which is the normal distribution's of 60 %. The
-  score of r is the distance of the number of values within r from a target T = max(ceil(0.6 n), o + ceil((n - o) / 2)),
-  where o is the number in the center's own cell. In a column of which most values are one and the same, T is in the
-  middle of the others. Replacing, adding or leaving out one value moves the number less either term of T, and so the
-  score, by at most 1. The radii are log-uniform, 48 to an octave.
-
-Where nearly all values are in the center's cell, nothing tells the radii apart, and the least is meant. So the scores
-of all others are raised to min(k, o - ceil(n / 2)) if they are below it, which moves by at most 1 as well; k is public,
-and enough to make the least radius a hundred times as probable as all others together.
+- **scale**: a quantile r of the distance from the center over 0.8416, which is the normal distribution's of 60 %. With
+  w(r) values within r, and r' the next smaller radius, the score of r is max(T - w(r), w(r') - T): smallest where the
+  T-th value is between both. T = max(ceil(0.6 n), o + ceil((n - o) / 2) - k), o being the number in the center's own
+  cell: in a column of which most values are one and the same, T is in the middle of the others. Where there are hardly
+  any others, nothing tells the radii apart, and k, which is public, is enough to make the least radius a hundred times
+  as probable as all others together. Replacing, adding or leaving out one value moves w(r) less either term of T, and
+  so the score, by at most 1. The radii are log-uniform, 48 to an octave.
 
 A gap may thus be filled or left, and the number of values need not be public. An entity's m rows move a score by m: its
 choices cost m times a row's mu, so that a row's is its share divided by m.
@@ -200,9 +198,9 @@ class ScaleSearch:
 
         n_values, own = int(below[-1]), int(counts[center])
         part, whole = _SHARE_WITHIN
-        target = max(-(-part * n_values // whole), own + -(-(n_values - own) // 2))
-        scores: NDArray[np.int64] = np.abs(within - target)
-        scores[1:] = np.maximum(scores[1:], min(self._enough(len(radii)), own - -(-n_values // 2)))
+        others = own + -(-(n_values - own) // 2) - self._enough(len(radii))
+        target = max(-(-part * n_values // whole), others)
+        scores: NDArray[np.int64] = np.maximum(target - within, np.concatenate([[0], within[:-1]]) - target)
         return scores
 
     def choose(self, counts: NDArray[np.int64], center: int, rng: Keystream) -> float:
@@ -215,9 +213,9 @@ class ScaleSearch:
         return self.mechanism.log_probabilities(self.scores(counts, center))
 
     def _enough(self, n_radii: int) -> int:
-        """Return the difference of scores that outweighs so many radii."""
+        """Return half the difference of scores that outweighs so many radii."""
         epsilon = max(self.mechanism.epsilon, 2.0**-40)
-        return math.ceil(2 * math.log(_LEAST_RADIUS_ODDS * n_radii) / epsilon)
+        return math.ceil(math.log(_LEAST_RADIUS_ODDS * n_radii) / epsilon)
 
 
 def cells_for(n_columns: int) -> int:

@@ -46,7 +46,7 @@ def test_without_a_policy_bounds_are_found_and_that_is_said(people: Path, call: 
     mark = ended.out.index("assumed: these bounds, found privately with 10% of rho")
     assert [line.split(":")[0].strip() for line in ended.out[mark:].splitlines()[1:4]] == ["height", "weight", "visits"]
     assert document["guarantee"]["bounds_mu"] == pytest.approx(math.sqrt(0.1), rel=1e-9)
-    assert {column["bounds_obtained"] for column in document["columns"]} == {"private-histogram"}
+    assert {column["bounds_obtained"] for column in document["columns"]} == {"private-quantiles"}
 
 
 def test_where_no_bounds_can_be_found_the_way_to_them_is_told(people: Path, call: Call, tmp_path: Path) -> None:

@@ -83,3 +83,11 @@ def test_a_later_mechanism_is_refused_in_older_manifests() -> None:
     predicate["format_version"], document["predicateType"] = "2", "dpgraph:release/v2"
     with pytest.raises(BundleFormatError, match="wishart-difference is no word of format version 2"):
         Statement.from_bytes(spell(document))
+
+
+def test_later_words_are_refused_in_older_manifests() -> None:
+    """Bounds found by quantiles, which came with version 3, are refused in a manifest of version 2."""
+    document = json.loads(payload("bundle-v2.tar"))
+    document["predicate"]["columns"][0]["bounds_obtained"] = "private-quantiles"
+    with pytest.raises(BundleFormatError, match="private-quantiles is no word of format version 2"):
+        Statement.from_bytes(spell(document))

@@ -18,6 +18,7 @@ from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
 from dp_publish.rows.calibration import calibrate, share_mu
 from dp_publish.rows.guarantee import guarantee_of_rows
+from dp_publish.rows.private_bounds import half_width_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 EVEN_SPREAD = math.sqrt(1 / 12)  # of values spread evenly within their bounds
@@ -203,3 +204,15 @@ def test_a_forecast_cannot_be_made_to_read_values() -> None:
     """Strength by snr_db, which needs the values, is refused."""
     with pytest.raises(PrivacyError, match="reads no value"):
         forecast_one(100, 3, snr_db=20.0)
+
+
+@pytest.mark.parametrize(("n_rows", "spread"), [(200, None), (10**6, None), (200, 0.3)])
+def test_found_bounds_have_the_spread_that_they_are_chosen_for(n_rows: int, spread: float | None) -> None:
+    """Noise to signal is (2 h / mu)^2 for bounds of h deviations to either side, unless the policy gives a spread."""
+    strength = Privacy(unit="cell", mu=3.0)
+    columns = {"a": ColumnPolicy(spread=spread), "b": ColumnPolicy(spread=spread)}
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strength, "columns": columns})
+    (row,) = forecast(n_rows, policy, dict.fromkeys(columns, "continuous"), [strength])
+    mu = 3.0 * math.sqrt(0.9)
+    inverse = 2 * half_width_for(n_rows, mu) if spread is None else 1 / spread
+    assert row.noise_to_signal == pytest.approx((inverse / mu) ** 2, rel=1e-3)

@@ -294,3 +294,15 @@ def test_a_plan_is_json_and_counts_nobody_where_that_is_protected(tmp_path: Path
     document = json.loads(finished.stdout, parse_constant=pytest.fail)
     assert document["n_rows"] == 1
     assert None in [row["epsilon"] for row in document["forecast"]]
+
+
+@pytest.mark.parametrize(("n_rows", "unit", "few"), [(400, "row", True), (200, "cell", True), (20_000, "cell", False)])
+def test_plan_says_where_rows_are_too_few_to_find_bounds(
+    n_rows: int, unit: str, few: bool, tmp_path: Path, command: Run
+) -> None:
+    """Bounds left out are forecast as found, and how many rows that takes is said where there are fewer."""
+    pd.DataFrame(np.zeros((n_rows, 3)), columns=list("abc")).to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.policy.toml").write_text(f'[privacy]\nmu = 1.0\nunit = "{unit}"\n')
+    text = " ".join(command("dp-publish", "plan", "t.parquet").stdout.split())
+    assert "would be found privately, with 10% of rho" in text
+    assert ("To find bounds reliably at the policy's own strength takes about" in text) == few

@@ -245,7 +245,7 @@ def test_small_integers_with_bounds_to_be_found_do_not_come_out_as_they_are(
         published = np.concatenate([batch.column(0).to_numpy() for batch in opened.batches()])
         column = opened.release.columns[0]
 
-    assert (column.kind, column.bounds_obtained) == ("integer", "private-histogram")
+    assert (column.kind, column.bounds_obtained) == ("integer", "private-quantiles")
     assert np.mean(published == flags) < 0.995
     assert receipt.release.guarantee is not None
     assert receipt.release.guarantee.rho <= mu**2 / 2

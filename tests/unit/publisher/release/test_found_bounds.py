@@ -21,12 +21,12 @@ from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import publishing as release
 from dp_publish.release import rows as rows_release
-from dp_publish.rows.private_bounds import find_bounds
+from dp_publish.rows.private_bounds import find_bounds, half_width_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 
 def test_bounds_are_found_and_paid_for(tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns without bounds get powers of two around their values, and search and rows together cost the strength."""
+    """Columns without bounds get some around their values, and search and rows together cost the strength."""
     monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(
@@ -37,15 +37,16 @@ def test_bounds_are_found_and_paid_for(tmp_path: Path, key: Ed25519PrivateKey, m
     made = receipt.release
 
     assert made.guarantee is not None
-    assert [column.bounds_obtained for column in made.columns] == ["private-histogram"] * 2 + ["declared"]
-    for column, (low, high) in zip(made.columns, [(2.0, 1024.0), (-32.0, 8.0), (0.0, 1.0)], strict=True):
-        assert column.bounds is not None  # at least those, and now and then a bin or two more
-        assert (8 * low if low < 0 else 0.25) <= column.bounds[0] <= low or low == 0
-        assert high <= column.bounds[1] <= 8 * high
+    assert [column.bounds_obtained for column in made.columns] == ["private-quantiles"] * 2 + ["declared"]
+    for column, (low, high) in zip(made.columns, [(3.0, 900.0), (-30.0, 5.0)], strict=False):
+        assert column.bounds is not None
+        middle, scale = 0.5 * (low + high), 0.3 * (high - low) / 0.8416  # 60 % of a uniform column's distances
+        half_width = half_width_for(50_000, column.cell_mu)
+        assert sum(column.bounds) / 2 == pytest.approx(middle, abs=0.02 * scale + 1)
+        assert np.ptp(column.bounds) / 2 == pytest.approx(half_width * scale, rel=0.03, abs=half_width / 0.8416 + 1)
     assert made.guarantee.bounds_mu == pytest.approx(2 * np.sqrt(0.1), rel=1e-9)
     assert made.guarantee.rho == pytest.approx(2.0, rel=1e-9)
     assert Ledger().entries()[0].cost.mu["row"] == pytest.approx(2.0, rel=1e-9)
-    assert receipt.report.clipped == {}
     with open_bundle(receipt.path) as opened:
         assert opened.release == made
 
@@ -87,11 +88,11 @@ def test_failure_after_the_search_that_tells_nothing_is_free(tmp_path: Path, key
 @pytest.mark.parametrize("missing", ["midpoint", "drop"])
 def test_missing_values_go_with_found_bounds(missing: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Gaps are filled with the middle of the found bounds, or their rows dropped, as with declared ones."""
-    frame = pd.DataFrame({"x": [3.0] * 30_000 + [np.nan] * 30_000})
+    frame = pd.DataFrame({"x": [*np.tile(np.linspace(2, 4, 30), 1000), *[np.nan] * 30_000]})
     receipt = publish(frame, private({"x": {"missing": missing}}, mu=5.0), out=tmp_path / "a.tar", key=key)
     column, values = receipt.release.columns[0], rows_of(receipt)["x"]
     assert column.bounds is not None
-    assert column.bounds[0] <= 2 < 4 <= column.bounds[1]
+    assert column.bounds[0] <= 2.0 < 4.0 <= column.bounds[1]
     assert len(values) == receipt.release.n_rows == (60_000 if missing == "midpoint" else 30_000)
     middle = 3.0 if missing == "drop" else sum(column.bounds) / 2
     assert abs(values[-20_000:].mean() - middle) < 5 * np.sqrt(column.noise.variance / 20_000)

@@ -29,6 +29,7 @@ from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.sampling.probability_tables import block_table, rounded_table
+from dp_publish.search.exponential import ExponentialMechanism
 
 Bounds = dict[str, list[float]]
 
@@ -233,7 +234,7 @@ FOUND = {"free": (-4.0, 1024.0), "open": (0.0, 2.0**52)}
 UNITS: list[Any] = ["cell", "row", {"entity": "who", "max_rows": 1}, {"entity": "who", "max_rows": 37}]
 
 
-def whole_mu(columns: tuple[Column, ...], unit: Any, searched: int, histogram_sigma: float, *, of: str) -> Any:
+def whole_mu(columns: tuple[Column, ...], unit: Any, searched: int, choice_mu: float, *, of: str) -> Any:
     """Return the exact mu of search and rows together for a unit, straight from the definitions."""
     max_rows = unit["max_rows"] if of == "entity" else 1
     if columns[0].ball is not None:
@@ -242,8 +243,10 @@ def whole_mu(columns: tuple[Column, ...], unit: Any, searched: int, histogram_si
     else:
         shares = widths(columns)
         rows = max(shares) if of == "cell" else mpmath.sqrt(sum(share**2 for share in shares))
-    counts = max_rows * mpmath.sqrt(2 * (1 if of == "cell" else searched)) if searched else 0
-    return mpmath.sqrt(max_rows * rows**2 + (counts / mpmath.mpf(histogram_sigma)) ** 2)
+    n_choices = max_rows * mpmath.sqrt(2 * (1 if of == "cell" else searched)) if searched else 0
+    odds = mpmath.mpf(2**40) / ExponentialMechanism(choice_mu)._numerator  # e^(epsilon / 2)
+    choice = 2 * mpmath.sqrt(2) * mpmath.erfinv(2 * odds / (1 + odds) - 1)
+    return mpmath.sqrt(max_rows * rows**2 + (n_choices * choice) ** 2)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
@@ -268,7 +271,7 @@ def test_search_and_rows_together_keep_to_the_strength(
     assert guarantee.mu is not None
     name = policy.privacy.unit_name
     with mpmath.workdps(40):
-        exact = {of: whole_mu(columns, unit, 2, shares.histogram_sigma, of=of) for of in {"cell", "row", name}}
+        exact = {of: whole_mu(columns, unit, 2, shares.choice_mu, of=of) for of in {"cell", "row", name}}
         assert exact[name] <= guarantee.mu
         assert guarantee.mu <= exact[name] * (1 + 1e-11) or name == "cell"
         assert guarantee.mu <= shares.target
@@ -276,8 +279,8 @@ def test_search_and_rows_together_keep_to_the_strength(
         assert exact["row"] <= cost.mu["row"]
     assert guarantee.mu <= cost.mu[policy.privacy.account] <= guarantee.mu * (1 + 1e-11)
     assert set(cost.mu) == {"cell", "row", policy.privacy.account}
-    assert guarantee.bounds_mu == pytest.approx(shares.target * math.sqrt(share), rel=1e-11)
-    assert [column.bounds_obtained for column in columns] == ["declared", "private-histogram", "private-histogram"]
+    assert guarantee.bounds_mu == pytest.approx(shares.target * math.sqrt(share), rel=1e-8)
+    assert [column.bounds_obtained for column in columns] == ["declared", "private-quantiles", "private-quantiles"]
 
 
 def test_weights_share_a_rows_mu_and_not_a_cells() -> None:
@@ -304,8 +307,8 @@ def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
     assert guarantee.mu is not None
     name = policy.privacy.unit_name
     with mpmath.workdps(40):
-        assert whole_mu(columns, unit, 0, math.inf, of=name) <= guarantee.mu
-        assert whole_mu(columns, unit, 0, math.inf, of="row") <= cost.mu["row"] == cost.mu["cell"]
+        assert whole_mu(columns, unit, 0, 1.0, of=name) <= guarantee.mu
+        assert whole_mu(columns, unit, 0, 1.0, of="row") <= cost.mu["row"] == cost.mu["cell"]
     assert guarantee.mu == pytest.approx(1.3, rel=1e-11)
     assert guarantee.mu <= cost.mu[policy.privacy.account]
     assert columns[0].noise.sigma / 2.0 == pytest.approx(columns[1].noise.sigma / 0.1, rel=1e-11)
