@@ -153,7 +153,7 @@ class TwoRound(Mechanism):
         self, rows: Rows, n_rows: int, centers: NDArray[np.float64], scales: NDArray[np.float64], rng: Keystream
     ) -> float:
         """Return what values are clipped to, in scales."""
-        beyond = sum((count_beyond_clips((values - centers) / scales) for values in rows()), np.zeros_like(CLIPS, int))
+        beyond = sum((count_beyond_clips(values, centers, scales) for values in rows()), np.zeros_like(CLIPS, int))
         search = clip_search(self.shares(n_rows).choice, self.row_mu, n_rows, len(scales))
         return float(CLIPS[search.choose(beyond, rng)])
 

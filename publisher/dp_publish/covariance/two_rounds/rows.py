@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from dp_publish.covariance.scaling import GRID_BITS
 
 RADIUS_BITS = 8
-_DIRECTION_BITS = GRID_BITS - RADIUS_BITS
-_SHORTER = 1 - 2.0**-36  # far above the relative error of a norm of 2^13 floats
+INSIDE = 2.0**GRID_BITS  # a length of 1 in the integers of rows inside
+DIRECTION = 2.0 ** (GRID_BITS - RADIUS_BITS)  # and in those of directions
+SHORTER = 1 - 2.0**-36  # far above the relative error of a norm of 2^13 floats, and of the products with its inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +86,16 @@ def cut_to_integers(rows: NDArray[np.float64], radii: NDArray[np.int64]) -> Plac
         a, ascending; the last is 256.
     """
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    beyond = norms > _SHORTER
-    shortened = rows / np.where(beyond, norms, 1.0)[:, None]
-    inside = np.trunc(shortened * np.where(beyond, _SHORTER, 1.0)[:, None] * 2.0**GRID_BITS)
-    directions = np.trunc(rows / np.where(norms > 0, norms, 1.0)[:, None] * (_SHORTER * 2.0**_DIRECTION_BITS))
+    beyond = norms > SHORTER
+    inside = np.trunc(rows * np.where(beyond, SHORTER * INSIDE / np.where(beyond, norms, 1.0), INSIDE)[:, None])
+    directions = np.trunc(rows * (SHORTER * DIRECTION / np.where(norms > 0, norms, 1.0))[:, None])
 
     squares = np.einsum("ij,ij->i", inside, inside)  # of integers below 2^53: exact
-    limits = (radii.astype(np.float64) * 2.0**_DIRECTION_BITS) ** 2
-    bins = np.where(beyond, len(radii), np.searchsorted(limits, squares))
-    return Placed(inside, directions, bins, np.floor(squares / 2.0**GRID_BITS).astype(np.int64))
+    bins = np.where(beyond, len(radii), np.searchsorted(limits_of(radii), squares))
+    return Placed(inside, directions, bins, np.floor(squares / INSIDE).astype(np.int64))
+
+
+def limits_of(radii: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the largest squared length of a row inside every radius, in its integers."""
+    limits: NDArray[np.float64] = (radii.astype(np.float64) * DIRECTION) ** 2
+    return limits

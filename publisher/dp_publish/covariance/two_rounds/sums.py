@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
-from dp_publish.covariance.two_rounds.rows import Frame, cut_to_integers
+from dp_publish.covariance.two_rounds.rows import Frame, cut_to_integers, limits_of
 
 _BLOCK = 1 << (52 - 2 * GRID_BITS)  # rows
 _LIMB = 32
+_NARROW = 64  # columns; above, matrix products are faster
 _FOURTH_BITS = 8  # of a length to the fourth at radius 1: squares of 2^20 in units of 2^-20 become 2^40
 
 
@@ -46,7 +47,7 @@ class BinnedSums:
         n_bins, d = len(radii) + 1, n_columns + 1
         self.radii = radii
         self.counts = np.zeros(n_bins, dtype=np.int64)
-        self._products = np.zeros((2, 2, n_bins, d, d), dtype=np.int64)  # rows or directions, limbs, bins
+        self._products = np.zeros((2, 2, n_bins, d, d), dtype=np.int64)  # limbs; rows or directions; bins
         self._fourths = np.zeros((2, n_bins), dtype=np.int64)  # limbs, bins
 
     @property
@@ -55,9 +56,11 @@ class BinnedSums:
         return int(self.counts.sum())
 
     def add(self, values: NDArray[np.float64], frame: Frame) -> None:
-        """Add rows, in data units."""
+        """Add rows, in data units; those of narrow tables by compiled code, whose integers are the same."""
+        narrow = values.shape[1] <= _NARROW
         for start in range(0, len(values), _BLOCK):
-            self._add_block(frame.place(values[start : start + _BLOCK]))
+            block = values[start : start + _BLOCK]
+            self._add_narrow(block, frame) if narrow else self._add_wide(frame.place(block))
 
     def merge(self, other: BinnedSums) -> None:
         """Add the sums of other rows of the same round."""
@@ -85,11 +88,25 @@ class BinnedSums:
         return inside + most * int(self.counts[chosen + 1 :].sum()), most
 
     def _within(self, chosen: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        inside = (_whole(self._products[0, :, each]) for each in range(chosen + 1))
-        outside = (_whole(self._products[1, :, each]) for each in range(chosen + 1, len(self.counts)))
+        inside = (_whole(self._products[:, 0, each]) for each in range(chosen + 1))
+        outside = (_whole(self._products[:, 1, each]) for each in range(chosen + 1, len(self.counts)))
         return _total(inside, self._products.shape[-1]), _total(outside, self._products.shape[-1])
 
-    def _add_block(self, rows: NDArray[np.float64]) -> None:
+    def _add_narrow(self, values: NDArray[np.float64], frame: Frame) -> None:
+        from dp_publish.covariance.two_rounds._kernels import add_rows
+
+        transform = np.empty((0, 0)) if frame.transform is None else frame.transform
+        products = np.zeros(self._products[0].shape)
+        fourths = np.zeros(len(self.counts))
+        ends = (frame.low, frame.high, frame.centers, frame.half_widths)
+        add_rows(values, *ends, transform, limits_of(self.radii), products, self.counts, fourths)
+
+        whole = products.astype(np.int64)
+        whole += np.triu(whole, 1).swapaxes(-1, -2)
+        _add_to_limbs(self._products, whole)
+        _add_to_limbs(self._fourths, fourths.astype(np.int64))
+
+    def _add_wide(self, rows: NDArray[np.float64]) -> None:
         placed = cut_to_integers(rows, self.radii)
         order = np.argsort(placed.bins, kind="stable")
         ends = np.searchsorted(placed.bins[order], np.arange(len(self.counts) + 1))
@@ -97,8 +114,10 @@ class BinnedSums:
         for each in np.flatnonzero(np.diff(ends)):
             members = order[ends[each] : ends[each + 1]]
             for kind, source in enumerate((placed.inside, placed.directions)):
+                if each == (len(self.radii), 0)[kind]:  # inside of none, or of all of them
+                    continue
                 part = np.column_stack([source[members], np.ones(len(members))])
-                _add_to_limbs(self._products[kind, :, each], (part.T @ part).astype(np.int64))
+                _add_to_limbs(self._products[:, kind, each], (part.T @ part).astype(np.int64))
             squares = placed.squares[members]
             _add_to_limbs(self._fourths[:, each], np.int64((squares * squares).sum()))
 

@@ -74,11 +74,16 @@ def radii(smallest: float, n_columns: int) -> NDArray[np.int64]:
     return np.unique(steps)
 
 
-def count_beyond_clips(standard: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return how many rows, of shape (n, p) and in scales, have a value beyond every clip; it is private."""
-    largest = np.abs(standard).max(axis=1, initial=0.0)
-    beyond: NDArray[np.int64] = len(largest) - np.searchsorted(np.sort(largest), CLIPS, side="right")
-    return beyond.astype(np.int64)
+def count_beyond_clips(
+    values: NDArray[np.float64], centers: NDArray[np.float64], scales: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return how many rows, of shape (n, p), have a value beyond every clip; it is private."""
+    from dp_publish.covariance.two_rounds._kernels import largest_values
+
+    reached = np.searchsorted(CLIPS, largest_values(values, centers, scales), side="left")  # how many clips are less
+    counts = np.bincount(reached, minlength=len(CLIPS) + 1)
+    beyond: NDArray[np.int64] = len(values) - np.cumsum(counts)[:-1]
+    return beyond
 
 
 def _search(mu_choice: float, mu: float, n_rows: int, n_columns: int, each: float, most: float) -> ThresholdSearch:

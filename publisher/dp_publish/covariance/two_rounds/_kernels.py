@@ -1,0 +1,104 @@
+"""The passes over the rows of narrow tables, compiled: one row at a time, and nothing kept of it but its sums."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_bundle.startup import njit
+from dp_publish.covariance.two_rounds.rows import DIRECTION, INSIDE, SHORTER
+
+
+@njit(nogil=True)
+def largest_values(
+    values: NDArray[np.float64], centers: NDArray[np.float64], scales: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return how many scales the farthest value of every row is away from its column's center."""
+    n, p = values.shape
+    largest = np.zeros(n)
+    for i in range(n):
+        for j in range(p):
+            away = abs(values[i, j] - centers[j]) / scales[j]
+            if away > largest[i]:
+                largest[i] = away
+    return largest
+
+
+@njit(nogil=True)
+def add_rows(
+    values: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    centers: NDArray[np.float64],
+    half_widths: NDArray[np.float64],
+    transform: NDArray[np.float64],
+    limits: NDArray[np.float64],
+    products: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    fourths: NDArray[np.float64],
+) -> None:
+    """Add the integers of at most 4096 rows to sums, as `rows.cut_to_integers` and `sums` have them.
+
+    Parameters
+    ----------
+    values, low, high, centers, half_widths, transform
+        Rows in data units, shape (n, p), and their `Frame`; the transform has shape (0, 0) where there is none.
+    limits : ndarray of float64, shape (m,)
+        Of the squared length of a row inside every radius, in its integers.
+    products : ndarray of float64, shape (2, m + 1, p + 1, p + 1)
+        Upper triangles; overwritten, like the others.
+    counts, fourths : ndarray of shape (m + 1,)
+        The number of rows, and the sum of their lengths to the fourth.
+    """
+    n, p = values.shape
+    m = len(limits)
+    standard, row = np.empty(p), np.empty(p)
+    inside, outside = np.ones(p + 1), np.ones(p + 1)
+    for i in range(n):
+        # the row in the units of the round
+        for j in range(p):
+            standard[j] = (min(max(values[i, j], low[j]), high[j]) - centers[j]) / half_widths[j]
+        if len(transform):
+            row[:] = 0.0
+            for j in range(p):
+                factor = standard[j]
+                for k in range(p):
+                    row[k] += factor * transform[j, k]
+        else:
+            row[:] = standard
+
+        # its length, and its integers
+        square = 0.0
+        for j in range(p):
+            square += row[j] * row[j]
+        norm = math.sqrt(square)
+        beyond = norm > SHORTER
+        scale = SHORTER * INSIDE / norm if beyond else INSIDE
+        square = 0.0
+        for j in range(p):
+            inside[j] = math.trunc(row[j] * scale)
+            square += inside[j] * inside[j]
+
+        # the bin that it falls into
+        chosen = m
+        if not beyond:
+            chosen = 0
+            while chosen < m and square > limits[chosen]:
+                chosen += 1
+        counts[chosen] += 1
+        part = math.floor(square / INSIDE)
+        fourths[chosen] += part * part
+
+        if chosen < m:
+            for j in range(p + 1):
+                for k in range(j, p + 1):
+                    products[0, chosen, j, k] += inside[j] * inside[k]
+        if chosen > 0:
+            scale = SHORTER * DIRECTION / norm
+            for j in range(p):
+                outside[j] = math.trunc(row[j] * scale)
+            for j in range(p + 1):
+                for k in range(j, p + 1):
+                    products[1, chosen, j, k] += outside[j] * outside[k]
