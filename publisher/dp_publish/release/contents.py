@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from dp_bundle.manifest import Column, Guarantee, SecondMoments
 from dp_publish.accounting import Cost
 from dp_publish.sampling import Keystream
 
+T = TypeVar("T")
 Read: TypeAlias = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
 NewFile: TypeAlias = Callable[[], BinaryIO]
 Progress: TypeAlias = Callable[[int], None]
@@ -78,3 +80,12 @@ def could_reveal_noise() -> Iterator[None]:
 def may_reveal_noise(error: BaseException) -> bool:
     """Return True if an error was marked by `could_reveal_noise`."""
     return _MARK in vars(error)
+
+
+def one_ahead(batches: Iterator[T]) -> Iterator[T]:
+    """Yield the batches while a thread makes the next one, so that both sides take a core each."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        upcoming = pool.submit(next, batches, None)
+        while (batch := upcoming.result()) is not None:
+            upcoming = pool.submit(next, batches, None)
+            yield batch

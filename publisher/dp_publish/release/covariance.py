@@ -29,7 +29,7 @@ from dp_publish.covariance import (
 )
 from dp_publish.data import RowReport, drop_missing, fill_missing
 from dp_publish.policy import Policy
-from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise
+from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise, one_ahead
 from dp_publish.sampling import Keystream
 
 
@@ -98,8 +98,7 @@ class CovarianceMaker:
         """Yield the rows as numbers, with what the policy says of gaps done; the first pass counts what was done."""
         report = RowReport() if self._report.n_rows else self._report
         n_rows = 0
-        for batch in self._read(self._kinds):
-            values = _values(batch, self._columns, report)
+        for values in one_ahead(_values(batch, self._columns, report) for batch in self._read(self._kinds)):
             n_rows += len(values)
             if progress is not None:
                 progress(n_rows)
@@ -214,4 +213,4 @@ def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowRepor
     for column, each in zip(columns, values, strict=True):
         low, high = column.bounds or (-math.inf, math.inf)
         report.count(report.clipped, column.name, int(np.count_nonzero((each < low) | (each > high))))
-    return np.column_stack(values)
+    return np.stack(values).T  # column after column, as they come

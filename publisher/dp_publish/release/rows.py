@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from dp_bundle.manifest import Column
 from dp_publish.accounting import Cost
 from dp_publish.data import RowReport, Table, standard_deviations
 from dp_publish.policy import Policy
-from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise
+from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise, one_ahead
 from dp_publish.rows import (
     Bounds,
     Shares,
@@ -128,19 +127,10 @@ def _write_parts(
     batches: Iterator[pa.RecordBatch], columns: tuple[Column, ...], new_file: NewFile, progress: Progress | None
 ) -> list[BinaryIO]:
     with PartWriter(columns, new_file) as writer:
-        for noisy in _one_ahead(batches):
+        for noisy in one_ahead(batches):
             writer.write(noisy)
             if progress is not None:
                 progress(writer.n_rows)
     if writer.n_rows == 0:
         raise DataError("the table has no rows to publish")
     return writer.parts
-
-
-def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches while a thread makes the next one, so that noise and encoding take a core each."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        upcoming = pool.submit(next, batches, None)
-        while (batch := upcoming.result()) is not None:
-            upcoming = pool.submit(next, batches, None)
-            yield batch

@@ -235,8 +235,9 @@ def add_to_cells(counts: NDArray[np.int64], values: NDArray[np.float64], grid: C
     grid : Grid or FloatGrid
         The column's cells.
     """
-    places = grid.places_of(values[~np.isnan(values)])
-    np.add.at(counts, np.clip(places, 0, grid.cells - 1).astype(np.int64), 1)  # whatever rounding did, in one cell
+    from dp_publish.search._kernels import tally
+
+    tally(counts, grid.places_of(values))
 
 
 def find_place(

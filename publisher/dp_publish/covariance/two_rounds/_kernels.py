@@ -12,18 +12,32 @@ from dp_publish.covariance.two_rounds.rows import DIRECTION, INSIDE, SHORTER
 
 
 @njit(nogil=True)
-def largest_values(
-    values: NDArray[np.float64], centers: NDArray[np.float64], scales: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return how many scales the farthest value of every row is away from its column's center."""
+def count_reaching(
+    values: NDArray[np.float64], centers: NDArray[np.float64], scales: NDArray[np.float64], limits: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return how many rows have exactly so many of the ascending limits below their farthest value, in scales."""
     n, p = values.shape
     largest = np.zeros(n)
+    for j in range(p):
+        center, factor = centers[j], 1 / scales[j]
+        for i in range(n):
+            largest[i] = max(largest[i], abs(values[i, j] - center) * factor)
+    counts = np.zeros(len(limits) + 1, np.int64)
     for i in range(n):
-        for j in range(p):
-            away = abs(values[i, j] - centers[j]) / scales[j]
-            if away > largest[i]:
-                largest[i] = away
-    return largest
+        below = 0
+        while below < len(limits) and limits[below] < largest[i]:
+            below += 1
+        counts[below] += 1
+    return counts
+
+
+@njit(nogil=True)
+def add_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> None:
+    """Add the product of a row with itself to a matrix."""
+    for j in range(len(row)):
+        factor = row[j]
+        for k in range(len(row)):
+            total[j, k] += factor * row[k]
 
 
 @njit(nogil=True)
@@ -48,18 +62,19 @@ def add_rows(
     limits : ndarray of float64, shape (m,)
         Of the squared length of a row inside every radius, in its integers.
     products : ndarray of float64, shape (2, m + 1, p + 1, p + 1)
-        Upper triangles; overwritten, like the others.
+        Overwritten, like the others.
     counts, fourths : ndarray of shape (m + 1,)
         The number of rows, and the sum of their lengths to the fourth.
     """
     n, p = values.shape
     m = len(limits)
+    factors = 1 / half_widths
     standard, row = np.empty(p), np.empty(p)
     inside, outside = np.ones(p + 1), np.ones(p + 1)
     for i in range(n):
         # the row in the units of the round
         for j in range(p):
-            standard[j] = (min(max(values[i, j], low[j]), high[j]) - centers[j]) / half_widths[j]
+            standard[j] = (min(max(values[i, j], low[j]), high[j]) - centers[j]) * factors[j]
         if len(transform):
             row[:] = 0.0
             for j in range(p):
@@ -78,7 +93,7 @@ def add_rows(
         scale = SHORTER * INSIDE / norm if beyond else INSIDE
         square = 0.0
         for j in range(p):
-            inside[j] = math.trunc(row[j] * scale)
+            inside[j] = np.trunc(row[j] * scale)
             square += inside[j] * inside[j]
 
         # the bin that it falls into
@@ -88,17 +103,13 @@ def add_rows(
             while chosen < m and square > limits[chosen]:
                 chosen += 1
         counts[chosen] += 1
-        part = math.floor(square / INSIDE)
+        part = np.floor(square / INSIDE)
         fourths[chosen] += part * part
 
         if chosen < m:
-            for j in range(p + 1):
-                for k in range(j, p + 1):
-                    products[0, chosen, j, k] += inside[j] * inside[k]
+            add_product(products[0, chosen], inside)
         if chosen > 0:
             scale = SHORTER * DIRECTION / norm
             for j in range(p):
-                outside[j] = math.trunc(row[j] * scale)
-            for j in range(p + 1):
-                for k in range(j, p + 1):
-                    products[1, chosen, j, k] += outside[j] * outside[k]
+                outside[j] = np.trunc(row[j] * scale)
+            add_product(products[1, chosen], outside)

@@ -11,6 +11,7 @@ from dp_publish.policy import ColumnPolicy
 from dp_publish.sampling import Keystream
 from dp_publish.search import Grid, add_to_cells, cells_for, find_place
 
+_MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
 _HALF = 0.5  # of the distance of two integers
 
 
@@ -61,7 +62,7 @@ class PlaceCounts:
     def __init__(self, places: tuple[Place, ...]) -> None:
         self._places = places
         self._searched = [index for index, place in enumerate(places) if not place.is_declared]
-        cells = cells_for(max(len(self._searched), 1))
+        cells = min(cells_for(max(len(self._searched), 1)), _MOST_CELLS)
         self._grids = [Grid(places[index].low, places[index].high, cells) for index in self._searched]
         self._counts = np.zeros((len(self._searched), cells), dtype=np.int64)
 

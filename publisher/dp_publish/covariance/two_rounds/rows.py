@@ -49,7 +49,7 @@ class Frame:
 
     def place(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return rows in the units of the round; they may still lie outside its ball."""
-        standard = (np.clip(values, self.low, self.high) - self.centers) / self.half_widths
+        standard = (np.clip(values, self.low, self.high) - self.centers) * (1 / self.half_widths)
         return standard if self.transform is None else standard @ self.transform
 
 

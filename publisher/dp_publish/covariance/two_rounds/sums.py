@@ -101,9 +101,7 @@ class BinnedSums:
         ends = (frame.low, frame.high, frame.centers, frame.half_widths)
         add_rows(values, *ends, transform, limits_of(self.radii), products, self.counts, fourths)
 
-        whole = products.astype(np.int64)
-        whole += np.triu(whole, 1).swapaxes(-1, -2)
-        _add_to_limbs(self._products, whole)
+        _add_to_limbs(self._products, products.astype(np.int64))
         _add_to_limbs(self._fourths, fourths.astype(np.int64))
 
     def _add_wide(self, rows: NDArray[np.float64]) -> None:

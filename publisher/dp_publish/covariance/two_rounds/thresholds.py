@@ -21,7 +21,7 @@ _CLIPPED, _MOST_CLIPPED = 16.0, 0.7  # rows for each column, over mu; and the la
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65
 _FEW_COLUMNS = 12
 _MOST_CELLS = 1 << 24  # of sums by length
-_N_RADII, _LEAST_RADII = 24, 4
+_N_RADII, _LEAST_RADII = 16, 4
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,9 @@ def count_beyond_clips(
     values: NDArray[np.float64], centers: NDArray[np.float64], scales: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return how many rows, of shape (n, p), have a value beyond every clip; it is private."""
-    from dp_publish.covariance.two_rounds._kernels import largest_values
+    from dp_publish.covariance.two_rounds._kernels import count_reaching
 
-    reached = np.searchsorted(CLIPS, largest_values(values, centers, scales), side="left")  # how many clips are less
-    counts = np.bincount(reached, minlength=len(CLIPS) + 1)
+    counts = count_reaching(values, centers, scales, CLIPS)
     beyond: NDArray[np.int64] = len(values) - np.cumsum(counts)[:-1]
     return beyond
 
