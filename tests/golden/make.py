@@ -1,6 +1,6 @@
 """Make the stored bundles of the current format version: `python tests/golden/make.py`, once per format version.
 
-A bundle of rows, and of second moments by three mechanisms; what is stored already stays as it is. Each is
+A bundle of rows, and of second moments by four mechanisms; what is stored already stays as it is. Each is
 signed with a key made for the purpose and thrown away; only its public half is kept, as a test key.
 """
 
@@ -21,6 +21,7 @@ from dp_bundle.manifest.versions import FORMAT_VERSION
 from dp_bundle.trust import UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
 from dp_learn import estimate_moments
+from dp_learn.covariance import CovarianceSource, bundle_source
 from dp_publish import Policy, publish
 
 FOLDER = Path(__file__).parent
@@ -29,11 +30,13 @@ ROWS = {"unit": "row", "mu": 30.0}
 COVARIANCE = {"unit": "row", "mu": 2.0, "release": "covariance", "mechanism": "gaussian", "neighbours": "add-remove"}
 EIGENVECTORS = {"unit": "row", "epsilon": 4.0, "release": "covariance", "mechanism": "eigenvectors"}
 DIFFERENCE = {"unit": "row", "epsilon": 4.0, "release": "covariance", "mechanism": "wishart-difference"}
+TWO_ROUND = {"unit": "row", "mu": 10.0, "release": "covariance", "mechanism": "two-round"}
 KINDS = {
     "": ROWS,
     "-covariance": COVARIANCE,
     "-eigenvectors-covariance": EIGENVECTORS,
     "-wishart-difference-covariance": DIFFERENCE,
+    "-two-round-covariance": TWO_ROUND,
 }
 
 
@@ -85,6 +88,18 @@ def _second_moments(bundle: Bundle) -> dict[str, Any]:
         "matrix": bundle.second_moments().tolist(),
         "diagonal_variance": moments.diagonal_variance if moments else None,
         "off_diagonal_variance": moments.off_diagonal_variance if moments else None,
+        **(_rounds(bundle) if moments and moments.first_round else {}),
+    }
+
+
+def _rounds(bundle: Bundle) -> dict[str, Any]:
+    source = bundle_source(bundle)
+    assert isinstance(source, CovarianceSource)
+    return {
+        "first_round": bundle.first_round().tolist(),
+        "transform": bundle.transform().tolist(),
+        "mean": source.mean.tolist(),
+        "covariance": source.released.debiased.tolist(),
     }
 
 

@@ -13,6 +13,7 @@ from dp_bundle.errors import UntrustedKeyError
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 from dp_learn import estimate_moments, learn_graph
+from dp_learn.covariance import CovarianceSource, bundle_source
 
 FOLDER = Path(__file__).parent
 VERSIONS = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("bundle-v?.tar"))
@@ -24,7 +25,7 @@ def test_there_is_a_stored_bundle() -> None:
     assert {"v1", "v2", "v3"} <= set(VERSIONS)
     kinds = ("covariance", "eigenvectors-covariance")
     assert {f"{version}-{kind}" for version in ("v1", "v2", "v3") for kind in kinds} <= set(COVARIANCES)
-    assert "v3-wishart-difference-covariance" in COVARIANCES
+    assert {"v3-wishart-difference-covariance", "v3-two-round-covariance"} <= set(COVARIANCES)
 
 
 def _trusted(version: str) -> Bundle:
@@ -69,3 +70,20 @@ def test_stored_covariance_bundle_verifies_and_reads_as_it_did(version: str) -> 
             assert getattr(release.second_moments, name) is None
         else:
             assert getattr(release.second_moments, name) == pytest.approx(expected[name], rel=1e-12)
+
+
+@pytest.mark.parametrize("version", [version for version in COVARIANCES if "two-round" in version])
+def test_stored_rounds_are_combined_as_they_were(version: str) -> None:
+    """A stored release of two rounds holds the very matrices that it was made with, and reads as it did."""
+    expected = json.loads((FOLDER / f"expected-{version}.json").read_text())
+    with _trusted(version) as bundle:
+        source = bundle_source(bundle)
+        assert bundle.first_round().tolist() == expected["first_round"]
+        assert bundle.transform().tolist() == expected["transform"]
+    assert isinstance(source, CovarianceSource)
+    np.testing.assert_allclose(source.mean, expected["mean"], rtol=1e-9)
+    deviations = np.sqrt(np.diagonal(expected["covariance"]))
+    found, before = source.released.debiased, np.array(expected["covariance"])
+    np.testing.assert_allclose(
+        found / np.outer(deviations, deviations), before / np.outer(deviations, deviations), atol=1e-9
+    )

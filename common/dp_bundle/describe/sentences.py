@@ -104,8 +104,8 @@ def describe_moments(moments: SecondMoments) -> list[str]:
 def _describe_rounds(moments: SecondMoments, first: NoisyMatrix) -> list[str]:
     """Return the sentences of a release of two rounds."""
     return [
-        f"Values were clipped to {moments.column_clip:.6g} scales about the center of their column, as round 1 has "
-        "both, and released in two rounds, which learning combines.",
+        f"Values were clipped to within {moments.column_clip:.6g} scales of their column's center, both as in round 1. "
+        "The release was made in two rounds, which learning combines.",
         "Round 1: a row is (u, c) with u_j = (x_j - center_j) / scale_j, shortened to a length of "
         f"{first.radius:.6g} where it is longer, and the constant c = {first.constant:g}; "
         f"{first.noise.label} noise of {_size_of_noise(first)}.",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         rounded_gaussian_fourth_cumulant,
         rounded_gaussian_variance,
     )
-    from dp_bundle.privacy.normal import gaussian_delta, normal_quantile
+    from dp_bundle.privacy.normal import gaussian_delta, normal_quantile, normal_tail, scaled_tail
     from dp_bundle.privacy.pure_epsilon import epsilon_for_implied_mu, mu_implied_by_epsilon
 else:
     __getattr__ = import_on_demand(__name__)

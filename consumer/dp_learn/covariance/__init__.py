@@ -10,7 +10,11 @@ if TYPE_CHECKING:
         find_collinear,
         find_perhaps_collinear,
     )
-    from dp_learn.covariance.consistency import find_contradictions, find_moment_contradictions
+    from dp_learn.covariance.consistency import (
+        find_contradictions,
+        find_moment_contradictions,
+        find_round_contradictions,
+    )
     from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
     from dp_learn.covariance.drowned import clear_columns
     from dp_learn.covariance.estimate import PooledCovariance, keep_columns
@@ -33,5 +37,6 @@ if TYPE_CHECKING:
         table_rows,
     )
     from dp_learn.covariance.standard_errors import form_errors, form_variances, mechanism_errors
+    from dp_learn.covariance.two_rounds import RoundMatrices
 else:
     __getattr__ = import_on_demand(__name__)

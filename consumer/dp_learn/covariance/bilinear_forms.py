@@ -81,6 +81,16 @@ def isserlis(x: Any, y: Any, rows: slice = ALL) -> FormErrors:
     )
 
 
+def isserlis_of(part: FloatArray, diagonal: FloatArray, rows: slice = ALL) -> FormErrors:
+    """Return `isserlis` at x = y, from the rows of x alone and its diagonal."""
+    own, square = diagonal[rows, None], part * part
+    return FormErrors(
+        own * diagonal + square,
+        2.0 * part * (own + diagonal),
+        (own * own + diagonal * diagonal) / 2.0 + square,
+    )
+
+
 def fourth_order(squares: Any, cubes: Any, rows: slice = ALL) -> FormErrors:
     """Return the errors that the moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j make."""
     fourth = squares.diagonal()

@@ -27,6 +27,7 @@ from dp_bundle.manifest import (
     Column,
     DiscreteLaplace,
     MatrixNoise,
+    NoisyMatrix,
     RoundedGaussian,
     SecondMoments,
     WishartDifferenceNoise,
@@ -35,6 +36,7 @@ from dp_bundle.manifest import (
 from dp_bundle.privacy import normal_quantile
 from dp_bundle.quoting import quote_name
 from dp_learn.covariance.moments import Moments
+from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_learn.matrices import FloatArray, chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
 
 FALSE_ALARM = 1e-6  # the chance that true statements are doubted
@@ -73,17 +75,63 @@ def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str
     )
 
 
-def find_moment_contradictions(
-    noise: SecondMoments, names: Sequence[str], matrix: FloatArray, n_rows: int, *, exact_count: bool
+def find_round_contradictions(
+    moments: SecondMoments, names: Sequence[str], matrices: RoundMatrices, n_rows: int
 ) -> list[str]:
-    """Return the contradictions in a covariance release; none where its noise does not act entry by entry.
+    """Return the contradictions in a covariance that was released in two rounds.
 
-    With rows z in the ball of radius r and the box of half-width 1, a sum of squares is between 0 and n min(1, r^2),
-    and a sum of products of two columns at most n min(1, r^2 / 2) in size; of one with the constant c, n c min(1, r).
+    Each round is as `find_moment_contradictions` has it. With x = |y|^2 / R^2 in [0, 1] for the rows y of round 2, the
+    sum of x^2 is at most that of x, and at least its square over n.
 
     Parameters
     ----------
-    noise : SecondMoments
+    moments : SecondMoments
+        What the manifest says.
+    names : sequence of str
+        The columns, in the order of the matrices.
+    matrices : RoundMatrices
+        What was released.
+    n_rows : int
+        The number of rows.
+    """
+    first, fourth = moments.first_round, moments.fourth_moment
+    if first is None or fourth is None or moments.column_clip is None:
+        return []
+    in_round_1 = find_moment_contradictions(
+        first, names, matrices.first, n_rows, exact_count=True, box=moments.column_clip
+    )
+    in_round_2 = find_moment_contradictions(moments, names, matrices.final, n_rows, exact_count=True, box=math.inf)
+    found = [f"in round 1, {sentence}" for sentence in in_round_1]
+    found += [f"in round 2, {sentence}" for sentence in in_round_2]
+
+    # the sum of x, and how far the noise may have moved it and that of x^2
+    p, far = len(names), -normal_quantile(FALSE_ALARM / 4.0)
+    squares = float(np.trace(matrices.final[:p, :p])) / moments.radius**2
+    room = far * math.sqrt(p * (moments.diagonal_variance or 0.0)) / moments.radius**2
+    tail = far * math.sqrt(fourth.variance)
+    most, least = min(squares + room, n_rows), max(squares - room, 0.0)
+    if not least * least / n_rows - tail <= fourth.total <= most + tail:
+        found.append("the fourth moment is none that rows with the second moments of round 2 can have")
+    return found
+
+
+def find_moment_contradictions(
+    noise: NoisyMatrix,
+    names: Sequence[str],
+    matrix: FloatArray,
+    n_rows: int,
+    *,
+    exact_count: bool,
+    box: float = 1.0,
+) -> list[str]:
+    """Return the contradictions in a covariance release; none where its noise does not act entry by entry.
+
+    With rows z in the ball of radius r and the box of half-width h, a sum of squares is between 0 and n min(h^2, r^2),
+    and a sum of products of two columns at most n min(h^2, r^2 / 2) in size; of one with the constant c, n c min(h, r).
+
+    Parameters
+    ----------
+    noise : NoisyMatrix
         What the manifest says of the matrix.
     names : sequence of str
         The columns, in the order of the matrix.
@@ -93,6 +141,8 @@ def find_moment_contradictions(
         The number of rows, as stated.
     exact_count : bool
         Whether that is public and exact; sums have no upper limit otherwise.
+    box : float
+        h, in units of z.
     """
     if noise.distribution is None or noise.granularity is None:
         return []
@@ -114,9 +164,9 @@ def find_moment_contradictions(
     squares = matrix.diagonal()[:p] - noise.bias
     products = np.abs(matrix[:p, :p] - np.diag(matrix.diagonal()[:p])).max(axis=1)
     radius = noise.radius
-    highest = n_rows * min(1.0, radius**2) + on if exact_count else math.inf
-    largest = n_rows * min(1.0, radius**2 / 2.0) + beside if exact_count else math.inf
-    with_constant = n_rows * noise.constant * min(1.0, radius) + beside if exact_count else math.inf
+    highest = n_rows * min(box, radius) ** 2 + on if exact_count else math.inf
+    largest = n_rows * min(box**2, radius**2 / 2.0) + beside if exact_count else math.inf
+    with_constant = n_rows * noise.constant * min(box, radius) + beside if exact_count else math.inf
 
     wrong = (squares < -on) | (squares > highest) | (products > largest)
     if d > p:

@@ -133,6 +133,9 @@ class ReleasedCovariance:
     estimated : bool
         Whether the noise does not act entry by entry, and its variances are the publisher's estimates of the mean
         squared errors: good enough to choose by, but of no known law.
+    kurtosis : float or None
+        The factor, at least 1, by which sampling variances of correlations exceed those of Gaussian rows; None where
+        nothing tells it.
     """
 
     n_rows: int
@@ -140,6 +143,7 @@ class ReleasedCovariance:
     noise: SumNoise | None
     exact_count: bool = True
     estimated: bool = False
+    kurtosis: float | None = None
 
     @property
     def known_noise(self) -> SumNoise:

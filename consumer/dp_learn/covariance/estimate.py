@@ -58,10 +58,29 @@ class PooledCovariance:
 
     @property
     def sampling_factor(self) -> float:
-        """The sampling variance of a correlation that is zero: 1 / (n - 1) for one source of n rows."""
+        """The sampling variance of a correlation that is zero: 1 / (n - 1) for one source of n Gaussian rows."""
+        return self.kurtosis * self._gaussian_sampling_factor
+
+    @property
+    def kurtosis(self) -> float:
+        """The factor by which sampling variances exceed those of Gaussian rows, as far as the sources tell.
+
+        Releases of the same rows have one, the mean of what they tell.
+        """
         if self.same_rows:
-            return 1.0 / (self.sources[0].n_rows - 1)
-        return sum(w * w / (source.n_rows - 1) for source, w in zip(self.sources, self.weights, strict=True))
+            told = [source.kurtosis for source in self._released if source.kurtosis is not None]
+            return sum(told) / len(told) if told else 1.0
+        told = [1.0 if isinstance(source, NoisyCovariance) else source.kurtosis or 1.0 for source in self.sources]
+        return sum(each * part for each, part in zip(told, self._shares, strict=True)) / sum(self._shares)
+
+    @property
+    def _gaussian_sampling_factor(self) -> float:
+        return 1.0 / (self.sources[0].n_rows - 1) if self.same_rows else sum(self._shares)
+
+    @property
+    def _shares(self) -> list[float]:
+        """The parts of independent sources in the sampling variance of Gaussian rows."""
+        return [w * w / (source.n_rows - 1) for source, w in zip(self.sources, self.weights, strict=True)]
 
     @property
     def has_errors(self) -> bool:

@@ -18,6 +18,7 @@ from dp_bundle.quoting import quote_name, quote_path
 from dp_learn.covariance.debias import ReleasedCovariance, debias_covariance, noise_fourth_cumulants
 from dp_learn.covariance.moments import LARGEST, Moments, bundle_matrices, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
+from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
 from dp_learn.matrices import FloatArray
 
 
@@ -176,12 +177,13 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
     moments = release.second_moments
     if moments is None:
         raise BundleFormatError("the manifest of a covariance release does not describe it")
-    if moments.first_round is not None:
-        raise EstimationError("this version learns from one round of second moments: learn with a later one")
 
-    order = [*places, len(places)] if moments.constant else places
-    matrix = bundle.second_moments()[np.ix_(order, order)]
-    mean, released = debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)
+    if moments.first_round is not None:
+        mean, released = combine_rounds(moments, RoundMatrices.from_bundle(bundle, places), chosen, release.n_rows)
+    else:
+        order = [*places, len(places)] if moments.constant else places
+        matrix = bundle.second_moments()[np.ix_(order, order)]
+        mean, released = debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)
     return CovarianceSource(tuple(column.name for column in chosen), mean, released)
 
 
@@ -195,7 +197,9 @@ def _require_usable_sizes(bundle: Bundle) -> None:
     for column in bundle.release.columns:
         low, high = column.bounds or (-1.0, 1.0)
         spread = [high - low] if column.noise is None else [column.noise.sigma]
-        if not (max(abs(low), abs(high), *spread) <= LARGEST and min(spread) >= 1 / LARGEST):
+        spread += [standard.scale for standard in column.standards]
+        far = [abs(low), abs(high), *(abs(standard.center) for standard in column.standards)]
+        if not (max(*far, *spread) <= LARGEST and min(spread) >= 1 / LARGEST):
             raise EstimationError(
                 f"column {column.name!r} has bounds or noise beyond {LARGEST:g} in size, or below {1 / LARGEST:g}, and "
                 "is out of range: ask for a release in other units"

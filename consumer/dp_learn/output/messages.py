@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dp_learn.output.estimator_results import Alternative  # scikit-learn takes a second to import
 
 _NAMED = 10
+_TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 
 
@@ -101,10 +103,20 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
         )
         counted += f"; the typical {error} is {errors['with_noise']:.2g} ({errors['without']:.2g} without the noise)"
     lines.append(counted)
+    if summary["kurtosis_factor"] > _TAILS:
+        times = math.sqrt(summary["kurtosis_factor"])
+        lines.append(f"  sampling errors count as {times:.3g} times those of Gaussian rows, for the rows' tails")
+    if any(_is_two_rounds(bundle) for bundle in bundles):
+        lines.append("  both rounds are combined; clipping made variances low, and hardly touched correlations")
 
     if summary["drowned_columns"]:
         lines.append(f"  drowned by the noise, and left out: {_listed(summary['drowned_columns'])}")
     return lines
+
+
+def _is_two_rounds(bundle: Bundle) -> bool:
+    moments = bundle.release.second_moments
+    return moments is not None and moments.first_round is not None
 
 
 def _describe_bundle(bundle: Bundle) -> str:

@@ -43,6 +43,7 @@ class Origin(TypedDict):
     n_rows: int
     correlation_standard_error: StandardError | None
     errors_are_estimates: bool
+    kurtosis_factor: float
 
 
 class Summary(Origin):
@@ -181,6 +182,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Orig
         "n_rows": pooled.n_rows,
         "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
         "errors_are_estimates": pooled.has_errors and not pooled.has_error_law,
+        "kurtosis_factor": pooled.kurtosis,
     }
 
 

@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.manifest import SecondMoments
 from dp_bundle.quoting import quote_path
 from dp_learn.covariance import (
     PooledCovariance,
+    RoundMatrices,
     RowSource,
     Sample,
     bundle_source,
@@ -24,6 +26,7 @@ from dp_learn.covariance import (
     find_contradictions,
     find_moment_contradictions,
     find_perhaps_collinear,
+    find_round_contradictions,
     share_rows,
     typical_errors,
 )
@@ -303,12 +306,15 @@ def find_bundle_contradictions(bundles: Sequence[Bundle], sample: Sample) -> lis
             described = {column.name: column for column in release.columns}
             sentences = find_contradictions([described[name] for name in source.columns], moments)
         elif release.second_moments is not None:
-            sentences = find_moment_contradictions(
-                release.second_moments,
-                [column.name for column in release.columns],
-                bundle.second_moments(),
-                release.n_rows,
-                exact_count=counts_rows(bundle),
-            )
+            sentences = _find_in_moments(bundle, release.second_moments)
         found += [f"{quote_path(bundle.path)} contradicts its manifest: {sentence}" for sentence in sentences]
     return found
+
+
+def _find_in_moments(bundle: Bundle, moments: SecondMoments) -> list[str]:
+    """Return a sentence for everything in which released second moments contradict the manifest."""
+    names, n_rows = [column.name for column in bundle.release.columns], bundle.release.n_rows
+    if moments.first_round is not None:
+        return find_round_contradictions(moments, names, RoundMatrices.from_bundle(bundle), n_rows)
+    matrix = bundle.second_moments()
+    return find_moment_contradictions(moments, names, matrix, n_rows, exact_count=counts_rows(bundle))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from tests.two_rounds import manifest_of, release_in_two_rounds
 
 from dp_bundle.manifest import SecondMoments
 from dp_bundle.manifest.columns import Column, Noise
 from dp_learn.covariance.consistency import (
     find_contradictions,
     find_moment_contradictions,
+    find_round_contradictions,
     smallest_possible_eigenvalue,
 )
 from dp_learn.covariance.moments import batch_moments
+from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
@@ -179,3 +184,56 @@ def test_a_noisy_count_sets_no_upper_limit() -> None:
     assert find_moment_contradictions(noise, "abc", matrix, 10, exact_count=False) == []
     np.fill_diagonal(matrix, -(2.0**20) * noise.granularity * np.ceil(1 / noise.granularity))
     assert len(find_moment_contradictions(noise, "abc", matrix, 10, exact_count=False)) == 1
+
+
+def released_rounds(rows: np.ndarray, seed: int = 0) -> tuple[SecondMoments, RoundMatrices]:
+    """Release rows in two rounds, and return what the manifest says, and the matrices."""
+    rounds = release_in_two_rounds(
+        rows, 2.0, np.random.default_rng(seed), center=np.zeros(3), scale=np.ones(3), clip=2.0
+    )
+    moments = manifest_of(rounds, "abc").second_moments
+    assert moments is not None
+    return moments, RoundMatrices(*rounds.matrices, rounds.transform)
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 50.0])
+def test_true_rounds_are_believed(size: float) -> None:
+    """Rows well inside their clip and radii, at them and far beyond them pass in twenty releases each."""
+    rng = np.random.default_rng(3)
+    for seed in range(20):
+        moments, matrices = released_rounds(size * rng.normal(size=(1000, 3)), seed)
+        assert find_round_contradictions(moments, "abc", matrices, 1000) == []
+        moments, matrices = released_rounds(np.full((1000, 3), size), seed)
+        assert find_round_contradictions(moments, "abc", matrices, 1000) == []
+
+
+def test_impossible_rounds_are_found() -> None:
+    """Sums beyond the clip of round 1 or the radius of round 2, and a fourth moment that no rows have, are named."""
+    n_rows = 1000
+    moments, matrices = released_rounds(np.random.default_rng(4).normal(size=(n_rows, 3)))
+    first, fourth = moments.first_round, moments.fourth_moment
+    assert first is not None
+    assert fourth is not None
+
+    beyond = matrices.first.copy()
+    beyond[1, 1] = np.ceil((n_rows * 2.0**2 * 1.01 + 8 * np.sqrt(first.diagonal_variance)) / first.granularity)
+    beyond[1, 1] *= first.granularity  # the ball alone would allow it
+    assert beyond[1, 1] < n_rows * first.radius**2
+    (sentence,) = find_round_contradictions(moments, "abc", replace(matrices, first=beyond), n_rows)
+    assert sentence.startswith("in round 1, sums over the rows with b are beyond")
+
+    beyond = matrices.final.copy()
+    beyond[0, 2] = beyond[2, 0] = moments.granularity * np.ceil(
+        (n_rows * moments.radius**2 + 8 * np.sqrt(moments.diagonal_variance)) / moments.granularity
+    )
+    (sentence,) = find_round_contradictions(moments, "abc", replace(matrices, final=beyond), n_rows)
+    assert sentence.startswith("in round 2, sums over the rows with a, c are beyond")
+
+    squares = np.trace(matrices.final[:3, :3]) / moments.radius**2
+    room = 10 * (np.sqrt(fourth.variance) + np.sqrt(3 * moments.diagonal_variance) / moments.radius**2)
+    for total in (squares**2 / n_rows - room, squares + room):
+        changed = fourth.model_copy(update={"total": total})
+        (sentence,) = find_round_contradictions(
+            moments.model_copy(update={"fourth_moment": changed}), "abc", matrices, n_rows
+        )
+        assert sentence.startswith("the fourth moment is none")
