@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.data import part_schema, triangle_table
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import require_folder, whole_file
+from dp_bundle.files import whole_file
 from dp_bundle.manifest import CONSTANT_LABEL, FIRST_ROUND_NAME, TRANSFORM_NAME
 from dp_bundle.quoting import guard_cell, quote_path
 
@@ -36,12 +36,11 @@ def export_csv(bundle: Bundle, path: Path) -> list[Path]:
     ------
     BundleFormatError
         The data are not what the manifest says.
-    ParameterError
-        There is no such folder.
     DpGraphError
-        There is a file of such a name already, or it cannot be written.
+        There is a file of such a name already, no such folder, or it cannot be written.
     """
-    require_folder(path)
+    if not path.parent.is_dir():
+        raise DpGraphError(f"--out must be in a folder that exists, and {quote_path(path.parent)} is none")
     tables = {path: _batches(bundle)}
     if FIRST_ROUND_NAME in bundle.members:
         tables |= {_beside(path, name): _matrix(bundle, name) for name in (FIRST_ROUND_NAME, TRANSFORM_NAME)}

@@ -259,7 +259,7 @@ def test_a_csv_file_needs_a_folder_and_a_name(bundle: Receipt, command: Run) -> 
     """A folder that does not exist, and an empty name, are refused in a sentence that names the option."""
     nowhere = command("dp-bundle", "export", bundle.path, "--out", "no/rows.csv")
     nameless = command("dp-bundle", "export", bundle.path, "--out", "")
-    assert (nowhere.returncode, nameless.returncode) == (2, 2)
+    assert (nowhere.returncode, nameless.returncode) == (1, 2)
     assert nowhere.stderr == "error: --out must be in a folder that exists, and no is none\n"
     assert "Invalid value for '--out': a name is missing" in nameless.stderr
 
