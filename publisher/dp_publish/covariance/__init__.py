@@ -4,6 +4,7 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_publish.covariance.calibration import set_mechanism
+    from dp_publish.covariance.entry_noise import correlation_noise, scaled_variance
     from dp_publish.covariance.error_estimate import estimate_errors
     from dp_publish.covariance.exact_moments import ExactMoments, merge, moments_of_batch
     from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
@@ -19,5 +20,6 @@ if TYPE_CHECKING:
     from dp_publish.covariance.mechanisms.wishart_curve import delta_of_wishart
     from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
     from dp_publish.covariance.scaling import GRID_BITS, MAX_FEATURES, Scaling, scaling_for
+    from dp_publish.covariance.two_rounds.places import Place
 else:
     __getattr__ = import_on_demand(__name__)

@@ -4,17 +4,12 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_publish.forecast.advance_check import check_in_advance, describe_first_rows
+    from dp_publish.forecast.advice import changes_for_moments, shows_something, ways_out
     from dp_publish.forecast.assumptions import describe_spread, median_spread
     from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow, forecast
     from dp_publish.forecast.picture import draw_plan
     from dp_publish.forecast.plan import Plan, make_plan
-    from dp_publish.forecast.power import (
-        covariance_variance,
-        describe_count,
-        moments_error,
-        scaled_variance,
-        smallest_seen,
-    )
-    from dp_publish.forecast.refusal import changes_for_moments, refuse_pointless, share_unchanged, why_hidden
+    from dp_publish.forecast.power import describe_count, moments_error, smallest_seen
+    from dp_publish.forecast.refusal import refuse_pointless, share_unchanged, why_hidden
 else:
     __getattr__ = import_on_demand(__name__)

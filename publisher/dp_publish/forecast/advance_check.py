@@ -58,9 +58,9 @@ def check_in_advance(
 
     drowned = find_drowned(seen, resolved, kinds, lambda: count_rows(data, policy.table))
     if not anyway:
-        refuse_drowned(drowned, kinds, seen.n_rows)
+        refuse_drowned(drowned, resolved, kinds, seen.n_rows)
     if drowned:
-        tell(describe_drowned(drowned, seen.n_rows))
+        tell(describe_drowned(drowned, resolved, seen.n_rows))
     return resolved
 
 
@@ -73,4 +73,4 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
-    return [*notes, describe_drowned(drowned, seen.n_rows)] if drowned else notes
+    return [*notes, describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else notes

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance import GRID_BITS, ExactMoments, OneSum
-from dp_publish.forecast.power import scaled_variance
+from dp_publish.covariance import GRID_BITS, ExactMoments, OneSum, scaled_variance
 from dp_publish.sampling import insecure_keystream
 
 _RELATED = 0.9  # the made-up correlation
@@ -44,7 +43,7 @@ def drawn_error(mechanism: OneSum, n_rows: int, spreads: Sequence[float]) -> flo
     """
     scaling = mechanism.scaling
     p, largest = scaling.n_features, scaling.radius**2 / scaling.n_features
-    variances = np.array([scaled_variance(spread, scaling.radius, p) for spread in spreads])
+    variances = np.array([scaled_variance(spread, scaling) for spread in spreads])
     means = np.sqrt(np.maximum(0.0, min(1.0, largest) - variances) / 2.0)
     pairs = np.kron(np.eye(-(-p // 2)), np.ones((2, 2)))[:p, :p]
     clear = variances >= _MOST * variances.max()

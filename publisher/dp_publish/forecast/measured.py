@@ -16,7 +16,7 @@ from dp_bundle.quoting import listed
 from dp_publish.covariance import set_mechanism
 from dp_publish.data import Glance
 from dp_publish.forecast.assumptions import calibrate_assumed
-from dp_publish.forecast.power import covariance_variance, moments_error, scaled_variance
+from dp_publish.forecast.power import moments_error
 from dp_publish.policy import Policy
 
 _STANDARD_ERRORS = 2.0  # within which of zero a reader takes a debiased variance for none
@@ -50,16 +50,18 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     return [name for name, error in errors(spreads, policy, kinds, n_rows).items() if error > least]
 
 
-def describe_drowned(names: Sequence[str], n_rows: int) -> str:
-    """Return the warning for the publisher."""
+def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:
+    """Return the warning for the publisher of a release by this policy."""
+    narrow = "narrow their bounds"
+    if policy.privacy.mechanism == "two-round":
+        narrow = "narrow their bounds or declare their center and scale"
     return (
         f"the noise would hide {listed(list(names))}, as their values in the first {n_rows:,} rows fill too little of "
-        "their bounds: leave them out, protect them less, or narrow their bounds if public knowledge, not these rows, "
-        "allows it"
+        f"their bounds: leave them out, protect them less, or {narrow} if public knowledge, not these rows, allows it"
     )
 
 
-def refuse_drowned(names: Sequence[str], kinds: Mapping[str, str], n_rows: int) -> None:
+def refuse_drowned(names: Sequence[str], policy: Policy, kinds: Mapping[str, str], n_rows: int) -> None:
     """Refuse a release of which no more than one column could be seen.
 
     Raises
@@ -68,7 +70,7 @@ def refuse_drowned(names: Sequence[str], kinds: Mapping[str, str], n_rows: int) 
         The release would show too little; names the hidden columns.
     """
     if len(kinds) - len(names) < min(2, len(kinds)):
-        raise PolicyError(f"{describe_drowned(names, n_rows)}; or publish all the same with --anyway")
+        raise PolicyError(f"{describe_drowned(names, policy, n_rows)}; or publish all the same with --anyway")
 
 
 def _spread(values: np.ndarray, bounds: tuple[float, float]) -> float:
@@ -94,12 +96,6 @@ def _errors_in_moments(
 ) -> dict[str, float]:
     """Return the same from a release of second moments; nothing where its noise has no variance of its own."""
     mechanism = set_mechanism(policy, kinds, lambda: n_rows)
-    entry, scaling = mechanism.off_diagonal_variance, mechanism.scaling
-    if entry is None:
+    if mechanism.forecast_as is not None:
         return {}
-    ball = (scaling.radius, scaling.n_features)
-    scaled = {name: scaled_variance(spread, *ball) for name, spread in spreads.items()}
-    return {
-        name: moments_error(n_rows, covariance_variance(entry, own, *ball, scaling.constant), own)
-        for name, own in scaled.items()
-    }
+    return {name: moments_error(n_rows, mechanism.correlation_noise(n_rows, own)) for name, own in spreads.items()}

@@ -10,12 +10,9 @@ the values, and whoever shows a forecast shows them:
 
 From which error which partial correlation is seen is in `power`.
 
-**Release of second moments.** The mechanism's variance v of an off-diagonal entry, in units of scaled columns, is
-that of the release (`covariance.calibration`): the policy's own mechanism, or else Gaussian noise at the same mu. A
-column's scaled variance s is ``4 spread^2``, or ``R^2 / p`` where clipping rows to a radius R leaves less, so that a
-correlation near zero has the variance ``1 / n + v' / (s n)^2``, v' being v and its part in the means; tau^2 / 2 in
-`power` is its second part. A cell is protected as its row is. Mechanisms whose noise has no variance of its own
-are forecast as laplace.
+**Release of second moments.** The mechanism is the policy's own, or else Gaussian noise at the same mu. It knows the
+noise on n times a correlation for an assumed spread (`Mechanism.correlation_noise`), tau n / sqrt(2) in `power`. A cell
+is protected as its row is. Mechanisms whose noise has no variance of its own are forecast as laplace.
 
 **Bounds that the policy leaves out.** A release of rows finds them privately, so many deviations to either side of the
 center (`rows.private_bounds`): the forecast has that search paid, and the spread that such bounds leave.
@@ -26,7 +23,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_bundle.errors import ParameterError, PrivacyError
@@ -43,7 +40,7 @@ from dp_publish.accounting import (
 )
 from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, scaling_for, set_mechanism
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
-from dp_publish.forecast.power import covariance_variance, moments_error, rows_needed, scaled_variance, smallest_seen
+from dp_publish.forecast.power import moments_error, rows_needed, smallest_seen
 from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy
 from dp_publish.rows import half_width_for
 
@@ -76,6 +73,9 @@ class ForecastRow:
         The same between the two columns that stand out most from their noise.
     rows_needed, rows_needed_for_moments : dict of float to int
         How many rows it takes to detect a partial correlation of that size.
+    least_rows_for_moments : int
+        How many rows it takes until second moments show anything of two median columns, or of the only one; 0 if there
+        is no formula.
     """
 
     mu: float
@@ -92,6 +92,7 @@ class ForecastRow:
     clearest_in_moments: float | None
     rows_needed: Mapping[float, int]
     rows_needed_for_moments: Mapping[float, int]
+    least_rows_for_moments: int
 
 
 def forecast(
@@ -144,25 +145,20 @@ def _forecast_one(
     columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
     max_rows = strength.max_rows
     if mechanism is None:
-        mechanism = _gaussian(len(columns), max_rows, mu)
+        mechanism = _stand_in(len(columns), max_rows, mu)
 
     spreads = assumed_spreads(policy, kinds, spread)
     widths = {column.name: _width(column, len(columns)) for column in columns}
     in_rows = {**spreads, **_found_spreads(n_rows, policy, columns)}
     deviations = {name: in_rows[name] * width for name, width in widths.items()}
     ratios = sorted(column.cell_noise.variance / deviations[column.name] ** 2 for column in columns)
-    radius, n_scaled = mechanism.scaling.radius, mechanism.scaling.n_features
-    ball = (radius, n_scaled, mechanism.scaling.constant)
-    scaled = sorted((scaled_variance(spreads[name], radius, n_scaled) for name in kinds), reverse=True)
+    row_error = _row_error(statistics.median(ratios))
+    least_row_error = _row_error(math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)])) - 1)
 
-    ratio, typical = statistics.median(ratios), statistics.median(scaled)
-    clearest = math.sqrt(scaled[0] * scaled[min(1, len(scaled) - 1)])
-    entry = mechanism.off_diagonal_variance or math.inf
-    variance = covariance_variance(entry, typical, *ball)
-    row_error = (1 + ratio) / math.sqrt(n_rows)
-    moment_error = moments_error(n_rows, variance, typical)
-    least_row_error = math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)]) / n_rows)
-    least_moment_error = moments_error(n_rows, covariance_variance(entry, clearest, *ball), clearest)
+    squares = sorted((spreads[name] ** 2 for name in kinds), reverse=True)
+    moment_error = _moment_error(mechanism, math.sqrt(statistics.median(squares)))
+    least_moment_error = _moment_error(mechanism, (squares[0] * squares[min(1, len(squares) - 1)]) ** 0.25)
+
     found = {column.name for column in columns if column.bounds_found}  # in no unit yet
     p = len(columns)
     return ForecastRow(
@@ -171,15 +167,16 @@ def _forecast_one(
         delta=DELTA,
         sigma={column.name: column.cell_noise.sigma for column in columns if column.name not in found},
         sigma_over_width=statistics.median(column.cell_noise.sigma / widths[column.name] for column in columns),
-        noise_to_signal=ratio,
-        error_in_rows=row_error,
-        error_in_moments=moment_error,
-        seen_in_rows=smallest_seen(n_rows, p, row_error),
-        seen_in_moments=smallest_seen(n_rows, p, moment_error),
-        clearest_in_rows=smallest_seen(n_rows, p, least_row_error),
-        clearest_in_moments=smallest_seen(n_rows, p, least_moment_error),
-        rows_needed=_needed(p, (1 + ratio) ** 2, 0.0),
-        rows_needed_for_moments=_needed(p, 1.0, math.sqrt(variance) / typical),
+        noise_to_signal=statistics.median(ratios),
+        error_in_rows=row_error(n_rows),
+        error_in_moments=moment_error(n_rows),
+        seen_in_rows=smallest_seen(n_rows, p, row_error(n_rows)),
+        seen_in_moments=smallest_seen(n_rows, p, moment_error(n_rows)),
+        clearest_in_rows=smallest_seen(n_rows, p, least_row_error(n_rows)),
+        clearest_in_moments=smallest_seen(n_rows, p, least_moment_error(n_rows)),
+        rows_needed=_needed(p, row_error),
+        rows_needed_for_moments=_needed(p, moment_error),
+        least_rows_for_moments=rows_needed(p, moment_error),
     )
 
 
@@ -192,9 +189,19 @@ def _found_spreads(n_rows: int, policy: Policy, columns: Sequence[Column]) -> di
     }
 
 
-def _needed(n_columns: int, sampling: float, noise: float) -> dict[float, int]:
+def _row_error(ratio: float) -> Callable[[int], float]:
+    """Return the standard error of a correlation from noisy rows, by their number."""
+    return lambda n_rows: (1 + ratio) / math.sqrt(n_rows)
+
+
+def _moment_error(mechanism: Mechanism, spread: float) -> Callable[[int], float]:
+    """Return the same from second moments."""
+    return lambda n_rows: moments_error(n_rows, mechanism.correlation_noise(n_rows, spread))
+
+
+def _needed(n_columns: int, error: Callable[[int], float]) -> dict[float, int]:
     """Return how many rows each target takes; none for a single column, which has no edge."""
-    return {rho: rows_needed(n_columns, rho, sampling, noise) for rho in TARGETS if n_columns > 1}
+    return {rho: rows_needed(n_columns, error, rho) for rho in TARGETS if n_columns > 1}
 
 
 def _mechanism_of(n_rows: int, policy: Policy, kinds: Mapping[str, str], strength: Privacy) -> Mechanism | None:
@@ -205,9 +212,11 @@ def _mechanism_of(n_rows: int, policy: Policy, kinds: Mapping[str, str], strengt
     return mechanism.for_forecast()
 
 
-def _gaussian(n_features: int, max_rows: int, mu: float) -> Mechanism:
-    scaling = scaling_for([(-1.0, 1.0)] * min(n_features, MAX_FEATURES))  # no more columns than a release can have
-    return Gaussian(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu), max_rows)
+def _stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
+    """Return the mechanism that second moments would be released by, in place of rows."""
+    limits = [(-1.0, 1.0)] * min(n_features, MAX_FEATURES)  # no more columns than a release can have
+    setting = (scaling_for(limits), Neighbours.REPLACE_ONE, GaussianDP(mu), max_rows)
+    return Gaussian(*setting)
 
 
 def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, mechanism: Mechanism) -> float:

@@ -28,6 +28,7 @@ Jankova & van de Geer (2015), Confidence intervals for high-dimensional inverse 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from scipy import special
 
@@ -38,46 +39,17 @@ FDR = 0.05
 _CLEAR = 5.0  # standard errors that a debiased variance must stand clear of zero
 
 
-def scaled_variance(spread: float, radius: float, n_features: int) -> float:
-    """Return the variance of a scaled column, rows being clipped to a radius, for an assumed spread of its values."""
-    return min(4 * spread**2, radius**2 / n_features)
-
-
-def covariance_variance(
-    off_diagonal_variance: float, scaled: float, radius: float, n_features: int, constant: float
-) -> float:
-    """Return the noise's variance on n times a covariance of scaled columns, from that on their sum of products.
-
-    With means m_i and m_j, and the noise v on every sum, over the constant c in those of the columns themselves, it is
-    ``v (1 + (m_i^2 + m_j^2) / c^2)`` to first order. Rows within the radius R leave a column of variance s a mean of at
-    most ``m^2 = R^2 / p - s``, of which half is assumed.
-
-    Parameters
-    ----------
-    off_diagonal_variance : float
-        v.
-    scaled : float
-        The variance of a scaled column; see `scaled_variance`.
-    radius, n_features, constant : float
-        R, p and c; c is 0 where means are not released, and taken to be 0.
-    """
-    means = max(0.0, min(1.0, radius**2 / n_features) - scaled)
-    return off_diagonal_variance * (1 + means / constant**2) if constant else off_diagonal_variance
-
-
-def moments_error(n_rows: int, variance: float, scaled: float) -> float:
+def moments_error(n_rows: int, noise: float) -> float:
     """Return the standard error of a correlation near zero from a covariance release.
 
     Parameters
     ----------
     n_rows : int
         Number of rows.
-    variance : float
-        The noise's; see `covariance_variance`.
-    scaled : float
-        The variance of a scaled column; see `scaled_variance`.
+    noise : float
+        The noise's standard deviation on n times a correlation: see `Mechanism.correlation_noise`.
     """
-    return math.sqrt(1 / n_rows + variance / (scaled * n_rows) ** 2)
+    return math.sqrt(1 / n_rows + (noise / n_rows) ** 2)
 
 
 def is_clear(error: float) -> bool:
@@ -94,22 +66,33 @@ def smallest_seen(n_rows: int, n_features: int, error: float) -> float | None:
     return rho if rho < 1 else None
 
 
-def rows_needed(n_features: int, rho: float, sampling: float, noise: float) -> int:
-    """Return the smallest n at which rho is seen, the variance being ``sampling / n + noise^2 / n^2``.
+def rows_needed(n_features: int, error: Callable[[int], float], rho: float | None = None) -> int:
+    """Return the smallest n at which rho is seen, or, if it is None, any partial correlation at all.
 
     Parameters
     ----------
     n_features : int
-        Number of columns, at least 2.
-    rho : float
+        Number of columns; a single one is seen where its variance stands clear of zero.
+    error : callable
+        Returns the standard error of a correlation near zero from n rows, which falls with n.
+    rho : float, optional
         The partial correlation, in (0, 1).
-    sampling, noise : float
-        The two parts of the variance of a correlation near zero.
     """
-    z = _standard_errors_needed(n_features)
-    clear = 2 * _CLEAR**2
-    seen = _positive_root((z / rho) ** 2 * sampling + z * z, (z * noise / rho) ** 2)
-    return math.ceil(max(seen, _positive_root(clear * sampling, clear * noise**2)))
+
+    def suffices(n_rows: int) -> bool:
+        if n_features == 1:
+            return is_clear(error(n_rows))
+        seen = smallest_seen(n_rows, n_features, error(n_rows))
+        return seen is not None and (rho is None or seen <= rho)
+
+    enough = 1
+    while not suffices(enough):
+        enough *= 2
+    too_few = enough // 2
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        too_few, enough = (too_few, middle) if suffices(middle) else (middle, enough)
+    return enough
 
 
 def _standard_errors_needed(n_features: int) -> float:
@@ -119,11 +102,6 @@ def _standard_errors_needed(n_features: int) -> float:
         return math.inf
     t = FDR * POWER * m_1 / (m - FDR * (m - m_1))
     return float(special.ndtri(POWER) - special.ndtri(t / 2))
-
-
-def _positive_root(b: float, c: float) -> float:
-    """Return the positive solution of n^2 = b n + c."""
-    return 0.5 * (b + math.sqrt(b * b + 4 * c))
 
 
 def describe_count(value: int) -> str:

@@ -14,7 +14,9 @@ from dp_publish.forecast import (
     Plan,
     changes_for_moments,
     describe_count,
+    shows_something,
     smallest_seen,
+    ways_out,
     why_hidden,
 )
 from dp_publish.messages.tables import table_lines
@@ -129,7 +131,7 @@ def _if_narrower(plan: Plan) -> list[str]:
     """Return the forecast for long-tailed values, which need wider bounds and so get more noise."""
     if not plan.narrower or len(plan.kinds) == 1:
         return []
-    lines = ["Long-tailed values, such as incomes, fill less of their bounds, and less of them can be seen:"]
+    lines = ["Long-tailed values, such as incomes, fill less of their bounds:"]
     for spread, row in plan.narrower.items():
         shown = f"{_seen(row.seen_in_rows)} from rows and {_seen(row.seen_in_moments)} from moments"
         lines.append(f"if standard deviations are {spread:g} of the width, {shown}.")
@@ -158,8 +160,17 @@ def _covariance_verdict(plan: Plan) -> list[str]:
     return [
         *lines,
         f"To see a partial correlation of {target:g} takes {describe_count(needed)} rows (there are {plan.n_rows:,}),",
-        f"and {describe_count(for_rows)} in a release of rows.",
+        f"and {describe_count(for_rows)} in a release of rows. This release shows anything from",
+        f"{describe_count(row.least_rows_for_moments)} rows on.",
+        *(f"Or {way}." for way in _ways_out(plan)),
     ]
+
+
+def _ways_out(plan: Plan) -> list[str]:
+    """Return what would show something, where the policy's own release shows nothing."""
+    if plan.own is None or shows_something(plan.own, plan.release, len(plan.kinds)):
+        return []
+    return ways_out(plan.policy, plan.kinds, plan.n_rows, plan.own)
 
 
 def _paper_sentences(plan: Plan) -> list[str]:

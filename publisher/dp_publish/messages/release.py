@@ -8,15 +8,14 @@ from typing import Any
 
 from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Release, SecondMoments
+from dp_bundle.manifest import Release
 from dp_bundle.quoting import counted, listed, quote_name
+from dp_publish.covariance import correlation_noise, set_mechanism
 from dp_publish.forecast import (
-    covariance_variance,
     describe_spread,
     forecast,
     median_spread,
     moments_error,
-    scaled_variance,
     share_unchanged,
     smallest_seen,
     why_hidden,
@@ -29,6 +28,7 @@ _NEARLY_ALWAYS = 0.99  # of the guesses between two tables are right: from mu = 
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
 _OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bounds or the ball"}
+_SHORTENED = "shortened to the radius of the second round, about as many as were meant to be"
 
 
 def describe_receipt(receipt: Receipt, policy: Policy) -> str:
@@ -67,9 +67,10 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
 def _describe_report(receipt: Receipt) -> list[str]:
     """Return the counts that depend on the raw values."""
     report, release = receipt.report, receipt.release
+    outside = _SHORTENED if _in_two_rounds(release) else _OUTSIDE[release.kind]
     return [
         *_describe_cells(report.clipped, "clipped to its bounds"),
-        *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, _OUTSIDE[release.kind]),
+        *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
         *_describe_rows(report.n_over_cap, "left out, beyond the max_rows of their entity"),
         *_describe_cells(report.filled, "without a value, set to the midpoint"),
         *_describe_rows(report.n_centered, "with a missing value, moved to the means"),
@@ -116,8 +117,7 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
     """Return what the release is good for, and which columns it leaves unchanged, from bounds and noise alone."""
     release = receipt.release
     if release.second_moments is not None:
-        names = [column.name for column in release.columns]
-        return _covariance_verdict(release.n_rows, names, policy, release.second_moments)
+        return _covariance_verdict(release, policy)
     lines = _describe_unchanged(release)
     if release.guarantee is None:
         return lines
@@ -146,26 +146,29 @@ def _describe_unchanged(release: Release) -> list[str]:
     return [f"the noise leaves {often} of the values of {listed(list(still))} unchanged: {remedy} changes more of them"]
 
 
-def _covariance_verdict(n_rows: int, names: list[str], policy: Policy, moments: SecondMoments) -> list[str]:
+def _covariance_verdict(release: Release, policy: Policy) -> list[str]:
     """Return what a covariance release is good for, from bounds and noise alone."""
-    assumed = f"forecast: if {describe_spread(policy, names)}"
-    ball = (moments.radius, len(names), moments.constant)
-    scaled = scaled_variance(median_spread(policy, names), moments.radius, len(names))
-    if moments.off_diagonal_variance is None:
-        lines = ["error bars: readers get none, as the noise of this mechanism does not act entry by entry"]
-        if moments.estimated_off_diagonal_error is not None:
-            variance = covariance_variance(moments.estimated_off_diagonal_error**2, scaled, *ball)
-            error = moments_error(n_rows, variance, scaled)
-            lines.append(
-                f"{assumed}, a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
-            )
-        return lines
-    variance = covariance_variance(moments.off_diagonal_variance, scaled, *ball)
-    error = moments_error(n_rows, variance, scaled)
-    seen = smallest_seen(n_rows, len(names), error)
-    shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
-    fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
-    return [f"{assumed}, {fact} (see dp-publish plan)"]
+    kinds = {column.name: column.kind for column in release.columns}
+    moments, n_rows = release.second_moments, release.n_rows
+    if moments is None:
+        return []
+    assumed = f"forecast: if {describe_spread(policy, kinds)}"
+    mechanism, spread = set_mechanism(policy, kinds, lambda: n_rows), median_spread(policy, kinds)
+    if mechanism.forecast_as is None:
+        error = moments_error(n_rows, mechanism.correlation_noise(n_rows, spread))
+        seen = smallest_seen(n_rows, len(kinds), error)
+        shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
+        fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
+        return [f"{assumed}, {fact} (see dp-publish plan)"]
+
+    lines = ["error bars: readers get none, as the noise of this mechanism does not act entry by entry"]
+    if moments.estimated_off_diagonal_error is not None:
+        entry = moments.estimated_off_diagonal_error**2
+        error = moments_error(n_rows, correlation_noise(entry, spread, mechanism.scaling))
+        lines.append(
+            f"{assumed}, a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
+        )
+    return lines
 
 
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
@@ -196,7 +199,13 @@ def _describe_rows(number: int, what: str) -> list[str]:
 def _has_ball(release: Release) -> bool:
     """Return True if rows within their bounds may have been shortened."""
     moments = release.second_moments
-    return moments is None or moments.radius < math.sqrt(len(release.columns)) * (1 - _ROUNDING)
+    return (
+        moments is None or _in_two_rounds(release) or moments.radius < math.sqrt(len(release.columns)) * (1 - _ROUNDING)
+    )
+
+
+def _in_two_rounds(release: Release) -> bool:
+    return release.second_moments is not None and release.second_moments.first_round is not None
 
 
 def _why_left_out(name: str, policy: Policy, receipt: Receipt) -> str:

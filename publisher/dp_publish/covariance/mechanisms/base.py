@@ -21,6 +21,7 @@ from dp_bundle.errors import DataError
 from dp_bundle.manifest import MatrixNoise
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import GaussianDP, PureDP, Strength
+from dp_publish.covariance.entry_noise import correlation_noise
 from dp_publish.covariance.exact_moments import ExactMoments, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 from dp_publish.covariance.sensitivity import check_neighbours
@@ -203,10 +204,22 @@ class Mechanism(ABC):
             The guarantee cannot be confirmed.
         """
 
-    @property
-    def off_diagonal_variance(self) -> float | None:
-        """The noise's variance off the diagonal, up to the grid's part; None if it does not act entry by entry."""
-        return None
+    @abstractmethod
+    def correlation_noise(self, n_rows: int, spread: float) -> float:
+        """Return the standard deviation of the noise on n times a correlation near zero, from public facts alone.
+
+        Parameters
+        ----------
+        n_rows : int
+            The number of rows, n.
+        spread : float
+            The assumed standard deviation of both columns, as a share of the width of their bounds.
+
+        Returns
+        -------
+        float
+            Infinite where there is no formula; see `for_forecast`.
+        """
 
     @classmethod
     def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:
@@ -259,6 +272,16 @@ class OneSum(Mechanism):
         noisy = self.draw(moments, rng)
         witness.drawing()
         return noisy
+
+    @property
+    def off_diagonal_variance(self) -> float | None:
+        """The noise's variance off the diagonal, up to the grid's part; None if it does not act entry by entry."""
+        return None
+
+    def correlation_noise(self, n_rows: int, spread: float) -> float:  # noqa: ARG002  one sum's is the same for all
+        """Return the noise on n times a correlation, by that on the sum; see `Mechanism`."""
+        variance = self.off_diagonal_variance
+        return math.inf if variance is None else correlation_noise(variance, spread, self.scaling)
 
 
 @dataclass(frozen=True)

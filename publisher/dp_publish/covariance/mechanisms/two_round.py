@@ -41,11 +41,19 @@ from dp_publish.accounting import GaussianDP, PureDP, Strength
 from dp_publish.covariance.mechanisms.base import FirstRound, Mechanism, NoisyMoments, Rows, Witness
 from dp_publish.covariance.mechanisms.gaussian import UP, Gaussian, check_mu
 from dp_publish.covariance.scaling import scaling_around
+from dp_publish.covariance.two_rounds.expected_noise import round_noise, share_lost
 from dp_publish.covariance.two_rounds.places import Place, PlaceCounts, place_of
 from dp_publish.covariance.two_rounds.rows import Frame
 from dp_publish.covariance.two_rounds.shares import Shares, share_out
 from dp_publish.covariance.two_rounds.sums import BinnedSums
-from dp_publish.covariance.two_rounds.thresholds import CLIPS, clip_search, count_beyond_clips, radii, radius_search
+from dp_publish.covariance.two_rounds.thresholds import (
+    CLIPS,
+    clip_search,
+    count_beyond_clips,
+    radii,
+    radius_search,
+    share_shortened,
+)
 from dp_publish.covariance.two_rounds.whitening import whiten
 from dp_publish.policy import Policy
 from dp_publish.sampling import Keystream, sample_rounded_gaussian
@@ -55,6 +63,9 @@ _SECOND_RADII = (0.5, 4.0)  # in lengths of a typical row
 _OFFSETS = (0.05, 0.02)  # of the mean from the center, squared, over the radius squared
 _FOURTH_BITS = 20
 _MOST_COLUMNS = 2048
+_TAILS = 1.15  # of forecast noise: real columns have longer tails than normal ones
+_MOST_LOST = 0.1  # of all pairs: with more, a release is judged by those that are lost
+_LOST_VARIANCE = 0.3  # of a correlation of which a column's center is lost
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,6 @@ class TwoRound(Mechanism):
 
     name: ClassVar[str] = "two-round"
     noise: ClassVar[type[MatrixNoise]] = RoundedGaussian
-    forecast_as: ClassVar[type[Mechanism]] = Gaussian
     strength: GaussianDP
     places: tuple[Place, ...] = ()
 
@@ -148,6 +158,33 @@ class TwoRound(Mechanism):
         costs = shares.choices * self.max_rows
         earlier = FirstRound(first, clip / farthest, transform, total, sigma, 2.0**-_FOURTH_BITS, declared, costs)
         return replace(second, earlier=earlier)
+
+    def correlation_noise(self, n_rows: int, spread: float) -> float:
+        """Return the noise on n times a correlation, by that of both rounds, and of centers if many are not found.
+
+        For normal rows of 2 to 100 columns, from 60 sqrt(p) / mu rows on, the standard error that follows was 0.9 to
+        1.3 times the simulated one; on six real tables at mu = 1, 0.86 to 1.05 times (ADR 0022). Related columns err
+        less. Declared centers and scales are taken to be right, whatever the spread is.
+        """
+        p, shares = self.scaling.n_features, self.shares(n_rows)
+        shortened = share_shortened(self.row_mu, n_rows, p)
+        first = round_noise(p, shortened, shares.first, (_LEAST_RADIUS, float(CLIPS[-1])), _OFFSETS[0])
+        second = round_noise(p, shortened, shares.second, _SECOND_RADII, _OFFSETS[1])
+        noise = _TAILS / math.hypot(1 / first, 1 / second)
+
+        found = (1 - self.share_lost(n_rows, spread)) ** 2  # of pairs
+        return noise if found >= 1 - _MOST_LOST else math.hypot(noise, n_rows * math.sqrt(_LOST_VARIANCE * (1 - found)))
+
+    def share_lost(self, n_rows: int, spread: float) -> float:
+        """Return the share of columns whose centers will probably not be found, from public facts alone.
+
+        Parameters
+        ----------
+        n_rows, spread
+            As for `correlation_noise`; normal columns are assumed.
+        """
+        shares, p = self.shares(n_rows), len(self.places)
+        return share_lost(shares.place, n_rows, spread) * shares.n_places / (2 * p) if shares.n_places else 0.0
 
     def _find_clip(
         self, rows: Rows, n_rows: int, centers: NDArray[np.float64], scales: NDArray[np.float64], rng: Keystream

@@ -64,6 +64,11 @@ def radius_search(mu_choice: float, mu: float, n_rows: int, n_columns: int) -> T
     return _search(mu_choice, mu, n_rows, n_columns, _SHORTENED, _MOST_SHORTENED)
 
 
+def share_shortened(mu: float, n_rows: int, n_columns: int) -> float:
+    """Return the share of rows that a round's radius shall shorten."""
+    return _target(mu, n_rows, n_columns, _SHORTENED, _MOST_SHORTENED) / n_rows
+
+
 def radii(smallest: float, n_columns: int) -> NDArray[np.int64]:
     """Return the radii to choose from, in units of 1/256 of the largest: from a smallest one, ascending.
 
@@ -86,5 +91,9 @@ def count_beyond_clips(
 
 
 def _search(mu_choice: float, mu: float, n_rows: int, n_columns: int, each: float, most: float) -> ThresholdSearch:
-    target = min(each * max(n_columns, _FEW_COLUMNS) / mu, most * n_rows)
+    target = _target(mu, n_rows, n_columns, each, most)
     return ThresholdSearch(ExponentialMechanism(mu_choice), math.floor(target))
+
+
+def _target(mu: float, n_rows: int, n_columns: int, each: float, most: float) -> float:
+    return min(each * max(n_columns, _FEW_COLUMNS) / mu, most * n_rows)

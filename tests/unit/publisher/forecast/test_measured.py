@@ -45,6 +45,25 @@ def test_measured_spreads_tell_what_a_reader_will_leave_out(tmp_path: Path, comm
         assert "drowned by the noise, and left out: c, d\n" in command("dp-learn", f"{release}.tar").stdout
 
 
+def test_two_rounds_drown_only_what_they_cannot_find() -> None:
+    """Columns that fill a hundredth of their bounds are found in two rounds, unless rows are few, bounds far wider."""
+    columns = {name: {"bounds": [0.0, 1.0]} for name in "abcd"}
+    kinds = dict.fromkeys("abcd", "continuous")
+
+    def drowned(mechanism: str, n_rows: int, factor: float = 1.0, **place: object) -> list[str]:
+        privacy = {"mu": 1.0, "release": "covariance", "mechanism": mechanism}
+        entries = {name: {**entry, **place} for name, entry in columns.items()}
+        policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": entries})
+        frame = long_tails() * [1.0, 1.0, factor, factor]
+        return find_drowned(glance(open_table(frame), kinds), policy, kinds, lambda: n_rows)
+
+    assert drowned("gaussian", N_ROWS) == ["c", "d"]
+    assert drowned("two-round", N_ROWS) == []
+    assert drowned("two-round", 200, 0.01) == ["c", "d"]
+    assert drowned("two-round", 200, 0.01, center=0.5, scale=0.1) == []
+    assert drowned("two-round", N_ROWS, 0.01) == []
+
+
 def test_a_release_of_which_too_little_would_be_left_is_refused(tmp_path: Path, command: Run) -> None:
     """Where all columns but one are drowned, by their own spread, nothing is spent unless it is meant."""
     long_tails()[["a", "c", "d"]].to_parquet(tmp_path / "t.parquet")

@@ -82,6 +82,25 @@ def test_integer_noise_counts_with_its_exact_variance() -> None:
     assert row.noise_to_signal < 0.001 * (0.2 / (8 * EVEN_SPREAD)) ** 2
 
 
+@pytest.mark.parametrize("n_features", [2, 20])
+@pytest.mark.parametrize("spread", [0.1, 2e-4])
+def test_rows_needed_by_two_rounds_are_exactly_enough(n_features: int, spread: float) -> None:
+    """Though their noise depends on the number of rows, one row less than needed sees less."""
+
+    def seen(n_rows: int) -> tuple[float | None, ForecastRow]:
+        row = forecast_one(n_rows, n_features, spread=spread, release="covariance", mechanism="two-round", mu=1.0)
+        return row.seen_in_moments, row
+
+    _, row = seen(50)
+    for target, needed in row.rows_needed_for_moments.items():
+        enough, short = seen(needed)[0], seen(needed - 1)[0]
+        assert enough is not None
+        assert enough <= target
+        assert short is None or short > target
+    assert seen(row.least_rows_for_moments)[0] is not None
+    assert seen(row.least_rows_for_moments - 1)[0] is None
+
+
 @pytest.mark.parametrize("unit", ["cell", "row"])
 @pytest.mark.parametrize("mu", [0.5, 3.0, 20.0])
 @pytest.mark.parametrize("n_features", [2, 5, 40])

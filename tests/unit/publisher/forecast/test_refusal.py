@@ -152,6 +152,43 @@ def test_noise_without_a_formula_is_drawn_beforehand(mechanism: str, many: int) 
         judge(1000, 4, epsilon=10.0, release="covariance", mechanism=mechanism)
 
 
+def test_two_rounds_of_too_few_rows_are_refused_with_what_would_work() -> None:
+    """The refusal names the rows it takes, and every way out that it names is one."""
+    privacy = {"release": "covariance", "mechanism": "two-round"}
+    wide = {f"c{index}": {"bounds": [0.0, 1.0], "spread": 2e-4} for index in range(10)}
+
+    def release(columns: dict[str, dict[str, object]], n_rows: int = 400, mu: float = 1.0) -> None:
+        policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {**privacy, "mu": mu}, "columns": columns})
+        kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
+        refuse_pointless(policy, kinds, types, lambda: n_rows)
+
+    with pytest.raises(PolicyError, match="would show nothing of these 10 columns") as refused:
+        release(wide)
+    advice = str(refused.value)
+    needed = int(re.findall(r"it takes ([0-9]+) rows to show anything", advice)[0])
+    release(wide, n_rows=needed)
+    with pytest.raises(PolicyError):
+        release(wide, n_rows=needed - 1)
+
+    release({name: {**entry, "center": 0.5, "scale": 2e-4} for name, entry in wide.items()})
+    assert "declare the center and the scale of every column" in advice
+    release({name: {**entry, "spread": 0.14} for name, entry in wide.items()})
+    assert "narrow the bounds to about 7 standard deviations in all" in advice
+    mu = float(re.findall(r"from about mu = ([0-9.]+) on", advice)[0])
+    release(wide, mu=1.05 * mu)
+    with pytest.raises(PolicyError):
+        release(wide, mu=0.9 * mu)
+    few = int(re.findall(r"of at most ([0-9]+) columns", advice)[0])
+    release(dict(list(wide.items())[:few]))
+
+
+def test_one_sum_gives_way_to_what_auto_would_choose() -> None:
+    """Where laplace noise hides all and other noise of the same epsilon would not, that is the advice."""
+    with pytest.raises(PolicyError, match=r"let dp-publish choose \(--mechanism auto\), which would show partial"):
+        judge(3000, 12, epsilon=3.0, release="covariance", mechanism="laplace")
+    judge(3000, 12, epsilon=3.0, release="covariance")
+
+
 def shows_something(n_rows: int, entry: str, values: tuple[float, ...], **privacy: object) -> bool:
     """Return whether columns from 0 to 1 that differ in this entry are published, or else refused as hidden."""
     columns = {f"c{index}": {"bounds": [0, 1], entry: value} for index, value in enumerate(values)}

@@ -1,0 +1,183 @@
+"""Advice to a publisher whose release would show nothing: what would show something at the same guarantee, or nearly.
+
+Every way out is forecast before it is named, from public facts alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
+from dp_publish.covariance import OneSum, TwoRound, set_mechanism
+from dp_publish.forecast.assumptions import assumed_spreads
+from dp_publish.forecast.drawn import drawn_error
+from dp_publish.forecast.outlook import ForecastRow, forecast
+from dp_publish.forecast.power import is_clear, smallest_seen
+from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy
+
+_WEAKEST = 10.0  # mu of a guarantee that is worth advising
+_STEP = 1.05  # from one mu to the next
+
+
+def changes_for_moments(policy: Policy, kinds: Mapping[str, str], mu: float) -> list[str]:
+    """Return what else must change in a policy for rows, besides missing bounds, before it can release second moments.
+
+    Parameters
+    ----------
+    policy : Policy
+        Resolved; nothing has to change where it already releases second moments.
+    kinds : mapping of str to str
+        The columns, as `choose_columns` gives them.
+    mu : float
+        What the policy promises to its unit of privacy.
+    """
+    privacy, changes = policy.privacy, []
+    if privacy.release == "covariance":
+        return []
+    if any(policy.column(name).missing == "center" for name in kinds):
+        changes.append('give missing = "drop" in place of "center"')
+    if any("weight" in entry.model_fields_set for entry in policy.columns.values()):
+        changes.append("leave out weight")
+    if privacy.l2_radius is not None:
+        changes.append("leave out l2_radius, center and scale")
+    if privacy.sigma is not None:
+        changes.append(f"give mu = {round_down(mu)} in place of sigma")
+    return changes
+
+
+def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: ForecastRow) -> list[str]:
+    """Return what would show something, as clauses; the release shows nothing by its forecast, `row`.
+
+    Parameters
+    ----------
+    policy : Policy
+        Resolved.
+    kinds : mapping of str to str
+        The columns, as `choose_columns` gives them.
+    n_rows : int
+        The number of rows.
+    row : ForecastRow
+        The forecast of the policy's own release.
+    """
+    declared = all(policy.column(name).bounds is not None for name in kinds)
+    changes = [] if declared else ["declare bounds (`dp-publish policy DATA` writes a policy to fill in)"]
+    changes += changes_for_moments(policy, kinds, row.mu)
+    first = f"{', '.join(changes)}, and " if changes else ""
+    if policy.privacy.release == "rows" and row.clearest_in_moments is not None:
+        shown = f"would show partial correlations from about {row.clearest_in_moments:.2g} on, under the same guarantee"
+        return [f"{first}publish second moments alone (--release covariance), which {shown}"]
+
+    ways = list(_other_settings(policy, kinds, n_rows)) if policy.privacy.release == "covariance" and declared else []
+    most = _most_columns(policy, kinds, n_rows, row.mu)
+    fewer = [f"{first}publish second moments (--release covariance) of at most {most} columns"] if most else []
+    return ways[:1] if ways and ways[0].startswith("let dp-publish") else [*ways, *fewer]
+
+
+def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> ForecastRow:
+    """Return the forecast of the policy's own release, drawn where there is no formula for the noise."""
+    (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
+    if policy.privacy.release == "rows":
+        return row
+    mechanism = set_mechanism(policy, kinds, lambda: n_rows)
+    if mechanism.forecast_as is None or not isinstance(mechanism, OneSum):
+        return row
+    error = math.hypot(n_rows**-0.5, drawn_error(mechanism, n_rows, list(assumed_spreads(policy, kinds).values())))
+    seen = smallest_seen(n_rows, len(kinds), error)
+    return replace(
+        row, error_in_moments=error, seen_in_moments=seen, clearest_in_moments=seen, least_rows_for_moments=0
+    )
+
+
+def shows_something(row: ForecastRow, release: str, n_columns: int) -> bool:
+    """Return whether anything of the columns can be seen: of a single one, its variance."""
+    rows = release == "rows"
+    if n_columns == 1:
+        return is_clear(row.error_in_rows if rows else row.error_in_moments)
+    return (row.clearest_in_rows if rows else row.clearest_in_moments) is not None
+
+
+def round_down(value: float) -> str:
+    """Return a positive number to three digits, never more than it is."""
+    size = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.floor(value / size) * size:.3g}"
+
+
+def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Iterator[str]:
+    """Yield what else a covariance release of all columns could be."""
+    chosen = _changed(policy, mechanism="auto", l2_radius=None)
+    if chosen.privacy != policy.privacy and (seen := _seen(chosen, kinds, n_rows)):
+        without = ", without l2_radius" if policy.privacy.l2_radius is not None else ""
+        yield f"let dp-publish choose (--mechanism auto{without}), which would show {seen} under the same guarantee"
+        return
+    mechanism = set_mechanism(policy, kinds, lambda: n_rows)
+    if isinstance(mechanism, TwoRound):
+        yield from _ways_of_two_rounds(policy, kinds, n_rows, mechanism)
+
+
+def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, mechanism: TwoRound) -> Iterator[str]:
+    """Yield what helps where centers and scales are to be found in too few rows, or noise is too strong."""
+    if not all(place.is_declared for place in mechanism.places):
+        placed = {name: {"center": 0.0, "scale": 1.0} for name in kinds}
+        if seen := _seen(_with_columns(policy, placed), kinds, n_rows):
+            yield (
+                "declare the center and the scale of every column if they are public knowledge (center = ..., "
+                f"scale = ... in [columns.NAME]), which would show {seen}"
+            )
+    narrow = {name for name, spread in assumed_spreads(policy, kinds).items() if spread < DEFAULT_SPREAD}
+    if narrow:
+        filled = {name: {"spread": DEFAULT_SPREAD} for name in narrow}
+        if seen := _seen(_with_columns(policy, filled), kinds, n_rows):
+            width = round(1 / DEFAULT_SPREAD)
+            yield f"narrow the bounds to about {width} standard deviations in all, which would show {seen}"
+    weaker = _least_mu(policy, kinds, n_rows, mechanism.strength.mu)
+    if weaker is not None:
+        yield f"give a weaker guarantee, from about mu = {weaker:.2g} on"
+
+
+def _least_mu(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) -> float | None:
+    """Return about the smallest mu at which the release would show something, if there is one."""
+    others: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "rho"))
+    while (mu := mu * _STEP) <= _WEAKEST:
+        if _seen(_changed(policy, **others, mu=mu), kinds, n_rows):
+            return mu
+    return None
+
+
+def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
+    """Return what a covariance release would show, in words; nothing, or a release that cannot be, is empty."""
+    try:
+        row = forecast_drawn(policy, kinds, n_rows)
+    except (ParameterError, PolicyError, PrivacyError):
+        return ""
+    if not shows_something(row, "covariance", len(kinds)):
+        return ""
+    least = row.clearest_in_moments
+    return "variances" if least is None else f"partial correlations from about {least:.2g} on"
+
+
+def _changed(policy: Policy, **changes: Any) -> Policy:
+    return policy.model_copy(update={"privacy": policy.privacy.model_copy(update=changes)})
+
+
+def _with_columns(policy: Policy, changes: Mapping[str, dict[str, Any]]) -> Policy:
+    changed = {name: policy.column(name).model_copy(update=entries) for name, entries in changes.items()}
+    return policy.model_copy(update={"columns": {**policy.columns, **changed}})
+
+
+def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) -> int:
+    """Return the largest number of columns, from the first on, of which second moments would still show something."""
+    privacy = policy.privacy
+    if privacy.release == "rows":
+        privacy = Privacy(release="covariance", unit=privacy.unit, mu=mu)
+    open_policy = policy.model_copy(update={"privacy": privacy.model_copy(update={"l2_radius": None})})
+    names = list(kinds)
+    shown, hidden = 1, len(names)
+    while hidden - shown > 1:
+        middle = (shown + hidden) // 2
+        fewer = dict.fromkeys(names[:middle], "continuous")
+        (row,) = forecast(n_rows, open_policy, fewer, [open_policy.privacy], with_epsilon=False)
+        shown, hidden = (middle, hidden) if row.clearest_in_moments is not None else (shown, middle)
+    return shown if shown > 1 else 0
