@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors, complement
     from dp_publish.covariance.mechanisms.gaussian import Gaussian
     from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
+    from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
     from dp_publish.covariance.mechanisms.pure import PureMechanism
     from dp_publish.covariance.mechanisms.registry import mechanism_named
     from dp_publish.covariance.mechanisms.spectral import SpectralMechanism, eigenvalue_grid
@@ -21,5 +22,6 @@ if TYPE_CHECKING:
     from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
     from dp_publish.covariance.scaling import GRID_BITS, MAX_FEATURES, Scaling, scaling_for
     from dp_publish.covariance.two_rounds.places import Place
+    from dp_publish.covariance.two_rounds.steps import Choice, NoisyLengths, Step
 else:
     __getattr__ = import_on_demand(__name__)

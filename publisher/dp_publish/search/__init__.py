@@ -4,6 +4,15 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_publish.search.exponential import ExponentialMechanism
-    from dp_publish.search.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells, cells_for, find_place
+    from dp_publish.search.places import (
+        CenterSearch,
+        FloatGrid,
+        Grid,
+        ScaleSearch,
+        add_to_cells,
+        cells_for,
+        find_place,
+        place_chosen,
+    )
 else:
     __getattr__ = import_on_demand(__name__)

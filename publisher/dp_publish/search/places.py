@@ -22,6 +22,7 @@ choices cost m times a row's mu, so that a row's is its share divided by m.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -260,8 +261,22 @@ def find_place(
         As in `ScaleSearch`.
     """
     mechanism = ExponentialMechanism(mu_each)
-    center = CenterSearch(mechanism).choose(counts, rng)
-    return _middle(grid, center), ScaleSearch(mechanism, grid, floor).choose(counts, center, rng)
+    return place_chosen(counts, grid, mechanism, lambda _, scores: mechanism.choose(scores, rng), floor=floor)
+
+
+def place_chosen(
+    counts: NDArray[np.int64],
+    grid: Cells,
+    mechanism: ExponentialMechanism,
+    choose: Callable[[str, NDArray[np.int64]], int],
+    *,
+    floor: float = 0.0,
+) -> tuple[float, float]:
+    """Return a column's center and scale, where `choose` is told what to choose, and by which private scores."""
+    center = choose("center", CenterSearch(mechanism).scores(counts))
+    search = ScaleSearch(mechanism, grid, floor)
+    radius = search.radii(center)[choose("scale", search.scores(counts, center))]
+    return _middle(grid, center), float(radius) / _NORMAL_QUANTILE
 
 
 def _middle(grid: Cells, cell: int) -> float:

@@ -39,12 +39,22 @@ from dp_bundle.manifest import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import GaussianDP, PureDP, Strength
 from dp_publish.covariance.mechanisms.base import FirstRound, Mechanism, NoisyMoments, Rows, Witness
-from dp_publish.covariance.mechanisms.gaussian import UP, Gaussian, check_mu
+from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
+from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
 from dp_publish.covariance.scaling import scaling_around
 from dp_publish.covariance.two_rounds.expected_noise import round_noise, share_lost
-from dp_publish.covariance.two_rounds.places import Place, PlaceCounts, place_of
+from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, place_of
 from dp_publish.covariance.two_rounds.rows import Frame
 from dp_publish.covariance.two_rounds.shares import Shares, share_out
+from dp_publish.covariance.two_rounds.steps import (
+    LENGTH_BITS,
+    Choice,
+    NoisyLengths,
+    Outcome,
+    Play,
+    Statistic,
+    Step,
+)
 from dp_publish.covariance.two_rounds.sums import BinnedSums
 from dp_publish.covariance.two_rounds.thresholds import (
     CLIPS,
@@ -56,12 +66,11 @@ from dp_publish.covariance.two_rounds.thresholds import (
 )
 from dp_publish.covariance.two_rounds.whitening import whiten
 from dp_publish.policy import Policy
-from dp_publish.sampling import Keystream, sample_rounded_gaussian
+from dp_publish.sampling import Keystream
 
 _LEAST_RADIUS = 0.5  # of the first round, in scales, times the root of p; the largest is the longest row's
 _SECOND_RADII = (0.5, 4.0)  # in lengths of a typical row
 _OFFSETS = (0.05, 0.02)  # of the mean from the center, squared, over the radius squared
-_FOURTH_BITS = 20
 _MOST_COLUMNS = 2048
 _TAILS = 1.15  # of forecast noise: real columns have longer tails than normal ones
 _MOST_LOST = 0.1  # of all pairs: with more, a release is judged by those that are lost
@@ -76,12 +85,15 @@ class TwoRound(Mechanism):
     ----------
     places : tuple of Place
         What is declared of every column.
+    most_cells : int
+        The most cells that a column's values are counted in.
     """
 
     name: ClassVar[str] = "two-round"
     noise: ClassVar[type[MatrixNoise]] = RoundedGaussian
     strength: GaussianDP
     places: tuple[Place, ...] = ()
+    most_cells: int = MOST_CELLS
 
     @classmethod
     def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
@@ -130,33 +142,47 @@ class TwoRound(Mechanism):
 
     def release(self, rows: Rows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return both rounds, from four passes over the table; see `Mechanism`."""
+        return self.play(rows, _Drawing(rng), witness)
+
+    def play(self, rows: Rows, play: Play, witness: Witness) -> NoisyMoments:
+        """Return both rounds, with the outcomes that each step is given (`two_rounds.steps`)."""
         # where the columns lie, and where their values are clipped
-        n_rows, counts = _count(rows, self.places)
+        n_rows, counts = _count(rows, PlaceCounts(self.places, self.most_cells))
         shares = self.shares(n_rows)
         witness.drawing()
-        centers, scales = counts.find(shares.place, rng)
-        clip = self._find_clip(rows, n_rows, centers, scales, rng)
+        centers, scales = counts.find(shares.place, play)
+        low, high = counts.limits
+        clip = self._find_clip(rows, n_rows, Frame(low, high, centers, scales), play)
 
         # the first round
-        low, high = counts.limits
         low, high = np.maximum(low, centers - clip * scales), np.minimum(high, centers + clip * scales)
         farthest = clip * math.sqrt(len(scales))
         frame = Frame(low, high, centers, scales * farthest)
         sums = _sum(rows, frame, _LEAST_RADIUS / clip)
-        first, _ = self._release_round(sums, frame, shares.first, _OFFSETS[0], rng)
+        first, _ = self._play_round("first", sums, frame, shares.first, _OFFSETS[0], play)
 
         # the second round, in a frame that follows from the first
         mean, covariance, noise = _shown_by(first)
         transform, deviations, length = whiten(covariance * farthest**2, noise * farthest**2)
         frame = Frame(low, high, mean, scales * deviations * (length * _SECOND_RADII[1]), transform)
         sums = _sum(rows, frame, _SECOND_RADII[0] / _SECOND_RADII[1])
-        second, chosen = self._release_round(sums, frame, shares.second, _OFFSETS[1], rng)
+        second, chosen = self._play_round("second", sums, frame, shares.second, _OFFSETS[1], play)
         witness.clipped(int(sums.counts[chosen + 1 :].sum()))
-        total, sigma = _noisy_fourth_powers(*sums.fourth_powers(chosen), shares.lengths, rng)
+        total, most = sums.fourth_powers(chosen)
+        lengths = NoisyLengths(shares.lengths, most)
+        noisy_total = play(lengths, total)
 
-        declared = tuple(place.is_declared for place in self.places)
         costs = shares.choices * self.max_rows
-        earlier = FirstRound(first, clip / farthest, transform, total, sigma, 2.0**-_FOURTH_BITS, declared, costs)
+        earlier = FirstRound(
+            moments=first,
+            clip=clip / farthest,
+            transform=transform,
+            fourth_powers=math.ldexp(noisy_total, -LENGTH_BITS),
+            fourth_sigma=math.ldexp(lengths.sigma, -LENGTH_BITS),
+            fourth_step=2.0**-LENGTH_BITS,
+            declared=tuple(place.is_declared for place in self.places),
+            choices_mu=costs,
+        )
         return replace(second, earlier=earlier)
 
     def correlation_noise(self, n_rows: int, spread: float) -> float:
@@ -186,29 +212,40 @@ class TwoRound(Mechanism):
         shares, p = self.shares(n_rows), len(self.places)
         return share_lost(shares.place, n_rows, spread) * shares.n_places / (2 * p) if shares.n_places else 0.0
 
-    def _find_clip(
-        self, rows: Rows, n_rows: int, centers: NDArray[np.float64], scales: NDArray[np.float64], rng: Keystream
-    ) -> float:
-        """Return what values are clipped to, in scales."""
-        beyond = sum((count_beyond_clips(values, centers, scales) for values in rows()), np.zeros_like(CLIPS, int))
-        search = clip_search(self.shares(n_rows).choice, self.row_mu, n_rows, len(scales))
-        return float(CLIPS[search.choose(beyond, rng)])
+    def _find_clip(self, rows: Rows, n_rows: int, frame: Frame, play: Play) -> float:
+        """Return what values are clipped to, in the half-widths of a frame that has none yet but the bounds."""
+        beyond = np.zeros_like(CLIPS, dtype=np.int64)
+        for values in rows():
+            within = np.clip(values, frame.low, frame.high)
+            beyond += count_beyond_clips(within, frame.centers, frame.half_widths)
+        search = clip_search(self.shares(n_rows).choice, self.row_mu, n_rows, self.scaling.n_features)
+        return float(CLIPS[play(Choice("clip", search.mechanism), search.scores(beyond))])
 
-    def _release_round(
-        self, sums: BinnedSums, frame: Frame, mu: float, offset: float, rng: Keystream
+    def _play_round(
+        self, name: str, sums: BinnedSums, frame: Frame, mu: float, offset: float, play: Play
     ) -> tuple[NoisyMoments, int]:
         """Return the noisy sum of a round, and the place of its radius."""
         n_rows, p = sums.n_rows, self.scaling.n_features
         search = radius_search(self.shares(n_rows).choice, self.row_mu, n_rows, p)
-        chosen = search.choose(sums.counts_outside(), rng)
+        chosen = play(Choice(f"{name} radius", search.mechanism), search.scores(sums.counts_outside()))
         scaling = scaling_around(frame.centers, frame.half_widths, int(sums.radii[chosen]), offset)
         gaussian = Gaussian(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu))
-        return gaussian.draw(sums.moments(chosen, scaling), rng), chosen
+        return play(NoisySums(f"{name} round", gaussian), sums.moments(chosen, scaling)), chosen
 
 
-def _count(rows: Rows, places: tuple[Place, ...]) -> tuple[int, PlaceCounts]:
+@dataclass(frozen=True)
+class _Drawing:
+    """Plays a release to publish it: every outcome is drawn."""
+
+    rng: Keystream
+
+    def __call__(self, step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
+        return step.draw(statistic, self.rng)
+
+
+def _count(rows: Rows, counts: PlaceCounts) -> tuple[int, PlaceCounts]:
     """Return the number of rows, and what the columns' places are found from."""
-    counts, n_rows = PlaceCounts(places), 0
+    n_rows = 0
     for values in rows():
         counts.add(values)
         n_rows += len(values)
@@ -235,17 +272,6 @@ def _shown_by(first: NoisyMoments) -> tuple[NDArray[np.float64], NDArray[np.floa
         first.matrix, 0.0 * ones, ones, scaling.constant, n_rows=first.n_rows, off_diagonal_variance=variance
     )
     return scaling.centers + scaling.half_widths * mean, covariance, math.sqrt(variance) / n_rows
-
-
-def _noisy_fourth_powers(total: int, most: int, mu: float, rng: Keystream) -> tuple[float, float]:
-    """Return a sum of numbers between 0 and `most`, over `most` and with noise, and the noise's sigma.
-
-    In units of 2^-20, to which the sum is cut, replacing one number moves it by at most 2^20 + 1.
-    """
-    steps = (total << _FOURTH_BITS) // most
-    sigma = (2.0**_FOURTH_BITS + 1) / mu * UP
-    noisy = steps + int(sample_rounded_gaussian(sigma, 1, rng)[0])
-    return math.ldexp(noisy, -_FOURTH_BITS), math.ldexp(sigma, -_FOURTH_BITS)
 
 
 MECHANISM = TwoRound

@@ -48,6 +48,7 @@ def add_rows(
     centers: NDArray[np.float64],
     half_widths: NDArray[np.float64],
     transform: NDArray[np.float64],
+    row_step: float,
     limits: NDArray[np.float64],
     products: NDArray[np.float64],
     counts: NDArray[np.int64],
@@ -57,7 +58,7 @@ def add_rows(
 
     Parameters
     ----------
-    values, low, high, centers, half_widths, transform
+    values, low, high, centers, half_widths, transform, row_step
         Rows in data units, shape (n, p), and their `Frame`; the transform has shape (0, 0) where there is none.
     limits : ndarray of float64, shape (m,)
         Of the squared length of a row inside every radius, in its integers.
@@ -78,7 +79,7 @@ def add_rows(
         if len(transform):
             row[:] = 0.0
             for j in range(p):
-                factor = standard[j]
+                factor = np.rint(standard[j] / row_step) * row_step
                 for k in range(p):
                     row[k] += factor * transform[j, k]
         else:

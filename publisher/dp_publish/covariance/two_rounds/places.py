@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_publish.covariance.two_rounds.steps import Choice, Play
 from dp_publish.policy import ColumnPolicy
-from dp_publish.sampling import Keystream
-from dp_publish.search import Grid, add_to_cells, cells_for, find_place
+from dp_publish.search import ExponentialMechanism, Grid, add_to_cells, cells_for, place_chosen
 
-_MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
+MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
 _HALF = 0.5  # of the distance of two integers
 
 
@@ -57,12 +57,14 @@ class PlaceCounts:
     ----------
     places : sequence of Place
         All columns, in order.
+    most_cells : int, optional
+        The most that a column's values may be counted in.
     """
 
-    def __init__(self, places: tuple[Place, ...]) -> None:
+    def __init__(self, places: tuple[Place, ...], most_cells: int = MOST_CELLS) -> None:
         self._places = places
         self._searched = [index for index, place in enumerate(places) if not place.is_declared]
-        cells = min(cells_for(max(len(self._searched), 1)), _MOST_CELLS)
+        cells = min(cells_for(max(len(self._searched), 1)), most_cells)
         self._grids = [Grid(places[index].low, places[index].high, cells) for index in self._searched]
         self._counts = np.zeros((len(self._searched), cells), dtype=np.int64)
 
@@ -77,11 +79,16 @@ class PlaceCounts:
         for index, counts, grid in zip(self._searched, self._counts, self._grids, strict=True):
             add_to_cells(counts, values[:, index], grid)
 
-    def find(self, mu_each: float, rng: Keystream) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def find(self, mu_each: float, play: Play) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the centers and the scales of all columns; every choice of one costs a row `mu_each`."""
+        mechanism = ExponentialMechanism(mu_each)
         centers = np.array([place.center or 0.0 for place in self._places])
         scales = np.array([place.scale or 1.0 for place in self._places])
         for index, counts, grid in zip(self._searched, self._counts, self._grids, strict=True):
+
+            def choose(what: str, scores: NDArray[np.int64], index: int = index) -> int:
+                return play(Choice(f"{what} of column {index + 1}", mechanism), scores)
+
             floor = self._places[index].floor
-            centers[index], scales[index] = find_place(counts, grid, mu_each, rng, floor=floor)
+            centers[index], scales[index] = place_chosen(counts, grid, mechanism, choose, floor=floor)
         return centers, scales

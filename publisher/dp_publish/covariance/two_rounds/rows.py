@@ -10,10 +10,14 @@ have been summed. A radius is a / 256 with an integer a. A row y becomes
 Which of the two it is, its integers tell: inside is where ``|q|^2 <= (2^12 a)^2``, so that |q|^2 <= (2^12 a)^2 and
 |a u|^2 <= (2^12 a)^2 hold of the very integers that are summed, and the row lies in the ball exactly. Like all else
 that happens to a row before, this is a function of that row alone.
+
+A product of floating-point matrices is none: how BLAS rounds a row depends on where in the batch it stands. So rows and
+transform are rounded first, to so many bits that sums of p products are below 2^53 of them, and exact.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +29,7 @@ RADIUS_BITS = 8
 INSIDE = 2.0**GRID_BITS  # a length of 1 in the integers of rows inside
 DIRECTION = 2.0 ** (GRID_BITS - RADIUS_BITS)  # and in those of directions
 SHORTER = 1 - 2.0**-36  # far above the relative error of a norm of 2^13 floats, and of the products with its inverse
+_EXACT_BITS, _TRANSFORM_BITS = 53, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +43,7 @@ class Frame:
     centers, half_widths : ndarray of float64, shape (p,)
         In data units; a half-width holds the largest radius.
     transform : ndarray of float64, shape (p, p), or None
-        Symmetric; None for the identity.
+        Symmetric, and as `round_transform` returns it; None for the identity.
     """
 
     low: NDArray[np.float64]
@@ -50,7 +55,25 @@ class Frame:
     def place(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return rows in the units of the round; they may still lie outside its ball."""
         standard = (np.clip(values, self.low, self.high) - self.centers) * (1 / self.half_widths)
-        return standard if self.transform is None else standard @ self.transform
+        if self.transform is None:
+            return standard
+        standard = np.rint(standard / self.row_step) * self.row_step
+        product: NDArray[np.float64] = standard @ self.transform  # of integers, whose sums are exact in any order
+        return product
+
+    @property
+    def row_step(self) -> float:
+        """The power of two that standardised rows are rounded to before they are transformed."""
+        ends = np.abs((np.stack([self.low, self.high]) - self.centers) * (1 / self.half_widths))
+        bits = _EXACT_BITS - _TRANSFORM_BITS - math.ceil(math.log2(len(self.centers)))
+        return _step(float(ends.max()), bits)
+
+
+def round_transform(transform: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a matrix rounded to 20 bits below its largest entry."""
+    step = _step(float(np.abs(transform).max()), _TRANSFORM_BITS)
+    rounded: NDArray[np.float64] = np.rint(transform / step) * step
+    return rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,3 +122,8 @@ def limits_of(radii: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the largest squared length of a row inside every radius, in its integers."""
     limits: NDArray[np.float64] = (radii.astype(np.float64) * DIRECTION) ** 2
     return limits
+
+
+def _step(largest: float, bits: int) -> float:
+    """Return the power of two of which numbers up to a largest one are so many bits."""
+    return math.ldexp(1.0, math.frexp(largest)[1] - bits)

@@ -99,7 +99,7 @@ class BinnedSums:
         products = np.zeros(self._products[0].shape)
         fourths = np.zeros(len(self.counts))
         ends = (frame.low, frame.high, frame.centers, frame.half_widths)
-        add_rows(values, *ends, transform, limits_of(self.radii), products, self.counts, fourths)
+        add_rows(values, *ends, transform, frame.row_step, limits_of(self.radii), products, self.counts, fourths)
 
         _add_to_limbs(self._products, products.astype(np.int64))
         _add_to_limbs(self._fourths, fourths.astype(np.int64))

@@ -16,7 +16,7 @@ from dp_publish.covariance.two_rounds.rows import RADIUS_BITS
 from dp_publish.sampling import Keystream
 from dp_publish.search import ExponentialMechanism
 
-CLIPS = 1.3 * 1.25 ** np.arange(11)  # of columns, in scales: up to 12
+CLIPS = np.array([1.3 * 1.25**power for power in range(11)])  # of columns, in scales: up to 12
 _CLIPPED, _MOST_CLIPPED = 16.0, 0.7  # rows for each column, over mu; and the largest share of all
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65
 _FEW_COLUMNS = 12

@@ -16,6 +16,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_publish.covariance.two_rounds.rows import round_transform
+
 _POWER = 0.75  # g
 _LEAST_VARIANCE = 0.15  # of a standardised column
 _ROUNDS = 20
@@ -37,7 +39,7 @@ def whiten(covariance: NDArray[np.float64], noise: float) -> tuple[NDArray[np.fl
     Returns
     -------
     transform : ndarray, shape (p, p)
-        B, symmetric and positive definite.
+        B, symmetric and positive definite, rounded so that rows can be multiplied exactly.
     deviations : ndarray, shape (p,)
         D, positive.
     length : float
@@ -49,7 +51,7 @@ def whiten(covariance: NDArray[np.float64], noise: float) -> tuple[NDArray[np.fl
     values, vectors = _nearby_correlation(covariance / np.outer(deviations, deviations), floor)
     transform = (vectors * values ** (-_POWER / 2)) @ vectors.T
     length = math.sqrt(float((values ** (1 - _POWER)).sum()))
-    return 0.5 * (transform + transform.T), deviations, length
+    return round_transform(0.5 * (transform + transform.T)), deviations, length
 
 
 def _nearby_correlation(

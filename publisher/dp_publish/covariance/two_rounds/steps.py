@@ -1,0 +1,142 @@
+"""The private steps of a release in two rounds: each with its sensitivity, its cost, and its exact law.
+
+A release is a sequence of steps. Which one comes next, and its every setting, follow from the outcomes before it and
+from public facts; the table decides only the statistic that a step draws its outcome from. So a release is written
+once, for whoever plays it (`Play`): to publish is to draw every outcome, and to audit is to ask what the law of the
+same outcomes would be on another table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_bundle.privacy import mu_implied_by_epsilon
+from dp_publish.sampling import Keystream, sample_rounded_gaussian
+from dp_publish.search import ExponentialMechanism
+
+LENGTH_BITS = 20
+_UP = 1 + 2.0**-48  # far above the rounding of the few operations on a sigma
+
+Statistic = TypeVar("Statistic", contravariant=True)
+Outcome = TypeVar("Outcome")
+
+
+class Step(Protocol[Statistic, Outcome]):
+    """One step: mu-GDP for one row, given the outcomes before it."""
+
+    @property
+    def name(self) -> str:
+        """What it finds."""
+
+    @property
+    def mu(self) -> float:
+        """The most that it may cost a row."""
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that replacing a row moves the statistic, as `moved` measures it."""
+
+    def moved(self, one: Statistic, other: Statistic) -> float:
+        """Return how far apart the statistics of two tables are."""
+
+    def draw(self, statistic: Statistic, rng: Keystream) -> Outcome:
+        """Return an outcome; the statistic is private."""
+
+    def log_density(self, outcome: Outcome, statistic: Statistic) -> float:
+        """Return the logarithm of an outcome's density, up to a number that is the same for all statistics."""
+
+    def loss(self, one: Statistic, other: Statistic) -> float:
+        """Return a mu with which its law, as it is, tells two statistics apart at the most."""
+
+
+class Play(Protocol):
+    """Whoever has a release before them, and says how each of its steps comes out."""
+
+    def __call__(self, step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
+        """Return the outcome of a step, which draws from a private statistic."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice by the exponential mechanism; the statistic is the score of every outcome.
+
+    Scores move by at most 1, so the log-ratio of probabilities has a range of at most the mechanism's epsilon
+    (`search.exponential`); and whatever range it has on two tables, costs what an epsilon as large does.
+    """
+
+    name: str
+    mechanism: ExponentialMechanism
+    sensitivity: ClassVar[float] = 1.0
+
+    @property
+    def mu(self) -> float:
+        """The most that it may cost a row."""
+        return self.mechanism.mu
+
+    @staticmethod
+    def moved(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+        """Return the largest difference of two scores."""
+        return float(np.abs(one - other).max())
+
+    def draw(self, statistic: NDArray[np.int64], rng: Keystream) -> int:
+        """Return the place of the outcome."""
+        return self.mechanism.choose(statistic, rng)
+
+    def log_density(self, outcome: int, statistic: NDArray[np.int64]) -> float:
+        """Return the logarithm of an outcome's probability."""
+        return float(self.mechanism.log_probabilities(statistic)[outcome])
+
+    def loss(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+        """Return the mu of a mechanism whose log-ratios have the range that they have on these tables."""
+        ratios = self.mechanism.log_probabilities(one) - self.mechanism.log_probabilities(other)
+        return mu_implied_by_epsilon(float(np.ptp(ratios)) / 2)
+
+
+@dataclass(frozen=True)
+class NoisyLengths:
+    """Gaussian noise on the sum of the rows' lengths to the fourth, in units of 2^-20 times that of the radius.
+
+    A length to the fourth is between 0 and 1 of these, so that replacing a row moves their sum by at most 1, and
+    cutting the sum to whole units by one of these at most.
+
+    Parameters
+    ----------
+    mu : float
+        What it may cost a row.
+    most : int
+        The length to the fourth of a row at the radius, in the units of the exact sum.
+    """
+
+    mu: float
+    most: int
+    name: ClassVar[str] = "lengths"
+    sensitivity: ClassVar[float] = 2.0**LENGTH_BITS + 1
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation, in units of 2^-20."""
+        return self.sensitivity / self.mu * _UP
+
+    def in_units(self, total: int) -> int:
+        """Return an exact sum in units of 2^-20, rounded down."""
+        return (total << LENGTH_BITS) // self.most
+
+    def moved(self, one: int, other: int) -> float:
+        """Return the difference of two exact sums, in units of 2^-20."""
+        return float(abs(self.in_units(one) - self.in_units(other)))
+
+    def draw(self, statistic: int, rng: Keystream) -> int:
+        """Return the sum with noise, in units of 2^-20."""
+        return self.in_units(statistic) + int(sample_rounded_gaussian(self.sigma, 1, rng)[0])
+
+    def log_density(self, outcome: int, statistic: int) -> float:
+        """Return ``-E^2 / (2 sigma^2)``."""
+        return -0.5 * ((outcome - self.in_units(statistic)) / self.sigma) ** 2
+
+    def loss(self, one: int, other: int) -> float:
+        """Return the distance over the noise's standard deviation."""
+        return self.moved(one, other) / self.sigma
