@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special, stats
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Column
@@ -21,6 +22,7 @@ from dp_publish.audit.canaries import OUTSIDE, Canaries, Unit, middle_of
 from dp_publish.audit.hypothesis_tests import (
     correlated_signs,
     law_excess,
+    least_chance,
     low_bits_p_value,
     n_repeats,
     sample_excess,
@@ -88,6 +90,19 @@ def check_attack(
                 name = f"a cell of column {cells[0].name!r}" if unit == "cell" else "a row"
                 faults.append(f"{name} is told apart with mu >= {bound:.4g}, above the {stated:.4g} stated")
     return best, make_check("attack", faults, detail)
+
+
+def check_guesses(correct: int, n: int, stated_mu: float, alpha: float) -> tuple[float, Check]:
+    """Return the lower bound on mu that so many guesses of n coins prove, and the check that it is not too large."""
+    chance = float(least_chance(correct, n, alpha))
+    bound = 2 * float(special.ndtri(chance)) if chance > 0.5 else 0.0
+    detail = f"{correct / n:.1%} of {n} coins guessed, which proves mu >= {bound:.4g}"
+    if not bound:
+        detail = "the coins were not guessed well enough to prove anything at this strength"
+    faults = []
+    if bound > stated_mu * SLACK:
+        faults = [f"a row is told apart with mu >= {bound:.4g}, above the {stated_mu:.4g} stated"]
+    return bound, make_check("attack", faults, detail)
 
 
 def check_bounds(
@@ -192,6 +207,13 @@ def check_signs(signs: Sequence[NDArray[np.int8]], alpha: float) -> Check:
     return make_check(
         "independence", faults, "no correlation of signs between columns or rows, and no noise is used twice"
     )
+
+
+def size_faults(where: str, total: float, freedom: int, alpha: float) -> list[str]:
+    """Return what is wrong with a sum over noise that is chi-squared if that is of the stated size."""
+    if 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom)) >= alpha / 4:
+        return []
+    return [f"the noise {where} of whole releases has {total / freedom:.4g} times its stated size"]
 
 
 def make_check(name: str, faults: Sequence[str], detail: str) -> Check:

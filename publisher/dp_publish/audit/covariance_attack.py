@@ -25,13 +25,12 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest import MatrixNoise
 from dp_publish.accounting import SLACK
-from dp_publish.audit.checks import LEAST_RUNS, Check, check_signs, make_check, require_runs
-from dp_publish.audit.hypothesis_tests import cdf_excess, least_chance, moment_ratio
+from dp_publish.audit.checks import LEAST_RUNS, Check, check_guesses, check_signs, make_check, require_runs
+from dp_publish.audit.hypothesis_tests import cdf_excess, moment_ratio
 from dp_publish.audit.noise_laws import EntryLaw, entry_law
 from dp_publish.covariance import GRID_BITS, ExactMoments, OneSum, Scaling, moments_of_batch
 from dp_publish.sampling import Keystream, SecureKeystream
@@ -115,7 +114,7 @@ def attack_moments(
     noise = law(stated, upper, free)
     stated_mu = mechanism.spends(1).mu
     correct = int(np.count_nonzero((noise.log_ratio(noisy[:, free], exact[1][free], exact[0][free]) > 0) == coins))
-    mu_lower, attack = _check_attack(correct, n, stated_mu, alpha)
+    mu_lower, attack = check_guesses(correct, n, stated_mu, alpha)
     checks = (
         attack,
         _check_movement(mechanism, add_up, noise, upper, free, stated),
@@ -148,18 +147,6 @@ def _in_steps(table: ExactMoments, stated: MatrixNoise) -> _Floats:
     step = Fraction(stated.step) * 4**GRID_BITS
     rounded = [math.floor(Fraction(int(entry)) / step + Fraction(1, 2)) for entry in table.steps.flat]
     return np.array(rounded, dtype=np.float64).reshape(table.steps.shape)
-
-
-def _check_attack(correct: int, n: int, stated_mu: float, alpha: float) -> tuple[float, Check]:
-    chance = float(least_chance(correct, n, alpha))
-    bound = 2 * float(special.ndtri(chance)) if chance > 0.5 else 0.0
-    detail = f"{correct / n:.1%} of {n} coins guessed, which proves mu >= {bound:.4g}"
-    if not bound:
-        detail = "the coins were not guessed well enough to prove anything at this strength"
-    faults = []
-    if bound > stated_mu * SLACK:
-        faults = [f"a row is told apart with mu >= {bound:.4g}, above the {stated_mu:.4g} stated"]
-    return bound, make_check("attack", faults, detail)
 
 
 def _check_movement(

@@ -1,4 +1,4 @@
-"""A covariance mechanism alone, attacked entry by entry, or from outside where its noise does not act on entries."""
+"""A covariance mechanism alone, attacked as is best: step by step, entry by entry, or from outside."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dp_publish.audit.checks import check_confidence
 from dp_publish.audit.covariance_attack import attack_moments
 from dp_publish.audit.noise_laws import entry_law
 from dp_publish.audit.report import AuditReport
-from dp_publish.covariance import Mechanism, OneSum
+from dp_publish.audit.step_attack import attack_steps
+from dp_publish.covariance import Mechanism, OneSum, TwoRound
 
 
 def audit_moments(mechanism: Mechanism, *, n_canaries: int | None = None, confidence: float = 0.9999) -> AuditReport:
-    """Attack a covariance mechanism and test its noise; see `audit.moments` and `audit.black_box`.
+    """Attack a covariance mechanism and test its noise: see `step_attack`, `covariance_attack` and `black_box`.
 
     Parameters
     ----------
@@ -31,8 +32,11 @@ def audit_moments(mechanism: Mechanism, *, n_canaries: int | None = None, confid
         It would take hours.
     """
     check_confidence(confidence)
+    if isinstance(mechanism, TwoRound):
+        stated, lower, n, checks = attack_steps(mechanism, n_runs=n_canaries, confidence=confidence)
+        return AuditReport("row", stated, lower, confidence, n, checks, mechanism.name, max_rows=mechanism.max_rows)
     if not isinstance(mechanism, OneSum):
-        raise PrivacyError(f"{mechanism.name} has several steps, which this audit does not attack")
+        raise PrivacyError(f"there is no audit of the {mechanism.name} mechanism")
     if entry_law(mechanism.noise) is None:
         epsilon, proved, n, checks = attack_from_outside(mechanism, n_runs=n_canaries, confidence=confidence)
         return AuditReport(

@@ -45,12 +45,23 @@ class Published:
     seen : dict of str to Any
         Everything else: the manifest as a document but for the time, the names of the members, the size of every row
         group, and the README.
+    rounds : Rounds or None
+        The other matrices, where a covariance was released in two rounds.
     """
 
     release: Release
     values: NDArray[np.float64] = field(repr=False)
     cost: Cost
     seen: dict[str, Any] = field(repr=False)
+    rounds: Rounds | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The noisy matrix of the first of two rounds, and what the second multiplied its rows by."""
+
+    first: NDArray[np.float64] = field(repr=False)
+    transform: NDArray[np.float64] = field(repr=False)
 
 
 def made_up_policy(policy: Policy, kinds: dict[str, str]) -> Policy:
@@ -65,7 +76,10 @@ def publish_made_up(press: Press, table: pa.Table, policy: Policy, keystream: Ke
     with press(table, policy, keystream) as (path, cost), open_bundle(path, UnsafeTrustAnyone()) as bundle:
         covariance = bundle.release.kind == "covariance"
         values = bundle.second_moments() if covariance else _rows(bundle)
-        return Published(bundle.release, values, cost, _seen(bundle))
+        stated, rounds = bundle.release.second_moments, None
+        if stated is not None and stated.first_round is not None:
+            rounds = Rounds(bundle.first_round(), bundle.transform())
+        return Published(bundle.release, values, cost, _seen(bundle), rounds)
 
 
 def _rows(bundle: Bundle) -> NDArray[np.float64]:

@@ -17,23 +17,27 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from scipy import stats
 
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.manifest import MatrixNoise, SecondMoments, WishartDifferenceNoise, WishartNoise
 from dp_publish.audit.books import check_books_of_moments
 from dp_publish.audit.canaries import values_inside
-from dp_publish.audit.checks import Check, check_signs, make_check
+from dp_publish.audit.checks import Check, check_signs, make_check, size_faults
 from dp_publish.audit.made_up import chunked
 from dp_publish.audit.mechanisms import audit_moments
 from dp_publish.audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
 from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
+from dp_publish.audit.published_rounds import check_rounds
 from dp_publish.audit.replay import check_replay
 from dp_publish.audit.report import AuditReport
-from dp_publish.covariance import Mechanism, moment_columns, moments_of_batch, set_mechanism
+from dp_publish.covariance import Mechanism, TwoRound, moment_columns, moments_of_batch, set_mechanism
 from dp_publish.policy import Policy
 
 _RELEASES, _ROWS = 30, 25
+_FOLLOWS_FROM_CHOICES = (  # in a release of two rounds, as each is of rows in the units that were chosen
+    *("README.md", "standards", "column_clip", "radius", "constant", "granularity", "parameters", "fourth_moment"),
+    *("diagonal_variance", "off_diagonal_variance"),
+)
 
 
 def audit_covariance(
@@ -90,6 +94,7 @@ def check_whole(
 
     # whole releases, and the same by neighbours with the same random bits
     law, depends_on_data = entry_law(mechanism.noise), mechanism.draws_depend_on_data
+    two_rounds = isinstance(mechanism, TwoRound)
     differences = issubclass(mechanism.noise, WishartDifferenceNoise)
     n = _RELEASES if law or differences else 1
     try:
@@ -97,13 +102,16 @@ def check_whole(
     except (DpGraphError, ValidationError) as error:
         return (make_check("books", [f"made-up rows cannot be published: {error}"], ""),)
     hidden = ["README.md", "estimated_diagonal_error", "estimated_off_diagonal_error"] if depends_on_data else []
+    hidden += _FOLLOWS_FROM_CHOICES if two_rounds else []
     if not policy.privacy.neighbours.n_rows_public:
         hidden += ["README.md", "n_rows"]
-    allowed, loss = _allowed(policy, mechanism, law)
+    allowed, loss = _allowed(policy, mechanism, None if two_rounds else law)
     replay = check_replay(press, policy, columns, allowed, loss, hidden=hidden, same_bits=not depends_on_data)
     books = check_books_of_moments(policy, mechanism, released[0])
 
     # noise on entries shows itself around the exact sums
+    if two_rounds:
+        return check_rounds(released, values, alpha), replay, books
     exact = moments_of_batch(values, mechanism.scaling).matrix
     public_rows = policy.privacy.neighbours.n_rows_public
     if differences:
@@ -167,20 +175,13 @@ def _check_entries(
         found = entries[:, chosen].ravel()
         if not len(found):
             continue
-        faults += _size_faults(where, *law.chi_squared(found), alpha)
+        faults += size_faults(f"{where} the diagonal", *law.chi_squared(found), alpha)
 
     independence = check_signs([np.sign(entries).astype(np.int8)], alpha / 4)
     faults += [] if independence.passed else [independence.detail]
     return make_check(
         "whole releases", faults, f"{len(released)} whole releases carry the noise stated around exact sums"
     )
-
-
-def _size_faults(where: str, total: float, freedom: int, alpha: float) -> list[str]:
-    """Return what is wrong with a sum over entries that is chi-squared if their noise is of the stated size."""
-    if 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom)) >= alpha / 4:
-        return []
-    return [f"the noise {where} the diagonal of whole releases has {total / freedom:.4g} times its stated size"]
 
 
 def _check_differences(
@@ -200,7 +201,7 @@ def _check_differences(
     for where, found, cdf in (("on", on, laws[0]), ("beside", beside, laws[1])):
         size = np.abs(found.ravel())
         total = float(-2 * np.log(np.maximum(2 - cdf(size) - cdf(size - 1), 1e-12)).sum())
-        faults += _size_faults(where, total, 2 * len(size), alpha)
+        faults += size_faults(f"{where} the diagonal", total, 2 * len(size), alpha)
         independence = check_signs([np.sign(found).astype(np.int8)], alpha / 4)
         faults += [] if independence.passed else [independence.detail]
     return make_check(

@@ -1,0 +1,130 @@
+"""A release of several private steps attacked by its transcripts, where the likelihood ratio of each step is known.
+
+Every run is a release of its own: a coin decides which of two neighbouring tables goes through all steps, and the
+attacker, who knows both, guesses the coin by the exact likelihood ratio of all that came out. No attack is better, as
+Neyman and Pearson showed. Whatever is mu-GDP lets nobody guess more often than Phi(mu / 2). The checks:
+
+- attack: the bound on mu that the guesses prove (Clopper & Pearson's) does not exceed what is stated.
+- bounds: on all made-up neighbours (`neighbouring_tables`), given the same earlier outcomes, no row moves a step's
+  statistic by more than the sensitivity of the step, and no step's exact law tells the tables apart with more than its
+  mu; which step is next depends on outcomes alone; and all mus together come to no more than is stated.
+- grid: noisy sums are on their grid.
+- noise: in all runs, noise is distributed as the law of its step says, and choices are as improbable as they should be.
+- independence: signs of noise, and of choices, are uncorrelated among steps, entries and runs.
+
+There are as many columns as the policy has, but no more than eight, and fewer cells to search them by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from dp_bundle.errors import DpGraphError
+from dp_publish.accounting import SLACK
+from dp_publish.audit.checks import Check, check_guesses, check_signs, make_check, require_runs
+from dp_publish.audit.neighbouring_tables import all_neighbours, worst_neighbours
+from dp_publish.audit.step_noise import check_step_grid, check_step_noise, noise_of, redraw
+from dp_publish.audit.transcripts import judge_turn, log_ratio, record, statistics_of, total_mu
+from dp_publish.covariance import TwoRound, scaling_for
+from dp_publish.sampling import Keystream, SecureKeystream
+
+_RUNS = 4000
+_N_CHECKS = 5
+_MOST_COLUMNS, _MOST_CELLS = 8, 1 << 12
+_ROWS = 400  # of the tables that are told apart
+
+
+def attack_steps(
+    mechanism: TwoRound,
+    *,
+    n_runs: int | None = None,
+    confidence: float = 0.9999,
+    new_keystream: Callable[[], Keystream] = SecureKeystream,
+    rng: np.random.Generator | None = None,
+) -> tuple[float, float, int, tuple[Check, ...]]:
+    """Attack a mechanism of several steps, and test each.
+
+    Parameters
+    ----------
+    mechanism : TwoRound
+        As a policy sets it. Of an entity, one row is attacked.
+    n_runs : int, optional
+        How many releases are attacked, from 1000 to 2^20.
+    confidence : float
+        The chance that a sound mechanism passes every check, and that the lower bound holds.
+    new_keystream : callable
+        Where the mechanism's random bits come from; each half of the runs gets a stream of its own.
+    rng : numpy.random.Generator, optional
+        The auditor's own coins; unpredictable by default.
+
+    Returns
+    -------
+    stated_mu, mu_lower : float
+        What is stated for one row, and what the attack proves.
+    n_runs : int
+        How many releases were attacked.
+    checks : tuple of Check
+        The five checks.
+
+    Raises
+    ------
+    ParameterError
+        `n_runs` is outside its range.
+    """
+    n = _RUNS if n_runs is None else n_runs
+    require_runs(n)
+    rng = np.random.default_rng() if rng is None else rng
+    alpha, stated_mu, small = (1 - confidence) / _N_CHECKS, mechanism.spends(1).mu, _small(mechanism)
+
+    # coins guessed by likelihood ratios
+    pair = worst_neighbours(small.places, _ROWS)
+    coins, keystream = rng.integers(0, 2, n).astype(np.bool_), new_keystream()
+    correct, seen = 0, []
+    for run, coin in enumerate(coins):
+        keystream = new_keystream() if run == n // 2 else keystream
+        own, other = (pair.other, pair.one) if coin else (pair.one, pair.other)
+        turns = record(small, own, keystream)
+        correct += log_ratio(turns, statistics_of(small, other, turns)) > 0
+        seen.append(noise_of(turns, rng))
+    mu_lower, attack = check_guesses(correct, n, stated_mu, alpha)
+
+    signs = np.array([np.sign(run.noise) for run in seen]).astype(np.int8)
+    checks = (
+        attack,
+        check_steps(small, keystream, rng),
+        check_step_grid(seen),
+        check_step_noise([*seen, *(noise_of(redraw(turn, keystream), rng) for turn in turns)], alpha),
+        check_signs([signs[: n // 2], signs[n // 2 :]], alpha),
+    )
+    return stated_mu, mu_lower, n, checks
+
+
+def check_steps(mechanism: TwoRound, keystream: Keystream, rng: np.random.Generator) -> Check:
+    """Check on all made-up neighbours what every step may move and lose, and what all of them lose together."""
+    stated, worst, faults = mechanism.spends(1).mu, 0.0, []
+    for pair in all_neighbours(mechanism.places, mechanism.max_rows, rng):
+        for one, other in ((pair.one, pair.other), (pair.other, pair.one)):
+            try:
+                turns = record(mechanism, one, keystream)
+                statistics = statistics_of(mechanism, other, turns)
+            except DpGraphError as error:
+                faults.append(f"of {pair.name}, {error}")
+                continue
+
+            judged = [judge_turn(*both, pair.n_replaced) for both in zip(turns, statistics, strict=True)]
+            faults += [f"with {pair.name}, {fault}" for _, fault in judged if fault]
+            together = total_mu([turn.step.mu for turn in turns])
+            if together > stated * SLACK:
+                faults.append(f"the steps come to mu = {together:.6g}, above the {stated:.6g} stated")
+            worst = max(worst, total_mu([loss for loss, _ in judged]) / pair.n_replaced)
+    detail = f"no step moves or loses more than it may; at worst, all lose {worst / stated:.1%} of the mu stated"
+    return make_check("bounds", list(dict.fromkeys(faults)), detail)
+
+
+def _small(mechanism: TwoRound) -> TwoRound:
+    places = mechanism.places[:_MOST_COLUMNS]
+    scaling = scaling_for([(place.low, place.high) for place in places])
+    return replace(mechanism, scaling=scaling, places=places, most_cells=_MOST_CELLS)

@@ -1,0 +1,126 @@
+"""Transcripts of a release that has several private steps, and how much each tells of a neighbouring table.
+
+A transcript is the outcomes of a release's steps, in order, with the statistic that each was drawn from. Played again
+on a neighbouring table with the same outcomes, the release shows that table's statistics, and so the exact likelihood
+ratio of every step given those before it. That of the whole transcript is their product.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_bundle.errors import PrivacyError
+from dp_publish.accounting import SLACK
+from dp_publish.covariance import Step, TwoRound
+from dp_publish.sampling import Keystream
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """One step of a release, as it was played.
+
+    Attributes
+    ----------
+    step : Step
+        With its law.
+    statistic
+        What its outcome was drawn from; of a made-up table.
+    outcome
+        What came out.
+    """
+
+    step: Step[Any, Any]
+    statistic: Any = field(repr=False)
+    outcome: Any = field(repr=False)
+
+    def log_ratio(self, statistic: Any) -> float:
+        """Return the logarithm of how much likelier the outcome is by its own statistic than by another one."""
+        own, other = (self.step.log_density(self.outcome, each) for each in (self.statistic, statistic))
+        return own - other
+
+
+def record(mechanism: TwoRound, table: _Floats, rng: Keystream) -> list[Turn]:
+    """Return the transcript of one release of a table, in data units and without gaps."""
+    turns: list[Turn] = []
+
+    def play(step: Step[Any, Any], statistic: Any) -> Any:
+        turns.append(Turn(step, statistic, step.draw(statistic, rng)))
+        return turns[-1].outcome
+
+    mechanism.play(lambda: iter([table]), play, _Nobody())
+    return turns
+
+
+def statistics_of(mechanism: TwoRound, table: _Floats, turns: list[Turn]) -> list[Any]:
+    """Return the statistics of another table in a transcript's steps, given its outcomes.
+
+    Raises
+    ------
+    PrivacyError
+        A step on that table is another one, though all outcomes before it were the same: the table decides more than
+        statistics.
+    """
+    statistics: list[Any] = []
+
+    def play(step: Step[Any, Any], statistic: Any) -> Any:
+        known = turns[len(statistics)]
+        if _settings(step) != _settings(known.step):
+            raise PrivacyError(f"the {step.name} step follows from the table itself, not from what was released")
+        statistics.append(statistic)
+        return known.outcome
+
+    mechanism.play(lambda: iter([table]), play, _Nobody())
+    return statistics
+
+
+def judge_turn(turn: Turn, statistic: Any, n_rows: int = 1) -> tuple[float, str]:
+    """Return the exact mu of a step on two tables, and what is wrong with it, or nothing.
+
+    Parameters
+    ----------
+    turn : Turn
+        On one table.
+    statistic
+        That of another one, with so many rows replaced.
+    n_rows : int
+        A step may move, and lose, as many times as much.
+    """
+    step = turn.step
+    moved, loss = step.moved(turn.statistic, statistic), step.loss(turn.statistic, statistic)
+    if moved > n_rows * step.sensitivity:
+        by = f"{moved / n_rows:.4g}, above its {step.sensitivity:.4g}"
+        return loss, f"a row moves the statistic of the {step.name} by {by}"
+    if loss > n_rows * step.mu * SLACK:
+        return loss, f"a row is told apart by the {step.name} with mu = {loss / n_rows:.4g}, above its {step.mu:.4g}"
+    return loss, ""
+
+
+def log_ratio(turns: list[Turn], statistics: list[Any]) -> float:
+    """Return the logarithm of how much likelier a transcript is by its own table than by another one."""
+    return sum(turn.log_ratio(other) for turn, other in zip(turns, statistics, strict=True))
+
+
+def total_mu(mus: list[float]) -> float:
+    """Return the mu of steps, each given those before it."""
+    return math.hypot(*mus)
+
+
+def _settings(step: Step[Any, Any]) -> tuple[str, float, float]:
+    return step.name, step.mu, step.sensitivity
+
+
+class _Nobody:
+    """The witness of a release that is not published."""
+
+    def drawing(self) -> None:
+        """Do nothing."""
+
+    def clipped(self, n_rows: int) -> None:
+        """Do nothing."""

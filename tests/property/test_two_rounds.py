@@ -1,0 +1,202 @@
+"""Sums of a release in two rounds on random neighbours: exact, inside the ball, and moved by no more than is proved."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import GaussianDP
+from dp_publish.audit.transcripts import judge_turn, record, statistics_of, total_mu
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.scaling import GRID_BITS, scaling_around, scaling_for
+from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.covariance.two_rounds.rows import RADIUS_BITS, Frame, cut_to_integers, round_transform
+from dp_publish.covariance.two_rounds.sums import BinnedSums
+from dp_publish.covariance.two_rounds.thresholds import CLIPS, clip_search, count_beyond_clips, radii, radius_search
+from dp_publish.sampling.keystream import insecure_keystream
+
+SEEDS = st.integers(0, 2**32)
+SIZES = st.sampled_from([2, 3, 10])
+TAILS = st.sampled_from([0.6, 3.0, 30.0])  # degrees of freedom of rows: from wild to nearly normal
+SHORT = 256 >> 3
+
+
+def _rows(n: int, p: int, tails: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return rows of any size, with zeros and ties among them."""
+    rows = rng.standard_t(tails, (n, p)) * rng.choice([0.0, 0.1, 1.0], (n, 1))
+    return np.where(rng.random((n, p)) < 0.1, np.round(rows), rows)
+
+
+def _frame(p: int, rng: np.random.Generator) -> Frame:
+    """Return a frame with a transform far from the identity."""
+    transform = rng.standard_normal((p, p)) + np.eye(p)
+    centers, half_widths = 0.1 * rng.standard_normal(p), np.exp(rng.standard_normal(p))
+    return Frame(np.full(p, -40.0), np.full(p, 25.0), centers, half_widths, round_transform(transform + transform.T))
+
+
+def _sums(rows: NDArray[np.float64], frame: Frame, steps: NDArray[np.int64]) -> BinnedSums:
+    sums = BinnedSums(rows.shape[1], steps)
+    sums.add(rows, frame)
+    return sums
+
+
+def _scaling(frame: Frame, steps: NDArray[np.int64], chosen: int) -> Any:
+    return scaling_around(frame.centers, frame.half_widths, int(steps[chosen]), 0.05)
+
+
+def _same(one: BinnedSums, other: BinnedSums, frame: Frame) -> bool:
+    """Return whether two sums are the same integers at every radius."""
+    for chosen in range(len(one.radii)):
+        scaling = _scaling(frame, one.radii, chosen)
+        if (one.moments(chosen, scaling).steps != other.moments(chosen, scaling).steps).any():
+            return False
+        if one.fourth_powers(chosen) != other.fourth_powers(chosen):
+            return False
+    return bool((one.counts == other.counts).all())
+
+
+@settings(deadline=None)
+@given(SEEDS, SIZES, TAILS)
+def test_rows_lie_in_the_ball(seed: int, p: int, tails: float) -> None:
+    """The very integers that are summed of a row have at most the length of each radius; the constant's are exact."""
+    rng = np.random.default_rng(seed)
+    frame, steps = _frame(p, rng), radii(SHORT / 256, p)
+    for row in _rows(20, p, tails, rng):
+        alone = _sums(row[None], frame, steps)
+        for chosen, step in enumerate(steps.tolist()):
+            scaling = _scaling(frame, steps, chosen)
+            exact = alone.moments(chosen, scaling).steps
+            constant = Fraction(scaling.constant) ** 2
+            assert sum(exact[j, j] for j in range(p)) <= (step << (GRID_BITS - RADIUS_BITS)) ** 2
+            assert Fraction(exact[p, p], 4**GRID_BITS) == constant
+            total, most = alone.fourth_powers(chosen)
+            assert 0 <= total <= most
+
+
+@settings(deadline=None)
+@given(SEEDS, SIZES, TAILS, st.integers(1, 40))
+def test_replaced_row_moves_sums_by_no_more_than_the_sensitivity(seed: int, p: int, tails: float, n: int) -> None:
+    """At every radius sums move by at most sqrt(2) (R^2 + c^2), counts by 1, and lengths by that of the radius."""
+    rng = np.random.default_rng(seed)
+    frame, steps = _frame(p, rng), radii(SHORT / 256, p)
+    table, other = _rows(n, p, tails, rng), _rows(1, p, tails, rng)
+    one, two = (_sums(np.vstack([table, last]), frame, steps) for last in (_rows(1, p, tails, rng), other))
+    assert np.abs(one.counts_outside() - two.counts_outside()).max() <= 1
+
+    for chosen in range(len(steps)):
+        scaling = _scaling(frame, steps, chosen)
+        moved = one.moments(chosen, scaling).steps - two.moments(chosen, scaling).steps
+        square = Fraction(sum(int(entry) ** 2 for entry in moved.flat), 16**GRID_BITS)
+        assert square <= 2 * (scaling.squared_radius + Fraction(scaling.constant) ** 2) ** 2
+        (total, most), (other_total, _) = one.fourth_powers(chosen), two.fourth_powers(chosen)
+        assert abs(total - other_total) <= most
+
+
+@settings(deadline=None)
+@given(SEEDS, SIZES, TAILS, st.integers(0, 60))
+def test_sums_are_those_of_the_rows_one_by_one(seed: int, p: int, tails: float, n: int) -> None:
+    """At every radius the sums are those of rows inside as they are, and outside shortened, in plain integers."""
+    rng = np.random.default_rng(seed)
+    frame, steps = _frame(p, rng), radii(SHORT / 256, p)
+    table = _rows(n, p, tails, rng)
+    sums = _sums(table, frame, steps)
+    placed = cut_to_integers(frame.place(table), steps)
+
+    for chosen, step in enumerate(steps.tolist()):
+        products, total, outside = np.zeros((p, p), dtype=object), np.zeros(p, dtype=object), 0
+        for q, u, place in zip(placed.inside, placed.directions, placed.bins, strict=True):
+            row = np.array([int(entry) for entry in q], dtype=object)
+            if place > chosen:
+                row, outside = np.array([step * int(entry) for entry in u], dtype=object), outside + 1
+            products, total = products + np.outer(row, row), total + row
+        moments = sums.moments(chosen, _scaling(frame, steps, chosen))
+        assert (moments.products == products).all()
+        assert (moments.sums == total).all()
+        assert (moments.n_rows, moments.n_clipped) == (n, outside)
+        assert sums.counts_outside()[chosen] == outside
+
+
+@settings(deadline=None)
+@given(SEEDS, SIZES, TAILS, st.integers(0, 89))
+def test_row_is_placed_whatever_is_around_it(seed: int, p: int, tails: float, start: int) -> None:
+    """Every bit of a placed row is the same alone, at another place in a batch, and among other rows."""
+    rng = np.random.default_rng(seed)
+    frame, table = _frame(p, rng), _rows(90, p, tails, rng)
+    placed = frame.place(table)
+    assert (frame.place(table[start:]) == placed[start:]).all()
+    assert (frame.place(table[::-1])[::-1] == placed).all()
+    assert (np.vstack([frame.place(row[None]) for row in table]) == placed).all()
+
+
+@settings(deadline=None)
+@given(SEEDS, SIZES, TAILS, st.lists(st.integers(0, 90), max_size=4))
+def test_sums_do_not_depend_on_order_or_batches(seed: int, p: int, tails: float, cuts: list[int]) -> None:
+    """Rows in another order, one by one or in other batches, give the same integers, added up or merged."""
+    rng = np.random.default_rng(seed)
+    frame, steps = _frame(p, rng), radii(SHORT / 256, p)
+    table = _rows(90, p, tails, rng)
+    whole, merged = _sums(table, frame, steps), BinnedSums(p, steps)
+    for part in np.split(rng.permutation(table), sorted(cuts)):
+        merged.merge(_sums(part, frame, steps))
+    one_by_one = BinnedSums(p, steps)
+    for row in table:
+        one_by_one.add(row[None], frame)
+    assert _same(whole, merged, frame)
+    assert _same(whole, one_by_one, frame)
+
+
+@settings(deadline=None)
+@given(SEEDS, SIZES, TAILS, st.floats(0.01, 8), st.integers(1, 60))
+def test_replaced_row_moves_scores_by_one(seed: int, p: int, tails: float, mu: float, n: int) -> None:
+    """Rows beyond each clip are counted once each, and the scores of clips and radii move by at most 1."""
+    rng = np.random.default_rng(seed)
+    one, other = _rows(n, p, tails, rng), _rows(1, p, tails, rng)
+    counts = [count_beyond_clips(table, np.zeros(p), np.full(p, 0.1)) for table in (one, np.vstack([one[1:], other]))]
+    assert counts[0].tolist() == [int((np.abs(one) * (1 / 0.1) > clip).any(axis=1).sum()) for clip in CLIPS]
+    for search in (clip_search(0.1 * mu, mu, n, p), radius_search(0.1 * mu, mu, n, p)):
+        moved = search.scores(counts[0]) - search.scores(counts[1])
+        assert np.abs(moved).max() <= search.sensitivity
+
+
+@settings(deadline=None, max_examples=40)
+@given(SEEDS, SIZES, TAILS, st.floats(0.05, 8), st.integers(1, 40), st.integers(1, 3))
+def test_no_step_loses_more_than_its_mu(seed: int, p: int, tails: float, mu: float, n: int, replaced: int) -> None:
+    """Given the same earlier outcomes, every step keeps to its sensitivity and its mu, and all to the total."""
+    rng = np.random.default_rng(seed)
+    places = (Place(-4.0, 4.0), Place(-9.0, 3.0, floor=0.5), *[Place(-1.0, 8.0, 0.5, 2.0)] * (p - 2))
+    scaling = scaling_for([(place.low, place.high) for place in places])
+    mechanism = TwoRound(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu), 3, places=places, most_cells=256)
+
+    table = _rows(n, p, tails, rng)
+    one, other = (np.vstack([table, _rows(replaced, p, tails, rng)]) for _ in range(2))
+    turns = record(mechanism, one, insecure_keystream(seed % 1000))
+    judged = [judge_turn(*both, replaced) for both in zip(turns, statistics_of(mechanism, other, turns), strict=True)]
+    assert [fault for _, fault in judged if fault] == []
+    assert len(turns) == 2 * 2 + 1 + 2 + 2 + 1
+    assert math.isclose(total_mu([turn.step.mu for turn in turns]), mu / 3, rel_tol=1e-9)
+    assert total_mu([loss for loss, _ in judged]) <= replaced * mu / 3
+
+
+@settings(deadline=None, max_examples=20)
+@given(SEEDS, SIZES)
+def test_values_outside_their_bounds_are_as_if_at_them(seed: int, p: int) -> None:
+    """However far out a table goes, it has the same statistics in every step as the same one clipped to the bounds."""
+    rng = np.random.default_rng(seed)
+    places = (Place(-1.0, 1.0),) * p
+    mechanism = TwoRound(
+        scaling_for([(-1.0, 1.0)] * p), Neighbours.REPLACE_ONE, GaussianDP(1.0), places=places, most_cells=256
+    )
+    table = 10 ** rng.uniform(-2, 1, (40, p)) * rng.choice([-1.0, 1.0], (40, p))
+    table[rng.integers(0, 40, 3), 0] = [np.inf, -1e308, 1e308]
+    turns = record(mechanism, table, insecure_keystream(seed % 1000))
+    clipped = statistics_of(mechanism, np.clip(table, -1.0, 1.0), turns)
+    assert [turn.step.moved(turn.statistic, other) for turn, other in zip(turns, clipped, strict=True)] == [0.0] * len(
+        turns
+    )
