@@ -1,0 +1,129 @@
+"""A release in two rounds, from the rows to both matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dp_bundle.errors import DataError, PrivacyError
+from dp_bundle.privacy import Neighbours
+from dp_publish.accounting import GaussianDP, PureDP
+from dp_publish.covariance import NoisyMoments, TwoRound, scaling_for
+from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.sampling import insecure_keystream
+
+BOUNDS = (-10.0, 30.0)
+MEANS, SCALES = np.array([4.0, 0.0, -2.0]), np.array([3.0, 0.1, 1.0])
+
+
+class Passes:
+    """Rows in batches, and how often they were read."""
+
+    def __init__(self, values: NDArray[np.float64], batch: int = 700) -> None:
+        self.values, self.batch, self.n_passes = values, batch, 0
+
+    def __call__(self) -> Iterator[NDArray[np.float64]]:
+        """Read them once more."""
+        self.n_passes += 1
+        return (self.values[start : start + self.batch] for start in range(0, len(self.values), self.batch))
+
+
+class Watch:
+    """What a release tells."""
+
+    def __init__(self) -> None:
+        self.drawn, self.n_clipped = False, -1
+
+    def drawing(self) -> None:
+        """Note it."""
+        self.drawn = True
+
+    def clipped(self, n_rows: int) -> None:
+        """Note them."""
+        self.n_clipped = n_rows
+
+
+def chain(n: int) -> NDArray[np.float64]:
+    """Return rows of a chain of three columns of unequal scales."""
+    rng = np.random.default_rng(6)
+    correlation = 0.6 ** np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
+    return MEANS + SCALES * rng.multivariate_normal(np.zeros(3), correlation, n)
+
+
+def mechanism(mu: float = 1.0, *, declared: bool = False, max_rows: int = 1) -> TwoRound:
+    """Return the mechanism for three columns."""
+    known = zip(MEANS.tolist(), SCALES.tolist(), strict=True)
+    places = [Place(*BOUNDS, *place) if declared else Place(*BOUNDS) for place in known]
+    scaling = scaling_for([BOUNDS] * 3)
+    return TwoRound(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu), max_rows, places=tuple(places))
+
+
+def release(rows: Passes, kind: TwoRound, seed: int = 1) -> tuple[NoisyMoments, Watch]:
+    """Return a release, and what it told."""
+    watch = Watch()
+    return kind.release(rows, insecure_keystream(seed), watch), watch
+
+
+def test_it_takes_four_passes() -> None:
+    """The table is read four times, and its publisher is told when drawing begins and how many rows were shortened."""
+    rows = Passes(chain(2000))
+    released, watch = release(rows, mechanism())
+    assert rows.n_passes == 4
+    assert released.n_rows == 2000
+    assert watch.drawn
+    assert 0 < watch.n_clipped < 1000
+
+
+def test_batches_make_no_difference() -> None:
+    """However rows come in batches, the release is the same to the last bit."""
+    values = chain(3000)
+    one, other = (release(Passes(values, batch), mechanism())[0] for batch in (3000, 37))
+    assert (one.matrix == other.matrix).all()
+    assert one.earlier is not None
+    assert other.earlier is not None
+    assert (one.earlier.transform == other.earlier.transform).all()
+    assert one.earlier.fourth_powers == other.earlier.fourth_powers
+
+
+def test_places_are_found() -> None:
+    """With many rows the centers and scales of the first round are near the median and the standard deviation."""
+    released, _ = release(Passes(chain(20_000)), mechanism())
+    assert released.earlier is not None
+    scaling, clip = released.earlier.moments.scaling, released.earlier.clip
+    assert scaling.centers == pytest.approx(MEANS, abs=0.2 * SCALES.max())
+    assert scaling.half_widths / scaling.half_widths[0] == pytest.approx(SCALES / SCALES[0], rel=0.2)
+    assert clip * 3**0.5 == pytest.approx(1)  # the longest row that the clip leaves is just within
+    assert released.earlier.declared == (False,) * 3
+
+
+def test_declared_places_are_used_and_cost_nothing() -> None:
+    """Declared centers and scales are taken as they are, and only the clip and the radii are then chosen."""
+    released, _ = release(Passes(chain(500)), mechanism(declared=True))
+    assert released.earlier is not None
+    assert released.earlier.moments.scaling.centers.tolist() == MEANS.tolist()
+    assert released.earlier.declared == (True,) * 3
+    assert released.earlier.choices_mu == pytest.approx((3 * 0.01) ** 0.5)
+
+
+def test_an_entity_of_several_rows_gets_more_noise() -> None:
+    """At the same mu for four rows together every step has the mu of a quarter, and the choices' is for all four."""
+    (one, _), (four, _) = (release(Passes(chain(5000)), mechanism(max_rows=rows, declared=True)) for rows in (1, 4))
+    assert one.earlier is not None
+    assert four.earlier is not None
+    assert four.earlier.choices_mu == pytest.approx(one.earlier.choices_mu)
+    assert four.earlier.fourth_sigma == pytest.approx(4 * one.earlier.fourth_sigma, rel=1e-5)
+
+
+def test_what_it_cannot_serve_is_refused() -> None:
+    """A pure epsilon, a single column, rows that come and go, and a table without rows get a sentence each."""
+    with pytest.raises(PrivacyError, match="no pure epsilon"):
+        TwoRound.form_of(PureDP(1.0))
+    with pytest.raises(PrivacyError, match="2 to 2048 columns"):
+        TwoRound(scaling_for([BOUNDS]), Neighbours.REPLACE_ONE, GaussianDP(1.0), places=(Place(*BOUNDS),))
+    with pytest.raises(PrivacyError, match="add-remove"):
+        TwoRound(scaling_for([BOUNDS] * 2), Neighbours.ADD_REMOVE, GaussianDP(1.0), places=(Place(*BOUNDS),) * 2)
+    with pytest.raises(DataError, match="no rows"):
+        release(Passes(np.empty((0, 3))), mechanism())
