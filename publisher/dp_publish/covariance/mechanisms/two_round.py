@@ -4,7 +4,7 @@ Noise has to cover the longest row that there may be. In units of declared bound
 no row is. So everything is found privately first, each by a step with a cost of its own:
 
 1. the center and the scale of every column (`search`), unless declared;
-2. the clip of the columns, by how many rows it changes;
+2. the clip of the columns, by how many rows it changes, unless the table is so large that it would hardly change any;
 3. the first round: noisy second moments of the standardised rows, shortened to a radius that is chosen by how many
    rows are longer;
 4. the second round: the same, recentred at the first one's mean and partly whitened by its correlations, so that noise
@@ -58,6 +58,7 @@ from dp_publish.covariance.two_rounds.steps import (
 from dp_publish.covariance.two_rounds.sums import BinnedSums
 from dp_publish.covariance.two_rounds.thresholds import (
     CLIPS,
+    chooses_clip,
     clip_search,
     count_beyond_clips,
     radii,
@@ -138,10 +139,11 @@ class TwoRound(Mechanism):
     def shares(self, n_rows: int) -> Shares:
         """Return the mu of every step, for one row of so many."""
         searched = sum(not place.is_declared for place in self.places)
-        return share_out(self.row_mu, n_rows, len(self.places), searched)
+        n_choices = 2 + chooses_clip(self.row_mu, n_rows, len(self.places))
+        return share_out(self.row_mu, n_rows, len(self.places), searched, n_choices)
 
     def release(self, rows: Rows, rng: Keystream, witness: Witness) -> NoisyMoments:
-        """Return both rounds, from four passes over the table; see `Mechanism`."""
+        """Return both rounds, from four passes over the table at most; see `Mechanism`."""
         return self.play(rows, _Drawing(rng), witness)
 
     def play(self, rows: Rows, play: Play, witness: Witness) -> NoisyMoments:
@@ -214,6 +216,8 @@ class TwoRound(Mechanism):
 
     def _find_clip(self, rows: Rows, n_rows: int, frame: Frame, play: Play) -> float:
         """Return what values are clipped to, in the half-widths of a frame that has none yet but the bounds."""
+        if not chooses_clip(self.row_mu, n_rows, self.scaling.n_features):
+            return float(CLIPS[-1])
         beyond = np.zeros_like(CLIPS, dtype=np.int64)
         for values in rows():
             within = np.clip(values, frame.low, frame.high)

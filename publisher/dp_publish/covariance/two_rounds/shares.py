@@ -33,7 +33,9 @@ class Shares:
     n_places : int
         How many of these there are.
     choice : float
-        Of the choice of the clip, and of the radius of either round.
+        Of the choice of the radius of either round, and of the clip where there is one.
+    n_choices : int
+        How many of these there are.
     lengths : float
         Of the noise on the sum of the rows' lengths to the fourth.
     first, second : float
@@ -43,6 +45,7 @@ class Shares:
     place: float
     n_places: int
     choice: float
+    n_choices: int
     lengths: float
     first: float
     second: float
@@ -50,7 +53,7 @@ class Shares:
     @property
     def choices(self) -> float:
         """The mu of all that is chosen by the exponential mechanism."""
-        return math.hypot(self.place * math.sqrt(self.n_places), self.choice * math.sqrt(3))
+        return math.hypot(self.place * math.sqrt(self.n_places), self.choice * math.sqrt(self.n_choices))
 
     @property
     def total(self) -> float:
@@ -58,7 +61,7 @@ class Shares:
         return math.hypot(self.choices, self.lengths, self.first, self.second)
 
 
-def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int) -> Shares:
+def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_choices: int) -> Shares:
     """Return the mu of every step.
 
     Parameters
@@ -69,15 +72,18 @@ def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int) -> Shares
         The public size of the table.
     n_searched : int
         How many columns have no declared center and scale.
+    n_choices : int
+        How many clips and radii are chosen.
     """
     wanted = _PLACES * math.sqrt(n_columns) / (n_rows * mu)
     for_places = min(max(wanted, _LEAST_PLACES), _MOST_PLACES) * n_searched / n_columns
-    left = 1 - for_places - 3 * _CHOICE - _LENGTHS
+    left = 1 - for_places - n_choices * _CHOICE - _LENGTHS
     mu *= _ROUND_DOWN
     return Shares(
         place=mu * math.sqrt(for_places / (2 * n_searched)) if n_searched else 0.0,
         n_places=2 * n_searched,
         choice=mu * math.sqrt(_CHOICE),
+        n_choices=n_choices,
         lengths=mu * math.sqrt(_LENGTHS),
         first=mu * math.sqrt(left * _FIRST_ROUND),
         second=mu * math.sqrt(left * (1 - _FIRST_ROUND)),

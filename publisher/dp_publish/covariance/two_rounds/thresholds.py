@@ -18,6 +18,7 @@ from dp_publish.search import ExponentialMechanism
 
 CLIPS = np.array([1.3 * 1.25**power for power in range(11)])  # of columns, in scales: up to 12
 _CLIPPED, _MOST_CLIPPED = 16.0, 0.7  # rows for each column, over mu; and the largest share of all
+_WORTH_A_PASS = 1e-4  # of the rows: where fewer are to be clipped, the clip is the largest
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65
 _FEW_COLUMNS = 12
 _MOST_CELLS = 1 << 24  # of sums by length
@@ -52,6 +53,14 @@ class ThresholdSearch:
     def log_probabilities(self, exceeding: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the log-probability of every limit."""
         return self.mechanism.log_probabilities(self.scores(exceeding))
+
+
+def chooses_clip(mu: float, n_rows: int, n_columns: int) -> bool:
+    """Return whether the clip is chosen, at the price of a pass over the table, or is the largest without a choice.
+
+    Where so few rows would be clipped, the radius, which shortens about as many, does nearly the same.
+    """
+    return _target(mu, n_rows, n_columns, _CLIPPED, _MOST_CLIPPED) >= _WORTH_A_PASS * n_rows
 
 
 def clip_search(mu_choice: float, mu: float, n_rows: int, n_columns: int) -> ThresholdSearch:
@@ -91,9 +100,8 @@ def count_beyond_clips(
 
 
 def _search(mu_choice: float, mu: float, n_rows: int, n_columns: int, each: float, most: float) -> ThresholdSearch:
-    target = _target(mu, n_rows, n_columns, each, most)
-    return ThresholdSearch(ExponentialMechanism(mu_choice), math.floor(target))
+    return ThresholdSearch(ExponentialMechanism(mu_choice), _target(mu, n_rows, n_columns, each, most))
 
 
-def _target(mu: float, n_rows: int, n_columns: int, each: float, most: float) -> float:
-    return min(each * max(n_columns, _FEW_COLUMNS) / mu, most * n_rows)
+def _target(mu: float, n_rows: int, n_columns: int, each: float, most: float) -> int:
+    return math.floor(min(each * max(n_columns, _FEW_COLUMNS) / mu, most * n_rows))

@@ -7,6 +7,7 @@ import pytest
 
 from dp_publish.covariance.two_rounds.thresholds import (
     CLIPS,
+    chooses_clip,
     clip_search,
     count_beyond_clips,
     radii,
@@ -34,6 +35,14 @@ def test_target_depends_on_public_facts(search: type, each: float, most: float) 
     assert search(0.1, 1.0, 10**6, 30).target == each * 30
     assert search(0.1, 2.0, 10**6, 3).target == each * 12 / 2
     assert search(0.1, 1.0, 100, 30).target == int(most * 100)
+
+
+def test_clip_is_chosen_where_it_clips_enough() -> None:
+    """A large table is not read once more for a clip that would change less than one row in ten thousand."""
+    assert chooses_clip(1.0, 1_900_000, 10)
+    assert not chooses_clip(1.0, 2_000_000, 10)
+    assert chooses_clip(1.0, 2_000_000, 20)
+    assert not chooses_clip(2.0, 2_000_000, 20)
 
 
 def test_choice_comes_near_its_target() -> None:

@@ -77,6 +77,17 @@ def test_it_takes_four_passes() -> None:
     assert 0 < watch.n_clipped < 1000
 
 
+def test_a_large_table_is_read_three_times() -> None:
+    """Where the clip would change next to no row it is the largest, and neither a pass nor a choice is spent on it."""
+    rows = Passes(chain(3000), 3000)
+    released, _ = release(rows, mechanism(800.0))
+    assert rows.n_passes == 3
+    assert released.earlier is not None
+    assert released.earlier.choices_mu < 800 * (0.03 + 2 * 0.01) ** 0.5 * 1.001
+    half_widths = released.earlier.moments.scaling.half_widths
+    assert half_widths[2] == pytest.approx(12.1 * 3**0.5, rel=0.2)
+
+
 def test_batches_make_no_difference() -> None:
     """However rows come in batches, the release is the same to the last bit."""
     values = chain(3000)
