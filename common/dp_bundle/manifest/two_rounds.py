@@ -44,6 +44,8 @@ class FourthMoment(Model):
             raise ValueError("the granularity of the fourth moment is not a power of two")
         if math.fmod(self.total, self.granularity):
             raise ValueError("the fourth moment is no multiple of its granularity")
+        if not 0 < self.variance < math.inf:
+            raise ValueError("the noise of the fourth moment has no variance")
         return self
 
 

@@ -19,7 +19,7 @@ Inference and its Applications, section 8a.2, for the variance of a normal vecto
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -78,7 +78,8 @@ class TwoRounds:
                 isserlis_of((beta[rows] * g) @ beta.T, d, rows).times(weight)
                 for weight, g, d in zip(self.weights, self.factors.T, diagonals.T, strict=True)
             ]
-            return sum_errors([*parts, one_entry(known, rows).times(-1.0)])
+            left = sum_errors([*parts, one_entry(known, rows).times(-1.0)])
+            return replace(left, products=np.maximum(left.products, 0.0), squares=np.maximum(left.squares, 0.0))
 
         return part
 
@@ -115,7 +116,7 @@ class TwoRounds:
             total += weight * n * n
         known = self._known(self.basis)
         total -= known * known
-        return total
+        return np.maximum(total, 0.0)  # rounding, where means are so far from the centers that nothing else is left
 
     def _matrices(self) -> Iterator[tuple[float, FloatArray]]:
         """Yield each weight omega and its N of the columns themselves."""

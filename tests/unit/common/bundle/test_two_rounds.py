@@ -18,7 +18,7 @@ from tests.two_rounds import Rounds, manifest_of, members_of, release_in_two_rou
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle import describe_bundle, export_csv, write_bundle
-from dp_bundle.data import write_triangle
+from dp_bundle.data import matrix, read_triangle, write_triangle
 from dp_bundle.errors import BundleFormatError, DpGraphError
 from dp_bundle.manifest import Release
 from dp_bundle.trust import UnsafeTrustAnyone
@@ -109,6 +109,8 @@ def _one_column(document: dict[str, Any]) -> None:
         (_set("guarantee.public", []), "number of rows"),
         (_set("second_moments.fourth_moment.sigma", lambda sigma: sigma * 0.5), "mu is smaller"),
         (_set("second_moments.fourth_moment.granularity", 0.3), "power of two"),
+        (_set("second_moments.fourth_moment.granularity", 2.0**-40), "sigma must be a number"),
+        (_set("second_moments.fourth_moment.sigma", 1e200), "sigma must be a number"),
         (_set("second_moments.fourth_moment.total", lambda total: total + 1e-6), "no multiple of its granularity"),
         (_set("second_moments.fourth_moment", None), "exactly with two rounds"),
         (_set("second_moments.first_round", None), "exactly with two rounds"),
@@ -181,9 +183,9 @@ def _read(rounds: Rounds, members: list[io.BytesIO], key: Ed25519PrivateKey, pat
         bundle.second_moments(), bundle.first_round(), bundle.transform()
 
 
-def _triangle(matrix: np.ndarray, labels: list[str]) -> io.BytesIO:
+def _triangle(values: np.ndarray, labels: list[str]) -> io.BytesIO:
     file = io.BytesIO()
-    write_triangle(matrix, labels, file)
+    write_triangle(values, labels, file)
     return file
 
 
@@ -237,10 +239,10 @@ def test_a_first_round_that_its_noise_cannot_have_given_is_refused(
         ((0, 0), np.nan, "first-round.parquet holds a value that is not a number"),
         ((3, 3), 1.0, "first-round.parquet has another number of rows"),
     ):
-        matrix = rounds.matrices[0].copy()
-        matrix[place] += value
+        changed = rounds.matrices[0].copy()
+        changed[place] += value
         members = members_of(rounds, NAMES)
-        members[1] = _triangle(matrix, [*NAMES, "(constant)"])
+        members[1] = _triangle(changed, [*NAMES, "(constant)"])
         with pytest.raises(BundleFormatError, match=message):
             _read(rounds, members, key, tmp_path / "other.tar")
 
@@ -253,6 +255,20 @@ def test_members_passed_off_as_each_other_are_refused(rounds: Rounds, key: Ed255
             _read(rounds, members, key, tmp_path / "other.tar")
     with pytest.raises(ValueError, match="zip"):
         _read(rounds, [final, first], key, tmp_path / "other.tar")
+
+
+@pytest.mark.parametrize("name", ["data/covariance.parquet", "data/first-round.parquet", "data/transform.parquet"])
+def test_no_memory_is_taken_for_a_matrix_that_its_file_cannot_hold(
+    name: str, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest of thousands of columns over small files is refused before there is room for any matrix."""
+    column = manifest_of(rounds, NAMES).columns[0]
+    many = tuple(column.model_copy(update={"name": f"c{index}"}) for index in range(5000))
+    release = manifest_of(rounds, NAMES).model_copy(update={"columns": many})
+    monkeypatch.setattr(matrix.np, "empty", lambda *_: pytest.fail("memory was taken"))
+    for file in members_of(rounds, NAMES):
+        with pytest.raises(BundleFormatError, match=f"{name} has fewer bytes than a matrix"):
+            read_triangle(file, release, name)
 
 
 def test_the_descriptions_tell_the_three_matrices_apart(path: Path) -> None:
@@ -282,9 +298,9 @@ def test_all_three_matrices_come_out_as_csv(path: Path, rounds: Rounds, tmp_path
     with open_bundle(path, UnsafeTrustAnyone()) as bundle:
         written = export_csv(bundle, tmp_path / "t.csv")
         assert [each.name for each in written] == ["t.csv", "t-first-round.csv", "t-transform.csv"]
-        for file, matrix in zip(written, (rounds.matrices[1], rounds.matrices[0], rounds.transform), strict=True):
+        for file, expected in zip(written, (rounds.matrices[1], rounds.matrices[0], rounds.transform), strict=True):
             values = pd.read_csv(file, dtype={"value": str})["value"].map(float)
-            assert values.tolist() == matrix[np.triu_indices(len(matrix))].tolist()
+            assert values.tolist() == expected[np.triu_indices(len(expected))].tolist()
 
         written[0].unlink()
         with pytest.raises(DpGraphError, match=r"t-first-round\.csv already"):

@@ -325,6 +325,18 @@ def test_what_cannot_be_computed_is_refused() -> None:
         combined(far)
 
 
+def test_rounding_makes_no_variance_negative() -> None:
+    """Where a manifest puts centers so far away that rounding is all that is left, errors remain numbers."""
+    rounds = rounds_of()
+    far = replace(rounds, centers=(rounds.centers[0], rounds.centers[1] + 1e14 * rounds.scales[0]))
+    noise = combined(far)[1].known_noise
+    scales = 1.0 / rounds.scales[0]
+    assert (noise.variances_of_variances() >= 0.0).all()
+    errors = noise.form_errors(np.eye(4), FORMS * scales)(slice(None))
+    assert (errors.products >= 0.0).all()
+    assert (errors.squares >= 0.0).all()
+
+
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
 def test_kurtosis_is_that_of_elliptical_rows(share: float) -> None:
     """Without noise to speak of, and radii that shorten nothing, the factor is the one of the rows' distribution."""
