@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.startup import njit
-from dp_publish.covariance.two_rounds.rows import DIRECTION, INSIDE, SHORTER
+from dp_publish.covariance.two_rounds.rows import BLOCK, DIRECTION, INSIDE, LIMB, LOW_LIMB, SHORTER
 
 
 @njit(nogil=True)
@@ -41,6 +41,17 @@ def add_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> None:
 
 
 @njit(nogil=True)
+def move_to_limbs(limbs: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
+    """Add whole numbers below 2^53 to sums in two limbs, the low one first, and leave zeros in their place."""
+    low, high, flat = limbs[0].ravel(), limbs[1].ravel(), numbers.ravel()
+    for i in range(len(flat)):
+        number = np.int64(flat[i])
+        low[i] += number & LOW_LIMB
+        high[i] += number >> LIMB
+        flat[i] = 0.0
+
+
+@njit(nogil=True)
 def add_rows(
     values: NDArray[np.float64],
     low: NDArray[np.float64],
@@ -50,11 +61,11 @@ def add_rows(
     transform: NDArray[np.float64],
     row_step: float,
     limits: NDArray[np.float64],
-    products: NDArray[np.float64],
+    products: NDArray[np.int64],
     counts: NDArray[np.int64],
-    fourths: NDArray[np.float64],
+    fourths: NDArray[np.int64],
 ) -> None:
-    """Add the integers of at most 4096 rows to sums, as `rows.cut_to_integers` and `sums` have them.
+    """Add the integers of rows to sums, as `rows.cut_to_integers` and `sums` have them.
 
     Parameters
     ----------
@@ -62,14 +73,17 @@ def add_rows(
         Rows in data units, shape (n, p), and their `Frame`; the transform has shape (0, 0) where there is none.
     limits : ndarray of float64, shape (m,)
         Of the squared length of a row inside every radius, in its integers.
-    products : ndarray of float64, shape (2, m + 1, p + 1, p + 1)
-        Overwritten, like the others.
-    counts, fourths : ndarray of shape (m + 1,)
-        The number of rows, and the sum of their lengths to the fourth.
+    products : ndarray of int64, shape (2, 2, m + 1, p + 1, p + 1)
+        In two limbs; overwritten, like the others.
+    counts : ndarray of int64, shape (m + 1,)
+        The number of rows.
+    fourths : ndarray of int64, shape (2, m + 1)
+        The sum of their lengths to the fourth, in two limbs.
     """
     n, p = values.shape
     m = len(limits)
-    factors = 1 / half_widths
+    factors, steps = 1 / half_widths, 1 / row_step
+    block, lengths = np.zeros((2, m + 1, p + 1, p + 1)), np.zeros(m + 1)
     standard, row = np.empty(p), np.empty(p)
     inside, outside = np.ones(p + 1), np.ones(p + 1)
     for i in range(n):
@@ -79,7 +93,7 @@ def add_rows(
         if len(transform):
             row[:] = 0.0
             for j in range(p):
-                factor = np.rint(standard[j] / row_step) * row_step
+                factor = np.rint(standard[j] * steps) * row_step
                 for k in range(p):
                     row[k] += factor * transform[j, k]
         else:
@@ -105,12 +119,17 @@ def add_rows(
                 chosen += 1
         counts[chosen] += 1
         part = np.floor(square / INSIDE)
-        fourths[chosen] += part * part
+        lengths[chosen] += part * part
 
         if chosen < m:
-            add_product(products[0, chosen], inside)
+            add_product(block[0, chosen], inside)
         if chosen > 0:
             scale = SHORTER * DIRECTION / norm
             for j in range(p):
                 outside[j] = np.trunc(row[j] * scale)
-            add_product(products[1, chosen], outside)
+            add_product(block[1, chosen], outside)
+
+        # sums of so many rows are exact
+        if i % BLOCK == BLOCK - 1 or i == n - 1:
+            move_to_limbs(products, block)
+            move_to_limbs(fourths, lengths)

@@ -26,6 +26,9 @@ from numpy.typing import NDArray
 from dp_publish.covariance.scaling import GRID_BITS
 
 RADIUS_BITS = 8
+BLOCK = 1 << (52 - 2 * GRID_BITS)  # rows whose sums of products float64 holds exactly
+LIMB = 32  # bits of the low limb of a sum
+LOW_LIMB = (1 << LIMB) - 1
 INSIDE = 2.0**GRID_BITS  # a length of 1 in the integers of rows inside
 DIRECTION = 2.0 ** (GRID_BITS - RADIUS_BITS)  # and in those of directions
 SHORTER = 1 - 2.0**-36  # far above the relative error of a norm of 2^13 floats, and of the products with its inverse

@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.scaling import GRID_BITS, Scaling
-from dp_publish.covariance.two_rounds.rows import Frame, cut_to_integers, limits_of
+from dp_publish.covariance.scaling import Scaling
+from dp_publish.covariance.two_rounds.rows import BLOCK, LIMB, LOW_LIMB, Frame, cut_to_integers, limits_of
 
-_BLOCK = 1 << (52 - 2 * GRID_BITS)  # rows
-_LIMB = 32
 _NARROW = 64  # columns; above, matrix products are faster
 _FOURTH_BITS = 8  # of a length to the fourth at radius 1: squares of 2^20 in units of 2^-20 become 2^40
 
@@ -57,10 +55,11 @@ class BinnedSums:
 
     def add(self, values: NDArray[np.float64], frame: Frame) -> None:
         """Add rows, in data units; those of narrow tables by compiled code, whose integers are the same."""
-        narrow = values.shape[1] <= _NARROW
-        for start in range(0, len(values), _BLOCK):
-            block = values[start : start + _BLOCK]
-            self._add_narrow(block, frame) if narrow else self._add_wide(frame.place(block))
+        if values.shape[1] <= _NARROW:
+            self._add_narrow(values, frame)
+            return
+        for start in range(0, len(values), BLOCK):
+            self._add_wide(frame.place(values[start : start + BLOCK]))
 
     def merge(self, other: BinnedSums) -> None:
         """Add the sums of other rows of the same round."""
@@ -96,13 +95,9 @@ class BinnedSums:
         from dp_publish.covariance.two_rounds._kernels import add_rows
 
         transform = np.empty((0, 0)) if frame.transform is None else frame.transform
-        products = np.zeros(self._products[0].shape)
-        fourths = np.zeros(len(self.counts))
         ends = (frame.low, frame.high, frame.centers, frame.half_widths)
-        add_rows(values, *ends, transform, frame.row_step, limits_of(self.radii), products, self.counts, fourths)
-
-        _add_to_limbs(self._products, products.astype(np.int64))
-        _add_to_limbs(self._fourths, fourths.astype(np.int64))
+        sums = (self._products, self.counts, self._fourths)
+        add_rows(values, *ends, transform, frame.row_step, limits_of(self.radii), *sums)
 
     def _add_wide(self, rows: NDArray[np.float64]) -> None:
         placed = cut_to_integers(rows, self.radii)
@@ -122,13 +117,13 @@ class BinnedSums:
 
 def _add_to_limbs(limbs: NDArray[np.int64], number: Any) -> None:
     """Add integers below 2^53 to sums in two limbs, the low one first."""
-    limbs[0] += number & ((1 << _LIMB) - 1)
-    limbs[1] += number >> _LIMB
+    limbs[0] += number & LOW_LIMB
+    limbs[1] += number >> LIMB
 
 
 def _whole(limbs: NDArray[np.int64]) -> NDArray[Any]:
     """Return sums in two limbs as Python integers."""
-    whole: NDArray[Any] = limbs[0].astype(object) + (limbs[1].astype(object) << _LIMB)
+    whole: NDArray[Any] = limbs[0].astype(object) + (limbs[1].astype(object) << LIMB)
     return whole
 
 
