@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -23,12 +25,14 @@ EVEN_SPREAD = np.sqrt(1 / 12)  # of values spread evenly within their bounds
 
 
 def forecast_at(shape: str, mu: float, unit: str = "row") -> ForecastRow:
-    """Return the forecast for a table of that shape with equal bounds."""
+    """Return the forecast for a table of that shape with equal bounds, from moments by one sum with Gaussian noise."""
     n_rows, n_features = SHAPES[shape]
     columns = {f"c{index}": ColumnPolicy(bounds=(-WIDTH / 2, WIDTH / 2)) for index in range(n_features)}
-    strength = Privacy(unit=unit, mu=mu)
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strength, "columns": columns})
-    return forecast(n_rows, policy, dict.fromkeys(columns, "continuous"), [strength], spread=EVEN_SPREAD)[0]
+    strengths = [Privacy(unit=unit, mu=mu), Privacy(unit=unit, mu=mu, release="covariance", mechanism="gaussian")]
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strengths[0], "columns": columns})
+    kinds = dict.fromkeys(columns, "continuous")
+    rows, moments = forecast(n_rows, policy, kinds, strengths, spread=EVEN_SPREAD)
+    return replace(rows, seen_in_moments=moments.seen_in_moments)
 
 
 def clean_rows(n_rows: int, n_features: int, rho: float, rng: np.random.Generator) -> np.ndarray:

@@ -34,7 +34,7 @@ def forecast_of(x: np.ndarray, bounds: np.ndarray, mu: float, release: str, *, o
         f"c{index}": {"bounds": limits, **({"spread": spread} if own else {})}
         for index, (limits, spread) in enumerate(zip(bounds.tolist(), spreads.tolist(), strict=True))
     }
-    privacy = {"release": release, "mu": mu}
+    privacy = {"release": release, "mu": mu, **({"mechanism": "gaussian"} if release == "covariance" else {})}
     policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
     kinds = dict.fromkeys(columns, "continuous")
     return forecast(len(x), policy, kinds, [policy.privacy], with_epsilon=False)[0]

@@ -27,6 +27,7 @@ from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.pure import EPSILONS, PureMechanism, check_epsilon
 from dp_publish.covariance.mechanisms.registry import all_mechanisms
+from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.policy import Privacy
@@ -42,6 +43,8 @@ def choose_for_policy(
             errors = expected_errors(1, scaling, _of_one_row(strength, privacy.max_rows), privacy.neighbours)
             kind = min((other for other in (WishartDifference, Laplace) if other in errors), key=errors.__getitem__)
         return kind, f"{kind.name} was chosen without a look at the number of rows, which is protected"
+    if not isinstance(strength, PureDP) and privacy.l2_radius is None and TwoRound.takes(scaling.n_features):
+        return TwoRound, "two-round was chosen, as its correlations have the smallest error"
 
     one_row: Strength
     if isinstance(strength, PureDP):

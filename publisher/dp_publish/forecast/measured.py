@@ -53,7 +53,7 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
 def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:
     """Return the warning for the publisher of a release by this policy."""
     narrow = "narrow their bounds"
-    if policy.privacy.mechanism == "two-round":
+    if policy.privacy.release == "covariance" and policy.privacy.mechanism in ("auto", "two-round"):
         narrow = "narrow their bounds or declare their center and scale"
     return (
         f"the noise would hide {listed(list(names))}, as their values in the first {n_rows:,} rows fill too little of "

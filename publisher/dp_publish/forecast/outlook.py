@@ -10,9 +10,10 @@ the values, and whoever shows a forecast shows them:
 
 From which error which partial correlation is seen is in `power`.
 
-**Release of second moments.** The mechanism is the policy's own, or else Gaussian noise at the same mu. It knows the
-noise on n times a correlation for an assumed spread (`Mechanism.correlation_noise`), tau n / sqrt(2) in `power`. A cell
-is protected as its row is. Mechanisms whose noise has no variance of its own are forecast as laplace.
+**Release of second moments.** The mechanism is the policy's own, or else two rounds at the same mu, as for `auto`
+(Gaussian noise for one column, or too many). It knows the noise on n times a correlation for an assumed spread
+(`Mechanism.correlation_noise`), tau n / sqrt(2) in `power`. A cell is protected as its row is. Mechanisms whose noise
+has no variance of its own are forecast as laplace.
 
 **Bounds that the policy leaves out.** A release of rows finds them privately, so many deviations to either side of the
 center (`rows.private_bounds`): the forecast has that search paid, and the spread that such bounds leave.
@@ -38,7 +39,7 @@ from dp_publish.accounting import (
     epsilon_of_unit,
     rho_for_mu,
 )
-from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, scaling_for, set_mechanism
+from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, Place, TwoRound, scaling_for, set_mechanism
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
 from dp_publish.forecast.power import moments_error, rows_needed, smallest_seen
 from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy
@@ -216,6 +217,8 @@ def _stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
     """Return the mechanism that second moments would be released by, in place of rows."""
     limits = [(-1.0, 1.0)] * min(n_features, MAX_FEATURES)  # no more columns than a release can have
     setting = (scaling_for(limits), Neighbours.REPLACE_ONE, GaussianDP(mu), max_rows)
+    if TwoRound.takes(n_features):
+        return TwoRound(*setting, places=tuple(Place(*each) for each in limits))
     return Gaussian(*setting)
 
 

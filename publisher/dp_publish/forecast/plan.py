@@ -14,9 +14,9 @@ from typing import Any
 from dp_bundle.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed
-from dp_publish.covariance import Mechanism, PureMechanism, mechanism_named, set_mechanism
+from dp_publish.covariance import Mechanism, PureMechanism, TwoRound, mechanism_named, set_mechanism
 from dp_publish.data import Table, count_rows, open_table
-from dp_publish.forecast.assumptions import describe_spread, fill_bounds
+from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.policy import (
@@ -32,6 +32,7 @@ from dp_publish.rows import rows_for_search, share_mu
 
 _STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
 _NARROW = (0.05, 0.02)  # spreads of values with longer and longer tails
+_LOST = 0.002  # probability that a column's center is missed: from here on it is told
 _POINTS_PER_DECADE = 20  # of the picture's curves
 
 
@@ -147,7 +148,9 @@ def make_plan(
     notes += why_not
     mechanism: str | None = policy.privacy.mechanism if policy.privacy.release == "covariance" else None
     if own is not None and mechanism is not None:
-        mechanism = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows).name
+        setting = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows)
+        mechanism = setting.name
+        notes += _lost_notes(n_rows, setting, median_spread(policy, kinds, spread))
 
     rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
     if refused:
@@ -278,6 +281,17 @@ def _search_notes(n_rows: int, policy: Policy, kinds: dict[str, str]) -> list[st
     return [
         f"To find bounds reliably at the policy's own strength takes about {enough:,} rows: with fewer, a column may "
         "get bounds far from its values. Declare bounds, or protect less."
+    ]
+
+
+def _lost_notes(n_rows: int, mechanism: Mechanism, spread: float) -> list[str]:
+    """Return a note where two rounds may miss the center of a column."""
+    lost = mechanism.share_lost(n_rows, spread) if isinstance(mechanism, TwoRound) else 0.0
+    if lost < _LOST:
+        return []
+    return [
+        f"A column that fills so little of its bounds is missed with a probability of {100 * lost:.2g} %, and then "
+        "shows nothing: declare its center and scale if they are public knowledge, or narrower bounds."
     ]
 
 

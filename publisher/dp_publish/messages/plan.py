@@ -142,7 +142,7 @@ def _remedy(plan: Plan) -> str:
     p = len(plan.kinds)
     if smallest_seen(plan.n_rows, p, plan.n_rows**-0.5) is None:
         return "wait for more rows"
-    return "publish fewer columns, narrow their bounds, or protect them less"
+    return "publish fewer columns, narrow their bounds, declare their centers and scales, or protect them less"
 
 
 def _covariance_verdict(plan: Plan) -> list[str]:

@@ -10,7 +10,7 @@ from dp_bundle.describe import describe_bounds, describe_guarantee, describe_siz
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Release
 from dp_bundle.quoting import counted, listed, quote_name
-from dp_publish.covariance import correlation_noise, set_mechanism
+from dp_publish.covariance import Mechanism, TwoRound, correlation_noise, set_mechanism
 from dp_publish.forecast import (
     describe_spread,
     forecast,
@@ -159,7 +159,7 @@ def _covariance_verdict(release: Release, policy: Policy) -> list[str]:
         seen = smallest_seen(n_rows, len(kinds), error)
         shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
         fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
-        return [f"{assumed}, {fact} (see dp-publish plan)"]
+        return [f"{assumed}, {fact} (see dp-publish plan)", *_describe_narrow(release, mechanism)]
 
     lines = ["error bars: readers get none, as the noise of this mechanism does not act entry by entry"]
     if moments.estimated_off_diagonal_error is not None:
@@ -169,6 +169,20 @@ def _covariance_verdict(release: Release, policy: Policy) -> list[str]:
             f"{assumed}, a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
         )
     return lines
+
+
+def _describe_narrow(release: Release, mechanism: Mechanism) -> list[str]:
+    """Return a line on columns that were clipped hard, as the published scales tell."""
+    if not isinstance(mechanism, TwoRound):
+        return []
+    narrow = mechanism.narrowest([column.standards[0].scale for column in release.columns])
+    names = [column.name for column, is_narrow in zip(release.columns, narrow, strict=True) if is_narrow]
+    if not names:
+        return []
+    return [
+        f"{listed(names)}: found as narrow as the bounds allow, because more than 60 % of the values are nearly equal, "
+        "and clipped hard; if center and scale are public knowledge, another release could declare them in the policy"
+    ]
 
 
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:

@@ -131,7 +131,7 @@ def _section(name: str, kind: ColumnType, *, boolean: bool = False) -> Table:
 
     section.add("kind", _kind(kind, boolean=boolean))
     if not boolean:
-        section.add(tomlkit.comment(_BOUNDS)).add(tomlkit.comment(_SPREAD))
+        section.add(tomlkit.comment(_BOUNDS)).add(tomlkit.comment(_SPREAD)).add(tomlkit.comment(_PLACE))
     section.add("unit", "").add("description", "").add("missing", _missing())
     return section.add(tomlkit.comment("drop = true"))
 
@@ -151,6 +151,7 @@ def _missing() -> Item:
 _BOUNDS = "bounds = [low, high]"
 _IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
 _MISSING = 'or "center", or "drop" to leave out rows without a value, or "midpoint"'
+_PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
 _UNKNOWN = 'or "integer", or "boolean"; a text file does not say. Text: drop = true'
 

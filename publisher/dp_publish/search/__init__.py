@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         add_to_cells,
         cells_for,
         find_place,
+        least_scale,
         place_chosen,
     )
 else:

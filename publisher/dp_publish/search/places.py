@@ -279,5 +279,10 @@ def place_chosen(
     return _middle(grid, center), float(radius) / _NORMAL_QUANTILE
 
 
+def least_scale(grid: Grid, floor: float = 0.0) -> float:
+    """Return the smallest scale that may be chosen of a column with public bounds; floor as in `ScaleSearch`."""
+    return min(max(grid.least_radius(0), floor), grid.widest) / _NORMAL_QUANTILE
+
+
 def _middle(grid: Cells, cell: int) -> float:
     return 0.5 * grid.position(cell) + 0.5 * grid.position(cell + 1)

@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from tests.unit.publisher.conftest import POLICY, Call
@@ -209,7 +210,9 @@ def test_one_cell_is_a_cell_and_moments_name_the_columns(call: Call) -> None:
             "  2 cells of y clipped to its bounds",
             "  1 cell of x clipped to its bounds",
         ]
-        assert told[3].startswith("to learn from it")
+        assert told[-1].startswith("to learn from it")
+        assert all(" shortened to the radius of the second round" in line for line in told[3:-1])
+        assert len(told) == (5 if release == "covariance" else 4)
     out = call("a.parquet", "--anyway", "--release", "covariance", "--out", "c.tar", "--json").out
     assert json.loads(out)["for_the_publisher_only"]["clipped"] == {"x": 1, "y": 2}
 
@@ -287,7 +290,7 @@ def test_covariance_release_takes_two_words_more(people: Path, call: Call, tmp_p
 
     assert ended.code == 0, ended.err
     assert "release 1 of people, second moments of 3 columns, over 400 rows; no rows" in ended.out
-    assert "has the smallest expected error for 400 rows and 3 columns" in ended.out
+    assert "two-round was chosen, as its correlations have the smallest error" in ended.out
     assert "forecast: " in ended.out or "error bars: " in ended.out
     assert document["release"]["kind"] == "covariance"
     assert document["remark"] in ended.out
@@ -318,6 +321,20 @@ def test_covariance_mistakes_are_one_sentence(
     assert sentence in ended.err
     assert key_names() == []
     assert Ledger().entries() == []
+
+
+def test_columns_that_two_rounds_clip_hard_are_named(call: Call) -> None:
+    """A column of nearly one value is named, by its published scale, and what would help is said; others are not."""
+    rng = np.random.default_rng(2)
+    rare = np.where(rng.uniform(size=2000) < 0.97, 5.0, rng.normal(5, 2, 2000))
+    frame = pd.DataFrame({"rare": rare, "plain": rng.normal(5, 1, 2000), "known": rare})
+    frame.to_parquet("a.parquet")
+    policy = '[privacy]\nmu = 1.0\n[columns."*"]\nbounds = [0, 10]\n[columns.known]\ncenter = 5.0\nscale = 1.0\n'
+    Path("a.policy.toml").write_text(policy.replace("mu = 1.0", 'mu = 1.0\nrelease = "covariance"'))
+    ended = call("a.parquet")
+    assert ended.code == 0, ended.err
+    named = [line for line in ended.out.splitlines() if "as narrow as the bounds allow" in line]
+    assert [line.split(":")[0] for line in named] == ["  'rare'"]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ Dong, Roth & Su (2022). Biswas, Dong, Kamath & Ullman (2020), CoinPress, for rec
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -43,7 +43,7 @@ from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
 from dp_publish.covariance.scaling import scaling_around
 from dp_publish.covariance.two_rounds.expected_noise import round_noise, share_lost
-from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, place_of
+from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, least_scales, place_of
 from dp_publish.covariance.two_rounds.rows import Frame
 from dp_publish.covariance.two_rounds.shares import Shares, share_out
 from dp_publish.covariance.two_rounds.steps import (
@@ -73,6 +73,7 @@ _LEAST_RADIUS = 0.5  # of the first round, in scales, times the root of p; the l
 _SECOND_RADII = (0.5, 4.0)  # in lengths of a typical row
 _OFFSETS = (0.05, 0.02)  # of the mean from the center, squared, over the radius squared
 _MOST_COLUMNS = 2048
+_SAME = 1e-9  # relative difference of a number from itself, computed in another order
 _TAILS = 1.15  # of forecast noise: real columns have longer tails than normal ones
 _MOST_LOST = 0.1  # of all pairs: with more, a release is judged by those that are lost
 _LOST_VARIANCE = 0.3  # of a correlation of which a column's center is lost
@@ -202,6 +203,16 @@ class TwoRound(Mechanism):
 
         found = (1 - self.share_lost(n_rows, spread)) ** 2  # of pairs
         return noise if found >= 1 - _MOST_LOST else math.hypot(noise, n_rows * math.sqrt(_LOST_VARIANCE * (1 - found)))
+
+    def narrowest(self, half_widths: Sequence[float]) -> list[bool]:
+        """Return which columns' scales are the least that may be found, by the first round's half-widths.
+
+        A half-width is a scale times the root of p and the clip, which is one for all columns.
+        """
+        least = np.array(least_scales(self.places)) * math.sqrt(len(self.places))
+        widths = np.array(half_widths)
+        found = [np.isclose(widths, clip * least, rtol=_SAME, atol=0.0) for clip in CLIPS]
+        return np.any(found, axis=0).tolist()  # type: ignore[no-any-return]
 
     def share_lost(self, n_rows: int, spread: float) -> float:
         """Return the share of columns whose centers will probably not be found, from public facts alone.

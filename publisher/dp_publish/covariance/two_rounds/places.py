@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dp_publish.covariance.two_rounds.steps import Choice, Play
 from dp_publish.policy import ColumnPolicy
-from dp_publish.search import ExponentialMechanism, Grid, add_to_cells, cells_for, place_chosen
+from dp_publish.search import ExponentialMechanism, Grid, add_to_cells, cells_for, least_scale, place_chosen
 
 MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
 _HALF = 0.5  # of the distance of two integers
@@ -64,9 +64,8 @@ class PlaceCounts:
     def __init__(self, places: tuple[Place, ...], most_cells: int = MOST_CELLS) -> None:
         self._places = places
         self._searched = [index for index, place in enumerate(places) if not place.is_declared]
-        cells = min(cells_for(max(len(self._searched), 1)), most_cells)
-        self._grids = [Grid(places[index].low, places[index].high, cells) for index in self._searched]
-        self._counts = np.zeros((len(self._searched), cells), dtype=np.int64)
+        self._grids = [_grid(places[index], len(self._searched), most_cells) for index in self._searched]
+        self._counts = np.zeros((len(self._grids), self._grids[0].cells if self._grids else 0), dtype=np.int64)
 
     @property
     def limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -92,3 +91,13 @@ class PlaceCounts:
             floor = self._places[index].floor
             centers[index], scales[index] = place_chosen(counts, grid, mechanism, choose, floor=floor)
         return centers, scales
+
+
+def least_scales(places: tuple[Place, ...]) -> list[float]:
+    """Return the smallest scale that may be found for every column; 0 for those that are declared."""
+    searched = sum(not place.is_declared for place in places)
+    return [0.0 if place.is_declared else least_scale(_grid(place, searched), place.floor) for place in places]
+
+
+def _grid(place: Place, n_searched: int, most_cells: int = MOST_CELLS) -> Grid:
+    return Grid(place.low, place.high, min(cells_for(n_searched), most_cells))

@@ -142,7 +142,11 @@ def test_moments_are_forecast_with_the_noise_of_a_release() -> None:
     """The error is that of a release's own variance, in correlations, beside chance; a cell costs what a row does."""
     n_rows, p, spread = 500, 4, 0.2
     columns = {f"c{index}": {"bounds": (0.0, 8.0)} for index in range(p)}
-    for strength in ({"mu": 1.5}, {"epsilon": 0.7}, {"epsilon": 0.7, "delta": 1e-6, "mechanism": "sulq"}):
+    for strength in (
+        {"mu": 1.5, "mechanism": "gaussian"},
+        {"epsilon": 0.7},
+        {"epsilon": 0.7, "delta": 1e-6, "mechanism": "sulq"},
+    ):
         privacy = {"release": "covariance", **strength}
         policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
         kinds = dict.fromkeys(columns, "continuous")

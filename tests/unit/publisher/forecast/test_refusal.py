@@ -76,11 +76,11 @@ def test_the_advice_is_sound(wide: Path, command: Run) -> None:
     assert command("dp-publish", "wide.parquet", "--release", "covariance").returncode == 0
 
     with pytest.raises(PolicyError, match=r"of at most [0-9]+ columns") as refused:
-        judge(900, 30, mu=1.0)
+        judge(250, 40, mu=1.0)
     most = int(re.findall("of at most ([0-9]+) columns", str(refused.value))[0])
-    judge(900, most, mu=1.0, release="covariance")
+    judge(250, most, mu=1.0, release="covariance")
     with pytest.raises(PolicyError, match="raises the standard error of"):
-        judge(900, most + 1, mu=1.0, release="covariance")
+        judge(250, most + 1, mu=1.0, release="covariance")
 
 
 @pytest.mark.parametrize(

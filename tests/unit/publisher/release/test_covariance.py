@@ -179,7 +179,7 @@ def test_auto_counts_what_is_summed(tmp_path: Path, key: Ed25519PrivateKey) -> N
     """Rows that are dropped for want of a value do not count."""
     frame = pd.DataFrame({"x": [0.5] * 10 + [None] * 5, "y": 0.5})
     columns = {"x": {"bounds": [0, 1], "missing": "drop"}, "y": {"bounds": [0, 1]}}
-    receipt = publish(frame, make_policy(columns, mu=1.0), out=tmp_path / "a.tar", key=key)
+    receipt = publish(frame, make_policy(columns, epsilon=1.0), out=tmp_path / "a.tar", key=key)
     assert receipt.remark is not None
     assert "for 10 rows and 2 columns" in receipt.remark
 
@@ -248,7 +248,7 @@ def test_manifest_does_not_depend_on_private_values(tmp_path: Path, key: Ed25519
         found = []
         for index, frame in enumerate(chosen):
             ledger = Ledger(tmp_path / f"{neighbours}{index}.sqlite")
-            policy = make_policy(columns, mu=1.0, neighbours=neighbours)
+            policy = make_policy(columns, mu=1.0, neighbours=neighbours, mechanism="gaussian")
             out = tmp_path / f"{neighbours}{index}.tar"
             made = publish(frame, policy, out=out, key=key, ledger=ledger).release
             hidden = {"n_rows"} if neighbours == "add-remove" else set()
