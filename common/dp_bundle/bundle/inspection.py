@@ -77,9 +77,10 @@ def _signers_words(release: Release) -> list[tuple[str, str]]:
 def _describe_columns(release: Release) -> list[str]:
     names = [quote_name(column.name) for column in release.columns]
     width = max(len(name) for name in names)
+    clip = release.second_moments.column_clip if release.second_moments is not None else None
     lines = []
     for name, column in zip(names, release.columns, strict=True):
         unit = quote_name(column.unit) if column.unit else ""
         noise = "" if column.noise is None else f": {describe_noise(column)}"
-        lines.append(f"    {name:<{width}}  {describe_bounds(column)} {unit}".rstrip() + noise)
+        lines.append(f"    {name:<{width}}  {describe_bounds(column, clip)} {unit}".rstrip() + noise)
     return lines

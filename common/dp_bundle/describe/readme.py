@@ -84,13 +84,15 @@ def _how_to_learn() -> list[str]:
 def _table(release: Release) -> list[str]:
     heads = ["column", "unit", "bounds", "noise", "description"]
     heads = [head for head in heads if head != "noise" or release.second_moments is None]
-    return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *map(_row, release.columns)]
+    clip = release.second_moments.column_clip if release.second_moments is not None else None
+    rows = [_row(column, clip) for column in release.columns]
+    return [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads), *rows]
 
 
-def _row(column: Column) -> str:
+def _row(column: Column, clip: float | None) -> str:
     noise = [] if column.noise is None else [describe_noise(column)]
     unit, description = (_text(text) if text else "" for text in (column.unit, column.description))
-    return f"| {' | '.join([_name(column.name), unit, describe_bounds(column), *noise, description])} |"
+    return f"| {' | '.join([_name(column.name), unit, describe_bounds(column, clip), *noise, description])} |"
 
 
 def _name(text: str) -> str:

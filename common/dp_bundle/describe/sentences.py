@@ -43,17 +43,26 @@ def describe_noise(column: Column) -> str:
     return f"Gaussian, sigma {noise.sigma:.6g}, on a grid of {noise.granularity:.6g}, variance {noise.variance:.6g}"
 
 
-def describe_bounds(column: Column) -> str:
-    """Return one phrase that says what a column's values were clipped to, and how that was obtained."""
+def describe_bounds(column: Column, clip: float | None = None) -> str:
+    """Return one phrase that says what a column's values were clipped to, and how that was obtained.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+    clip : float, optional
+        The `column_clip` of a release of two rounds.
+    """
     if column.ball is not None:
         ball = column.ball
         return f"rows within {ball.radius:g} scales of their centre; here centre {ball.center:g}, scale {ball.scale:g}"
     if column.standards:
         first, second = column.standards
-        found = " (found privately)" if column.standard_obtained == "private-quantiles" else ""
-        within = "" if column.bounds is None else f", looked for in {column.bounds[0]:g} to {column.bounds[1]:g}"
+        away = first.scale * (clip or 1.0)
+        within = "" if column.bounds is None else f" in {column.bounds[0]:g} to {column.bounds[1]:g}"
+        found = f" (found privately{within})" if column.standard_obtained == "private-quantiles" else ""
         then = f"center {second.center:g} and scale {second.scale:g} in round 2"
-        return f"center {first.center:g} and scale {first.scale:g}{found}{within}, then {then}"
+        return f"at most {away:.6g} from the center {first.center:g}{found}; scale {first.scale:g}, then {then}"
     if column.bounds is None:
         return "not clipped"
     found = " (found privately)" if column.bounds_found else ""
@@ -104,7 +113,7 @@ def describe_moments(moments: SecondMoments) -> list[str]:
 def _describe_rounds(moments: SecondMoments, first: NoisyMatrix) -> list[str]:
     """Return the sentences of a release of two rounds."""
     return [
-        f"Values were clipped to within {moments.column_clip:.6g} scales of their column's center, both as in round 1. "
+        f"Values were clipped to {moments.column_clip:.6g} scales of round 1 on either side of their column's center. "
         "The release was made in two rounds, which learning combines.",
         "Round 1: a row is (u, c) with u_j = (x_j - center_j) / scale_j, shortened to a length of "
         f"{first.radius:.6g} where it is longer, and the constant c = {first.constant:g}; "
