@@ -26,6 +26,7 @@ from dp_publish.rows import mechanism as rows
 from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
 from dp_publish.search import places
 from dp_publish.search.exponential import ExponentialMechanism
+from faults_of_two_rounds import FAULTS_OF_TWO_ROUNDS
 
 __all__ = ["FAULTS"]
 
@@ -318,4 +319,5 @@ FAULTS: dict[str, Plant] = {
     "off-diagonal noise is halved": _off_diagonal_noise_halved,
     "the last column is not clipped": _last_column_unclipped,
     "clipped rows are dropped": _clipped_rows_dropped,
+    **FAULTS_OF_TWO_ROUNDS,
 }

@@ -27,7 +27,7 @@ from dp_publish.covariance import mechanisms
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
-from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, OneSum
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, SoundMechanism, UnsoundMechanism
@@ -38,6 +38,7 @@ from dp_publish.sampling.keystream import insecure_keystream
 
 CASES: dict[str, Strength] = {
     "gaussian": GaussianDP(1.0),
+    "two-round": GaussianDP(1.0),
     "laplace": PureDP(1.0),
     "wishart-difference": PureDP(1.0),
     "wishart": ApproximateDP(1.0, 1e-6),
@@ -53,6 +54,13 @@ SERVED = [
     if (name not in BY_EPSILON_AND_DELTA or isinstance(strength, ApproximateDP))
     and (name not in NEVER_PURE or not isinstance(strength, PureDP))
 ]
+WITH_PUBLIC_ROWS = IN_STEPS = ("two-round",)
+PAIRS = [
+    (name, neighbours)
+    for name in CASES
+    for neighbours in Neighbours
+    if neighbours.n_rows_public or name not in WITH_PUBLIC_ROWS
+]
 NAMES = "abc"
 _ENTITY = {"entity": "who", "max_rows": 4}
 
@@ -63,9 +71,39 @@ def _kind(name: str) -> type[Mechanism]:
     return kind
 
 
+def _rows() -> np.ndarray:
+    return np.random.default_rng(4).uniform(-1, 1, (200, len(NAMES)))
+
+
 def _moments() -> ExactMoments:
-    rows = np.random.default_rng(4).uniform(-1, 1, (200, len(NAMES)))
-    return moments_of_batch(rows, scaling_for([(-1.0, 1.0)] * len(NAMES)))
+    return moments_of_batch(_rows(), scaling_for([(-1.0, 1.0)] * len(NAMES)))
+
+
+def _mechanism(name: str, neighbours: Neighbours = Neighbours.REPLACE_ONE, max_rows: int = 1) -> Mechanism:
+    more = _kind(name).settings(_policy(name, CASES[name], neighbours), dict.fromkeys(NAMES, "continuous"))
+    return _kind(name)(_moments().scaling, neighbours, CASES[name], max_rows, **more)
+
+
+class _Witness:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def drawing(self) -> None:
+        """Remember it."""
+        self.told.append("drawing")
+
+    def clipped(self, n_rows: int) -> None:
+        """Remember it."""
+        assert n_rows >= 0
+        self.told.append("clipped")
+
+
+def _release(mechanism: Mechanism) -> tuple[NoisyMoments, _Witness]:
+    witness = _Witness()
+    parts = np.split(_rows(), [7, 150])
+    return mechanism.release(lambda: iter(parts), insecure_keystream(1), witness), witness
 
 
 def _policy(name: str, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE) -> Policy:
@@ -101,37 +139,43 @@ def test_policy_refuses_what_the_mechanism_cannot_serve(name: str, strength: Str
         assert served.mu <= strength.mu * (1 + 1e-12) or isinstance(strength, ApproximateDP | ConcentratedDP)
 
 
-@pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "neighbours"), PAIRS)
 def test_release_is_what_the_mechanism_says_of_it(name: str, neighbours: Neighbours) -> None:
-    """Noise of the stated kind and size on a symmetric matrix, whose exact entry is exact; sooner drawn, the same."""
-    moments = _moments()
-    mechanism = _kind(name)(moments.scaling, neighbours, CASES[name])
-    secure, fast = (draw(moments, insecure_keystream(1)) for draw in (mechanism.draw, mechanism.insecure_draw))
+    """Noise of the stated kind on a symmetric matrix, whose exact entry is exact, and a witness who was told of it."""
+    mechanism = _mechanism(name, neighbours)
+    noisy, witness = _release(mechanism)
+    assert set(witness.told) == {"drawing", "clipped"}
+    assert type(noisy.noise) is mechanism.noise
+    assert (noisy.matrix == noisy.matrix.T).all()
+    n_rows = len(_rows())
+    assert noisy.n_rows == (n_rows if neighbours.n_rows_public else None)
+    assert (noisy.matrix[-1, -1] == n_rows * noisy.scaling.constant**2) == neighbours.n_rows_public
 
+    free = noisy.matrix[np.triu_indices(len(noisy.matrix))][: -1 if neighbours.n_rows_public else None]
+    assert not np.remainder(free, noisy.noise.step).any()
+    assert 0 < mechanism.for_forecast().correlation_noise(1000, 0.2) < math.inf
+    assert state_moments(mechanism, noisy).distribution == mechanism.noise.distribution
+
+
+@pytest.mark.parametrize(("name", "neighbours"), [pair for pair in PAIRS if pair[0] not in IN_STEPS])
+def test_noise_on_one_sum_has_the_stated_size(name: str, neighbours: Neighbours) -> None:
+    """Whatever draws it, now or sooner, the noise on a sum is there and of the size that the mechanism says."""
+    mechanism, moments = _mechanism(name, neighbours), _moments()
+    assert isinstance(mechanism, OneSum)
+    secure, fast = (draw(moments, insecure_keystream(1)) for draw in (mechanism.draw, mechanism.insecure_draw))
     for noisy in (secure, fast):
-        assert type(noisy.noise) is mechanism.noise
         assert (noisy.matrix == noisy.matrix.T).all()
         assert not np.allclose(noisy.matrix[:-1, :-1], moments.matrix[:-1, :-1], rtol=1e-6)
-        assert noisy.n_rows == (moments.n_rows if neighbours.n_rows_public else None)
-        exact = moments.n_rows * moments.scaling.constant**2
-        assert (noisy.matrix[-1, -1] == exact) == neighbours.n_rows_public
-    free = secure.matrix[np.triu_indices(len(secure.matrix))][: -1 if neighbours.n_rows_public else None]
-    assert not np.remainder(free, secure.noise.step).any()
     known = mechanism.off_diagonal_variance
     assert secure.noise.off_diagonal_variance == (None if known is None else pytest.approx(known, rel=0.01))
     assert mechanism.sensitivity > 0
-    assert 0 < mechanism.for_forecast().correlation_noise(1000, 0.2) < math.inf
-    assert state_moments(mechanism, secure).distribution == mechanism.noise.distribution
 
 
-@pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "neighbours"), PAIRS)
 def test_ledger_and_guarantee_follow_from_what_is_spent(name: str, neighbours: Neighbours) -> None:
     """The books hold what a replaced row costs, at least what is stated; a stronger statement is refused."""
     policy = _policy(name, CASES[name], neighbours)
-    moments = _moments()
-    mechanism = _kind(name)(moments.scaling, neighbours, CASES[name])
+    mechanism = _mechanism(name, neighbours)
     stated, booked = mechanism.spends(1), mechanism.spends(1, replaced=True)
     columns = moment_columns(policy, dict.fromkeys(NAMES, "continuous"))
     guarantee, cost = guarantee_of_moments(policy, mechanism, columns), cost_of_moments(policy, mechanism)
@@ -141,7 +185,10 @@ def test_ledger_and_guarantee_follow_from_what_is_spent(name: str, neighbours: N
     assert (guarantee.excepted_delta, cost.excepted_delta) == (stated.excepted_delta, booked.excepted_delta)
     assert (booked == stated) == neighbours.n_rows_public
     assert booked.mu >= stated.mu
-    claim: SecondMoments = state_moments(mechanism, mechanism.draw(moments, insecure_keystream(1)))
+    noisy, _ = _release(mechanism)
+    claim: SecondMoments = state_moments(mechanism, noisy)
+    if noisy.earlier is not None:
+        guarantee = guarantee.model_copy(update={"bounds_mu": noisy.earlier.choices_mu})
     claim.check_guarantee(guarantee, len(NAMES))
     for change in ({"mu": 0.2 * guarantee.mu, "rho": 0.02 * guarantee.rho}, {"mu": None}):
         with pytest.raises(ValueError, match=r"stated|accounted"):
@@ -155,13 +202,12 @@ def test_rows_of_an_entity_share_its_strength(name: str) -> None:
         with pytest.raises(ValidationError, match="protects one row"):
             Privacy.model_validate({**_policy(name, CASES[name]).privacy.model_dump(), "unit": _ENTITY})
         return
-    mechanism = _kind(name)(_moments().scaling, Neighbours.REPLACE_ONE, CASES[name], 4)
+    mechanism = _mechanism(name, max_rows=4)
     (first, *_), (whole, *_) = (dataclasses.astuple(mechanism.spends(rows)) for rows in (1, 4))
     assert first == pytest.approx(whole / 4)
 
 
-@pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "neighbours"), PAIRS)
 def test_bundle_verifies(name: str, neighbours: Neighbours, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """A whole release opens, and names the mechanism."""
     table = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, (60, len(NAMES))), columns=list(NAMES))
@@ -170,6 +216,13 @@ def test_bundle_verifies(name: str, neighbours: Neighbours, tmp_path: Path, key:
         moments: Any = bundle.release.second_moments
         assert moments.mechanism == _kind(name).published_as
         assert moments.noise.distribution == _kind(name).noise.distribution
+
+
+@pytest.mark.parametrize("name", WITH_PUBLIC_ROWS)
+def test_mechanism_that_needs_the_number_of_rows_refuses_rows_that_come_and_go(name: str) -> None:
+    """Where neighbours protect the number of rows, it says what to ask for instead."""
+    with pytest.raises(PrivacyError, match=r'give mechanism = "gaussian", or neighbours = "replace-one"'):
+        _mechanism(name, Neighbours.ADD_REMOVE)
 
 
 @pytest.mark.parametrize("name", CASES)

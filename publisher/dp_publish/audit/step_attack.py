@@ -96,7 +96,7 @@ def attack_steps(
         attack,
         check_steps(small, keystream, rng),
         check_step_grid(seen),
-        check_step_noise([*seen, *(noise_of(redraw(turn, keystream), rng) for turn in turns)], alpha),
+        check_step_noise(seen, redraw(turns, keystream, rng), alpha),
         check_signs([signs[: n // 2], signs[n // 2 :]], alpha),
     )
     return stated_mu, mu_lower, n, checks

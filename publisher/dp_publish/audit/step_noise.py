@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -75,14 +75,18 @@ def noise_of(turns: Sequence[Turn], rng: np.random.Generator) -> StepNoise:
     )
 
 
-def redraw(turn: Turn, keystream: Keystream) -> list[Turn]:
-    """Return many more draws of a step, of which a transcript has one: of a choice, by made-up scores."""
-    step, statistic = turn.step, turn.statistic
-    if isinstance(step, NoisySums):
-        return []
-    if isinstance(step, Choice):  # scores so far apart that their law has a spread, whatever its strength
-        statistic = np.rint(np.arange(_OUTCOMES) / max(step.mechanism.epsilon, 2.0**-20)).astype(np.int64)
-    return [Turn(step, statistic, step.draw(statistic, keystream)) for _ in range(_DRAWS)]
+def redraw(turns: Sequence[Turn], keystream: Keystream, rng: np.random.Generator) -> dict[str, StepNoise]:
+    """Return, by step, the noise of many more draws than a transcript has: of choices, by made-up scores."""
+    redrawn = {}
+    for turn in turns:
+        step, statistic = turn.step, turn.statistic
+        if isinstance(step, NoisySums):
+            continue
+        if isinstance(step, Choice):  # scores so far apart that their law has a spread, whatever its strength
+            statistic = np.rint(np.arange(_OUTCOMES) / max(step.mechanism.epsilon, 2.0**-20)).astype(np.int64)
+        draws = [Turn(step, statistic, step.draw(statistic, keystream)) for _ in range(_DRAWS)]
+        redrawn[step.name] = noise_of(draws, rng)
+    return redrawn
 
 
 def check_step_grid(seen: Sequence[StepNoise]) -> Check:
@@ -92,14 +96,24 @@ def check_step_grid(seen: Sequence[StepNoise]) -> Check:
     return make_check("grid", faults, f"all {n} noisy entries are on the grid")
 
 
-def check_step_noise(seen: Sequence[StepNoise], alpha: float) -> Check:
-    """Check that noise is distributed as the laws of the steps say, and that choices surprise as they should."""
+def check_step_noise(seen: Sequence[StepNoise], redrawn: Mapping[str, StepNoise], alpha: float) -> Check:
+    """Check that noise is distributed as the laws of the steps say, and that choices surprise as they should.
+
+    Parameters
+    ----------
+    seen : sequence of StepNoise
+        That of transcripts.
+    redrawn : mapping of str to StepNoise
+        That of single steps; see `redraw`.
+    alpha : float
+        The chance of a false alarm.
+    """
     groups = {
         "on the diagonal": np.concatenate([run.diagonal for run in seen]),
         "beside the diagonal": np.concatenate([run.beside for run in seen]),
-        "on lengths to the fourth": np.concatenate([run.lengths for run in seen]),
+        "on lengths": np.concatenate([run.lengths for run in [*seen, *redrawn.values()]]),
     }
-    faults, worst, share = [], 0.0, alpha / 8
+    faults, worst, share = [], 0.0, alpha / (2 * len(groups) + len(redrawn) + 1)
     for where, found in groups.items():
         total, n = float(found @ found), len(found)
         worst = max(worst, abs(total / n - 1))
@@ -108,10 +122,11 @@ def check_step_noise(seen: Sequence[StepNoise], alpha: float) -> Check:
         elif cdf_excess(np.rint(found * _STEPS), lambda steps: special.ndtr((steps + 0.5) / _STEPS), share) > 1:
             faults.append(f"the noise {where} does not have the distribution stated")
 
-    surprise = sum(float(run.surprise.sum()) for run in seen)
-    deviation = math.sqrt(sum(float(run.surprise_variance.sum()) for run in seen))
-    if abs(surprise) > float(special.ndtri(1 - share / 2)) * deviation:
-        faults.append("choices are not made with the probabilities stated")
+    for name, runs in {"step": seen, **{name: [run] for name, run in redrawn.items()}}.items():
+        surprise = sum(float(run.surprise.sum()) for run in runs)
+        deviation = math.sqrt(sum(float(run.surprise_variance.sum()) for run in runs))
+        if abs(surprise) > float(special.ndtri(1 - share / 2)) * deviation:
+            faults.append(f"the {name} is not chosen with the probabilities stated")
     return make_check("noise", faults, f"distributed as stated, variances within {worst:.2%}")
 
 

@@ -1,0 +1,71 @@
+"""A release in two rounds, step by step: nothing is lost beyond what is stated, and nearly all of that is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import GaussianDP
+from dp_publish.audit.checks import check_guesses
+from dp_publish.audit.neighbouring_tables import worst_neighbours
+from dp_publish.audit.step_attack import attack_steps, check_steps
+from dp_publish.audit.transcripts import log_ratio, record, statistics_of
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.sampling.keystream import insecure_keystream
+
+KINDS = {
+    "found": (Place(-30.0, 30.0), Place(0.0, 9.0), Place(-5.0, 1e6)),
+    "lattice": (Place(0.0, 40.0, floor=0.5), Place(-3.0, 3.0, floor=0.5)),
+    "declared": (Place(-30.0, 30.0, 1.0, 2.0), Place(-30.0, 30.0)),
+}
+
+
+def _mechanism(p: int, mu: float = 1.0, max_rows: int = 1, kind: str = "found") -> TwoRound:
+    places = tuple(KINDS[kind][index % len(KINDS[kind])] for index in range(p))
+    scaling = scaling_for([(place.low, place.high) for place in places])
+    strength = GaussianDP(mu)
+    return TwoRound(scaling, Neighbours.REPLACE_ONE, strength, max_rows, places=places, most_cells=1 << 10)
+
+
+@pytest.mark.parametrize("max_rows", [1, 4])
+@pytest.mark.parametrize("mu", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize(("p", "kind"), [(2, "found"), (3, "found"), (3, "lattice"), (4, "declared"), (10, "found")])
+def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, max_rows: int) -> None:
+    """On ordinary and on the worst made-up neighbours, each step keeps to its sensitivity and its mu, and all to mu."""
+    check = check_steps(_mechanism(p, mu, max_rows, kind), insecure_keystream(1), np.random.default_rng(1))
+    assert check.passed, check.detail
+
+
+@pytest.mark.parametrize("p", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_steps_follow_their_laws(p: int) -> None:
+    """Noise and choices of 1000 releases pass all tests against the laws of the steps."""
+    keystream, rng = insecure_keystream(2), np.random.default_rng(2)
+    checks = attack_steps(_mechanism(p), n_runs=1000, new_keystream=lambda: keystream, rng=rng)[-1]
+    assert [check for check in checks if not check.passed] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [2, 3, 10])
+def test_twenty_attacks_come_near_the_stated_mu_and_not_above(p: int) -> None:
+    """By exact likelihood ratios no run of twenty proves more than mu, and all together find nine tenths of it."""
+    mechanism, n, correct = _mechanism(p), 500, []
+    pair = worst_neighbours(mechanism.places, 400)
+    for seed in range(20):
+        keystream, coins = insecure_keystream(seed), np.random.default_rng(seed).integers(0, 2, n)
+        tables = [(pair.one, pair.other)[:: 1 - 2 * int(coin)] for coin in coins]
+        turns = [record(mechanism, own, keystream) for own, _ in tables]
+        ratios = [
+            log_ratio(each, statistics_of(mechanism, other, each))
+            for each, (_, other) in zip(turns, tables, strict=True)
+        ]
+        correct.append(int(np.count_nonzero(np.array(ratios) > 0)))
+        bound, check = check_guesses(correct[-1], n, 1.0, 1e-4)
+        assert check.passed
+        assert bound < 1.0
+
+    found = 2 * stats.norm.ppf(sum(correct) / (20 * n))
+    assert 0.88 < found < 1.0 + 4 * 2 * np.sqrt(0.25 / (20 * n)) / stats.norm.pdf(0.5)
