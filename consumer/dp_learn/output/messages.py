@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from dp_learn.output.estimator_results import Alternative  # scikit-learn takes a second to import
 
 _NAMED = 10
+_TWO_ROUNDS = (
+    "  both rounds are combined; values far out were clipped: variances are low, and correlations of columns with long "
+    "tails may be off"
+)
 _TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 
@@ -107,7 +111,7 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
         times = math.sqrt(summary["kurtosis_factor"])
         lines.append(f"  sampling errors count as {times:.3g} times those of Gaussian rows, for the rows' tails")
     if any(_is_two_rounds(bundle) for bundle in bundles):
-        lines.append("  both rounds are combined; clipping made variances low, and hardly touched correlations")
+        lines.append(_TWO_ROUNDS)
 
     if summary["drowned_columns"]:
         lines.append(f"  drowned by the noise, and left out: {_listed(summary['drowned_columns'])}")

@@ -23,5 +23,6 @@ if TYPE_CHECKING:
     from dp_publish.covariance.scaling import GRID_BITS, MAX_FEATURES, Scaling, scaling_for
     from dp_publish.covariance.two_rounds.places import Place
     from dp_publish.covariance.two_rounds.steps import Choice, NoisyLengths, Step
+    from dp_publish.covariance.two_rounds.thresholds import share_shortened
 else:
     __getattr__ = import_on_demand(__name__)

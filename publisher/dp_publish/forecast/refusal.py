@@ -16,7 +16,7 @@ from scipy import special
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Column
-from dp_bundle.quoting import listed
+from dp_bundle.quoting import counted, listed
 from dp_publish.data import ColumnType
 from dp_publish.forecast.advice import forecast_drawn, round_down, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
@@ -77,7 +77,8 @@ def share_unchanged(column: Column) -> float:
 def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> str:
     """Return the reason why nothing can be seen at one strength: too few rows even without noise, or the noise."""
     if n_columns > 1 and smallest_seen(n_rows, n_columns, n_rows**-0.5) is None:
-        return f"{n_rows:,} rows are too few to show how {n_columns} columns are related, even without noise"
+        rows = f"{counted(n_rows, 'row')} {'is' if n_rows == 1 else 'are'}"
+        return f"{rows} too few to show how {n_columns} columns are related, even without noise"
     if release == "rows":
         ratio = row.noise_to_signal
         shown = f"{ratio:,.0f}" if 100 <= ratio < 1e7 else f"{ratio:.3g}"

@@ -10,7 +10,7 @@ from dp_bundle.describe import describe_bounds, describe_guarantee, describe_siz
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Release
 from dp_bundle.quoting import counted, listed, quote_name
-from dp_publish.covariance import Mechanism, TwoRound, correlation_noise, set_mechanism
+from dp_publish.covariance import Mechanism, TwoRound, correlation_noise, set_mechanism, share_shortened
 from dp_publish.forecast import (
     describe_spread,
     forecast,
@@ -28,7 +28,6 @@ _NEARLY_ALWAYS = 0.99  # of the guesses between two tables are right: from mu = 
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
 _OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bounds or the ball"}
-_SHORTENED = "shortened to the radius of the second round, about as many as were meant to be"
 
 
 def describe_receipt(receipt: Receipt, policy: Policy) -> str:
@@ -67,7 +66,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
 def _describe_report(receipt: Receipt) -> list[str]:
     """Return the counts that depend on the raw values."""
     report, release = receipt.report, receipt.release
-    outside = _SHORTENED if _in_two_rounds(release) else _OUTSIDE[release.kind]
+    outside = _describe_shortened(release) if _in_two_rounds(release) else _OUTSIDE[release.kind]
     return [
         *_describe_cells(report.clipped, "clipped to its bounds"),
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
@@ -76,6 +75,15 @@ def _describe_report(receipt: Receipt) -> list[str]:
         *_describe_rows(report.n_centered, "with a missing value, moved to the means"),
         *_describe_rows(report.n_dropped, "with a missing value, left out"),
     ]
+
+
+def _describe_shortened(release: Release) -> str:
+    """Return what happened to rows far out in the second round, and to how many of them it was meant to happen."""
+    guarantee = release.guarantee
+    if guarantee is None or guarantee.mu is None:
+        raise TypeError("two rounds have a guarantee by mu")
+    share = share_shortened(guarantee.mu / (guarantee.max_rows or 1), release.n_rows, len(release.columns))
+    return f"shortened to the radius of the second round; about {share * release.n_rows:,.0f} were meant to be"
 
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:
@@ -180,8 +188,9 @@ def _describe_narrow(release: Release, mechanism: Mechanism) -> list[str]:
     if not names:
         return []
     return [
-        f"{listed(names)}: found as narrow as the bounds allow, because more than 60 % of the values are nearly equal, "
-        "and clipped hard; if center and scale are public knowledge, another release could declare them in the policy"
+        f"{listed(names)}: more than 60 % of the values seem to be equal, or too close together for bounds so wide, so "
+        "that little else may be seen; if narrower bounds, or a center and a scale, are public knowledge, declare them "
+        "in the policy of another release"
     ]
 
 

@@ -172,6 +172,11 @@ class ColumnPolicy(_Model):
         whole = low.is_integer() and high.is_integer() and max(-low, high) <= _MAX_INTEGER
         if self.kind in ("integer", "boolean") and not whole:
             raise ValueError(f"bounds of an integer column must be integers up to 2^53, not [{low:g}, {high:g}]")
+        given = self.model_fields_set
+        if "center" in given and not low <= self.center <= high:
+            raise ValueError(f"center must be within the bounds [{low:g}, {high:g}], not {self.center:g}")
+        if "scale" in given and self.scale > high - low:
+            raise ValueError(f"scale must be at most {high - low:g}, the width of the bounds, not {self.scale:g}")
         return self
 
 

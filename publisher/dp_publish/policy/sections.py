@@ -72,7 +72,8 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         return own.model_copy(update={"drop": entry.drop})
 
     if entry.kind != "boolean" and name not in table.booleans:
-        return entry
+        whole = entry.kind is None and table.types[name] is ColumnType.INTEGER and privacy.release == "covariance"
+        return entry.model_copy(update={"kind": "integer"}) if whole else entry
     in_ball = privacy.l2_radius is not None and privacy.release == "rows"
     kind = entry.kind if entry.kind != "boolean" else "continuous" if in_ball else "integer"
     bounds = own.bounds if own.bounds is not None or in_ball else (0.0, 1.0)

@@ -333,8 +333,9 @@ def test_columns_that_two_rounds_clip_hard_are_named(call: Call) -> None:
     Path("a.policy.toml").write_text(policy.replace("mu = 1.0", 'mu = 1.0\nrelease = "covariance"'))
     ended = call("a.parquet")
     assert ended.code == 0, ended.err
-    named = [line for line in ended.out.splitlines() if "as narrow as the bounds allow" in line]
+    named = [line for line in ended.out.splitlines() if "too close together for bounds so wide" in line]
     assert [line.split(":")[0] for line in named] == ["  'rare'"]
+    assert "shortened to the radius of the second round; about 120 were meant to be" in ended.out
 
 
 @pytest.mark.parametrize(

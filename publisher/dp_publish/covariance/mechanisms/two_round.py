@@ -15,8 +15,8 @@ Both matrices are published, and a reader combines them. The number of rows is p
 **Sensitivity.** Every choice is made by scores that one row moves by at most 1. The rows of either round lie in a ball
 whatever came before (`two_rounds.rows`), so that its sum moves by at most sqrt(2) (R^2 + c^2). A length to the fourth
 is between 0 and that of the radius, so that replacing a row moves their sum by at most 1 in its units, and one unit of
-2^-20 for cutting it to these. Given what the steps before it released, every step is mu_i-GDP, and all are
-``mu = sqrt(sum mu_i^2)`` (`two_rounds.shares`).
+2^-20, or more at a small mu, for cutting it to these. Given what the steps before it released, every step is
+mu_i-GDP, and all are ``mu = sqrt(sum mu_i^2)`` (`two_rounds.shares`).
 
 References
 ----------
@@ -47,7 +47,6 @@ from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCoun
 from dp_publish.covariance.two_rounds.rows import Frame
 from dp_publish.covariance.two_rounds.shares import Shares, share_out
 from dp_publish.covariance.two_rounds.steps import (
-    LENGTH_BITS,
     Choice,
     NoisyLengths,
     Outcome,
@@ -73,6 +72,7 @@ _LEAST_RADIUS = 0.5  # of the first round, in scales, times the root of p; the l
 _SECOND_RADII = (0.5, 4.0)  # in lengths of a typical row
 _OFFSETS = (0.05, 0.02)  # of the mean from the center, squared, over the radius squared
 _MOST_COLUMNS = 2048
+_LEAST_MU = 1e-3  # of one row: that of a step is still one that Gaussian noise takes
 _SAME = 1e-9  # relative difference of a number from itself, computed in another order
 _TAILS = 1.15  # of forecast noise: real columns have longer tails than normal ones
 _MOST_LOST = 0.1  # of all pairs: with more, a release is judged by those that are lost
@@ -115,8 +115,13 @@ class TwoRound(Mechanism):
         return GaussianDP(strength.mu)
 
     def check_strength(self) -> None:
-        """Refuse a mu for one row outside [1e-4, 1e6], one column or too many, and rows that may come and go."""
+        """Refuse a mu for one row outside [1e-3, 1e6], one column or too many, and rows that may come and go."""
         check_mu(self.row_mu)
+        if self.row_mu < _LEAST_MU:
+            raise PrivacyError(
+                f"two rounds take a mu of at least {_LEAST_MU:g} for one row, not {self.row_mu:.6g}: give a weaker "
+                'guarantee, or mechanism = "gaussian"'
+            )
         if not self.takes(self.scaling.n_features):
             raise PrivacyError(
                 f"two rounds take 2 to {_MOST_COLUMNS} columns, not {self.scaling.n_features}: give mechanism = "
@@ -180,9 +185,9 @@ class TwoRound(Mechanism):
             moments=first,
             clip=clip / farthest,
             transform=transform,
-            fourth_powers=math.ldexp(noisy_total, -LENGTH_BITS),
-            fourth_sigma=math.ldexp(lengths.sigma, -LENGTH_BITS),
-            fourth_step=2.0**-LENGTH_BITS,
+            fourth_powers=math.ldexp(noisy_total, -lengths.bits),
+            fourth_sigma=math.ldexp(lengths.sigma, -lengths.bits),
+            fourth_step=2.0**-lengths.bits,
             declared=tuple(place.is_declared for place in self.places),
             choices_mu=costs,
         )

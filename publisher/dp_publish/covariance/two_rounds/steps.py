@@ -8,6 +8,7 @@ same outcomes would be on another table.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
@@ -18,7 +19,8 @@ from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_publish.sampling import Keystream, sample_rounded_gaussian
 from dp_publish.search import ExponentialMechanism
 
-LENGTH_BITS = 20
+_LENGTH_BITS = 20  # of a length to the fourth, unless its noise would be so many times as wide:
+_MOST_SIGMA_BITS = 29
 _UP = 1 + 2.0**-48  # far above the rounding of the few operations on a sigma
 
 Statistic = TypeVar("Statistic", contravariant=True)
@@ -98,7 +100,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class NoisyLengths:
-    """Gaussian noise on the sum of the rows' lengths to the fourth, in units of 2^-20 times that of the radius.
+    """Gaussian noise on the sum of the rows' lengths to the fourth, in units of 2^-bits times that of the radius.
+
+    The units are 2^-20, or larger ones if the noise would otherwise have a standard deviation of more than 2^29 units.
 
     A length to the fourth is between 0 and 1 of these, so that replacing a row moves their sum by at most 1, and
     cutting the sum to whole units by one of these at most.
@@ -114,23 +118,32 @@ class NoisyLengths:
     mu: float
     most: int
     name: ClassVar[str] = "lengths"
-    sensitivity: ClassVar[float] = 2.0**LENGTH_BITS + 1
+
+    @property
+    def bits(self) -> int:
+        """How many bits a length to the fourth is cut to, by the public mu alone."""
+        return min(_LENGTH_BITS, math.floor(_MOST_SIGMA_BITS + math.log2(self.mu)))
+
+    @property
+    def sensitivity(self) -> float:
+        """One length to the fourth, and one unit for cutting the sum, in units of 2^-bits."""
+        return 2.0**self.bits + 1
 
     @property
     def sigma(self) -> float:
-        """The standard deviation, in units of 2^-20."""
+        """The standard deviation, in units of 2^-bits."""
         return self.sensitivity / self.mu * _UP
 
     def in_units(self, total: int) -> int:
-        """Return an exact sum in units of 2^-20, rounded down."""
-        return (total << LENGTH_BITS) // self.most
+        """Return an exact sum in units of 2^-bits, rounded down."""
+        return (total << self.bits) // self.most
 
     def moved(self, one: int, other: int) -> float:
-        """Return the difference of two exact sums, in units of 2^-20."""
+        """Return the difference of two exact sums, in units of 2^-bits."""
         return float(abs(self.in_units(one) - self.in_units(other)))
 
     def draw(self, statistic: int, rng: Keystream) -> int:
-        """Return the sum with noise, in units of 2^-20."""
+        """Return the sum with noise, in units of 2^-bits."""
         return self.in_units(statistic) + int(sample_rounded_gaussian(self.sigma, 1, rng)[0])
 
     def log_density(self, outcome: int, statistic: int) -> float:

@@ -286,3 +286,9 @@ def test_small_integers_with_bounds_to_be_found_do_not_come_out_as_they_are(
     assert np.mean(published == flags) < 0.995
     assert receipt.release.guarantee is not None
     assert receipt.release.guarantee.rho <= mu**2 / 2
+
+
+def test_one_row_is_one_row() -> None:
+    """A table of one row is not said to have rows."""
+    with pytest.raises(PolicyError, match="1 row is too few to show how 4 columns are related"):
+        judge(1, 4, mu=50.0)

@@ -286,3 +286,16 @@ def test_a_unit_in_place_of_an_entity_does_not_publish_the_entity(tmp_path: Path
     assert (named.column("who").drop, named.column("who").description) == (True, "a person")
     assert not load(tmp_path, text).column("who").drop
     assert not load(tmp_path, text, unit="row").column("age").drop
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("center = 20.0\nscale = 1.0", r"center must be within the bounds \[-10, 10\], not 20"),
+        ("center = 0.0\nscale = 21.0", "scale must be at most 20, the width of the bounds, not 21"),
+    ],
+)
+def test_a_center_and_a_scale_are_within_the_bounds(tmp_path: Path, place: str, said: str) -> None:
+    """What no column within its bounds has is refused, as it would leave nothing of the values."""
+    with pytest.raises(PolicyError, match=said):
+        load(tmp_path, f"{COVARIANCE}mu = 1.0\n[columns.a]\nbounds = [-10, 10]\n{place}\n")

@@ -117,3 +117,12 @@ def test_tables_tell_their_truth_values() -> None:
     frame = pd.DataFrame({"a": [1, 0], "b": [True, False], "c": pd.array([True, None], dtype="boolean")})
     assert open_table(frame).booleans == {"b", "c"}
     assert open_table(pa.table({"d": pa.array([True]).dictionary_encode()})).booleans == {"d"}
+
+
+def test_whole_numbers_of_a_covariance_release_have_a_kind() -> None:
+    """A column whose type is whole numbers is of that kind, if the policy gives no other and moments are released."""
+    columns = {"*": {"bounds": [0, 9]}, "b": {"kind": "continuous"}}
+    table = Table({"a": ColumnType.INTEGER, "b": ColumnType.INTEGER, "x": ColumnType.CONTINUOUS}, sealed("a").read)
+    found = resolve(table, make(columns, mu=1.0, release="covariance"))
+    assert [found.column(name).kind for name in "abx"] == ["integer", "continuous", None]
+    assert resolve(table, make(columns)).column("a").kind is None

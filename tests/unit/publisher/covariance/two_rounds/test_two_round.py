@@ -129,12 +129,24 @@ def test_an_entity_of_several_rows_gets_more_noise() -> None:
 
 
 def test_what_it_cannot_serve_is_refused() -> None:
-    """A pure epsilon, a single column, rows that come and go, and a table without rows get a sentence each."""
+    """A pure epsilon, a tiny mu, one column, rows that come and go, and a table without rows get a sentence each."""
     with pytest.raises(PrivacyError, match="no pure epsilon"):
         TwoRound.form_of(PureDP(1.0))
+    with pytest.raises(PrivacyError, match=r"a mu of at least 0\.001 for one row, not 0\.0009"):
+        mechanism(0.0009)
     with pytest.raises(PrivacyError, match="2 to 2048 columns"):
         TwoRound(scaling_for([BOUNDS]), Neighbours.REPLACE_ONE, GaussianDP(1.0), places=(Place(*BOUNDS),))
     with pytest.raises(PrivacyError, match="add-remove"):
         TwoRound(scaling_for([BOUNDS] * 2), Neighbours.ADD_REMOVE, GaussianDP(1.0), places=(Place(*BOUNDS),) * 2)
     with pytest.raises(DataError, match="no rows"):
         release(Passes(np.empty((0, 3))), mechanism())
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.01])
+def test_a_weak_strength_has_noise_that_can_be_drawn(mu: float) -> None:
+    """Lengths are cut to larger units where their noise would be too wide to draw, and cost what they may."""
+    released, _ = release(Passes(chain(200)), mechanism(mu))
+    assert released.earlier is not None
+    assert released.earlier.fourth_sigma >= 1 / (mu * 0.005**0.5)
+    assert released.earlier.fourth_sigma == pytest.approx(1 / (mu * 0.005**0.5), rel=1e-3)
+    assert released.earlier.fourth_powers % released.earlier.fourth_step == 0
