@@ -58,7 +58,7 @@ def _sensitivity_times(factor: float, *names: str) -> Plant:
 
 
 def _lengths_halved(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps.NoisyLengths, "sensitivity", steps.NoisyLengths.sensitivity / 2)
+    patch.setattr(steps.NoisyLengths, "sensitivity", property(lambda step: (2.0**step.bits + 1) / 2))
 
 
 def _less_noise_on_sums(name: str) -> Plant:
