@@ -69,8 +69,8 @@ from dp_publish.policy import Policy
 from dp_publish.sampling import Keystream
 
 _LEAST_RADIUS = 0.5  # of the first round, in scales, times the root of p; the largest is the longest row's
-_SECOND_RADII = (0.5, 4.0)  # in lengths of a typical row
-_OFFSETS = (0.05, 0.02)  # of the mean from the center, squared, over the radius squared
+_SECOND_RADII = (0.5, 2.0)  # in lengths of a typical row
+_OFFSETS = (0.05, 0.01)  # of the mean from the center, squared, over the radius squared
 _MOST_COLUMNS = 2048
 _LEAST_MU = 1e-3  # of one row: that of a step is still one that Gaussian noise takes
 _SAME = 1e-9  # relative difference of a number from itself, computed in another order

@@ -18,7 +18,7 @@ _PLACES = 14.0  # the share of centers and scales is so much times sqrt(p) / (n 
 _LEAST_PLACES, _MOST_PLACES = 0.03, 0.4
 _CHOICE = 0.01  # of the clip, and of either radius
 _LENGTHS = 0.005
-_FIRST_ROUND = 0.35  # of what is left
+_FIRST_ROUND = 0.3  # of what is left
 _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 
 

@@ -17,10 +17,10 @@ from dp_publish.sampling import Keystream
 from dp_publish.search import ExponentialMechanism
 
 CLIPS = np.array([1.3 * 1.25**power for power in range(11)])  # of columns, in scales: up to 12
-_CLIPPED, _MOST_CLIPPED = 16.0, 0.7  # rows for each column, over mu; and the largest share of all
+_CLIPPED, _MOST_CLIPPED = 10.0, 0.7  # rows for each column, over mu; and the largest share of all
 _WORTH_A_PASS = 1e-4  # of the rows: where fewer are to be clipped, the clip is the largest
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65
-_FEW_COLUMNS = 12
+_FEW_COLUMNS = 8
 _MOST_CELLS = 1 << 24  # of sums by length
 _N_RADII, _LEAST_RADII = 16, 4
 

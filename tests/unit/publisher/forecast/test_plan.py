@@ -165,7 +165,7 @@ def test_plan_says_where_rows_are_too_few_and_names_the_alternative(people: Path
     assert "Seeing 0.3 would take 2.88 million rows." in text
     assert "Second moments alone (--release covariance) would show 0.18 and above" in text
     assert (
-        "Second moments alone would still need 699 rows: publish fewer columns, narrow their bounds, declare" in strict
+        "Second moments alone would still need 691 rows: publish fewer columns, narrow their bounds, declare" in strict
     )
     assert "standard deviations are 0.14 of the width (--spread, or spread in the policy)" in text
     assert "The source paper's figure, which is not a guarantee" in text
