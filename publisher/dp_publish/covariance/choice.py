@@ -43,7 +43,8 @@ def choose_for_policy(
             errors = expected_errors(1, scaling, _of_one_row(strength, privacy.max_rows), privacy.neighbours)
             kind = min((other for other in (WishartDifference, Laplace) if other in errors), key=errors.__getitem__)
         return kind, f"{kind.name} was chosen without a look at the number of rows, which is protected"
-    if not isinstance(strength, PureDP) and privacy.l2_radius is None and TwoRound.takes(scaling.n_features):
+    mu = strength.mu / privacy.max_rows
+    if not isinstance(strength, PureDP) and privacy.l2_radius is None and TwoRound.takes(scaling.n_features, mu):
         return TwoRound, "two-round was chosen, as its correlations have the smallest error"
 
     one_row: Strength

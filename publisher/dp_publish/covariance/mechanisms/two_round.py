@@ -72,6 +72,7 @@ _LEAST_RADIUS = 0.5  # of the first round, in scales, times the root of p; the l
 _SECOND_RADII = (0.5, 2.0)  # in lengths of a typical row
 _OFFSETS = (0.05, 0.01)  # of the mean from the center, squared, over the radius squared
 _MOST_COLUMNS = 2048
+_LEAST_WIDTH = 1e-250  # of bounds
 _LEAST_MU = 1e-3  # of one row: that of a step is still one that Gaussian noise takes
 _SAME = 1e-9  # relative difference of a number from itself, computed in another order
 _TAILS = 1.15  # of forecast noise: real columns have longer tails than normal ones
@@ -103,9 +104,9 @@ class TwoRound(Mechanism):
         return {"places": tuple(place_of(policy.column(name)) for name in kinds)}
 
     @staticmethod
-    def takes(n_columns: int) -> bool:
-        """Return whether that many columns have correlations, and sums that fit into memory."""
-        return 2 <= n_columns <= _MOST_COLUMNS
+    def takes(n_columns: int, row_mu: float = 1.0) -> bool:
+        """Return whether that many columns have correlations, and sums that fit into memory, and mu is large enough."""
+        return 2 <= n_columns <= _MOST_COLUMNS and row_mu >= _LEAST_MU
 
     @classmethod
     def form_of(cls, strength: Strength) -> GaussianDP:
@@ -131,6 +132,12 @@ class TwoRound(Mechanism):
             raise PrivacyError(
                 "two rounds need the number of rows, which add-remove neighbours protect: give mechanism = "
                 '"gaussian", or neighbours = "replace-one"'
+            )
+
+        if any(place.high - place.low < _LEAST_WIDTH for place in self.places):
+            raise PrivacyError(
+                f"bounds that are less than {_LEAST_WIDTH:g} apart are too narrow to look for a center within: give "
+                "the column in another unit"
             )
 
     @property

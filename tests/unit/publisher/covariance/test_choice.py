@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.privacy import Neighbours, epsilon_for_implied_mu, mu_implied_by_epsilon
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
-from dp_publish.covariance.choice import choose_mechanism, expected_errors
+from dp_publish.covariance.choice import choose_for_policy, choose_mechanism, expected_errors
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
@@ -16,6 +18,7 @@ from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import Scaling, scaling_for
+from dp_publish.policy import Privacy
 from dp_publish.sampling.keystream import insecure_keystream
 from printed_forms import make
 
@@ -66,6 +69,26 @@ def test_choice_changes_where_it_should() -> None:
     assert choose_mechanism(10**7, _scaling(13), PureDP(1.0))[0] is WishartDifference
     assert choose_mechanism(10**7, _scaling(1), PureDP(1.0))[0] is Laplace
     assert choose_mechanism(10**7, _scaling(2000), PureDP(1.0))[0] is Laplace  # as the other takes too long
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "settings", "name"),
+    [
+        (3, {"mu": 1.0}, "two-round"),
+        (3, {"epsilon": 1.0, "delta": 1e-6}, "two-round"),
+        (3, {"mu": 1e-4}, "gaussian"),
+        (1, {"mu": 1.0}, "gaussian"),
+        (3, {"mu": 1.0, "l2_radius": 1.0}, "gaussian"),
+        (3, {"mu": 1.0, "neighbours": Neighbours.ADD_REMOVE}, "gaussian"),
+    ],
+)
+def test_two_rounds_are_chosen_where_they_can_be(n_columns: int, settings: dict[str, Any], name: str) -> None:
+    """Two rounds are made at every mu that they take, with 2 columns or more, no radius given, and public rows."""
+    privacy = Privacy.model_validate({"release": "covariance", **settings})
+    assert privacy.strength is not None
+    kind, reason = choose_for_policy(privacy, privacy.strength, _scaling(n_columns), lambda: 10**6)
+    assert kind.name == name
+    assert name in reason
 
 
 def test_reason_names_all_that_were_compared() -> None:

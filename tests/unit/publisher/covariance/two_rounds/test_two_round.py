@@ -136,6 +136,8 @@ def test_what_it_cannot_serve_is_refused() -> None:
         mechanism(0.0009)
     with pytest.raises(PrivacyError, match="2 to 2048 columns"):
         TwoRound(scaling_for([BOUNDS]), Neighbours.REPLACE_ONE, GaussianDP(1.0), places=(Place(*BOUNDS),))
+    with pytest.raises(PrivacyError, match="another unit"):
+        TwoRound(scaling_for([BOUNDS] * 2), Neighbours.REPLACE_ONE, GaussianDP(1.0), places=(Place(0.0, 1e-320),) * 2)
     with pytest.raises(PrivacyError, match="add-remove"):
         TwoRound(scaling_for([BOUNDS] * 2), Neighbours.ADD_REMOVE, GaussianDP(1.0), places=(Place(*BOUNDS),) * 2)
     with pytest.raises(DataError, match="no rows"):
