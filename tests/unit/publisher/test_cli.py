@@ -335,7 +335,7 @@ def test_columns_that_two_rounds_clip_hard_are_named(call: Call) -> None:
     assert ended.code == 0, ended.err
     named = [line for line in ended.out.splitlines() if "too close together for bounds so wide" in line]
     assert [line.split(":")[0] for line in named] == ["  'rare'"]
-    assert "shortened to the radius of the second round; about 120 were meant to be" in ended.out
+    assert "shortened to the radius of the second round; about 80 were meant to be" in ended.out
 
 
 @pytest.mark.parametrize(
