@@ -17,7 +17,7 @@ from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance import calibration as moments_calibration
-from dp_publish.covariance.mechanisms import eigenvectors, gaussian, wishart, wishart_difference
+from dp_publish.covariance.mechanisms import base, eigenvectors, gaussian, wishart, wishart_difference
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.release import covariance as covariance_release
 from dp_publish.release import rows as rows_release
@@ -65,18 +65,18 @@ def _search_ignores_the_cap(patch: pytest.MonkeyPatch) -> None:
 
 
 def _typical_error_from_raw_moments(patch: pytest.MonkeyPatch) -> None:
-    honest_sum, honest_estimate = covariance_release.CovarianceMaker._sum, covariance_release.estimate_errors
+    honest_sum, honest_estimate = base.sum_moments, covariance_release.estimate_errors
     raw: list[np.ndarray] = []
 
-    def add_up(self: Any, progress: Any) -> Any:
-        sums = honest_sum(self, progress)
+    def add_up(*given: Any) -> Any:
+        sums = honest_sum(*given)
         raw.append(sums.matrix)
         return sums
 
     def estimate(noisy: Any, draw: Any) -> Any:
         return honest_estimate(noisy if noisy.unshrunk is None else replace(noisy, unshrunk=raw[-1]), draw)
 
-    patch.setattr(covariance_release.CovarianceMaker, "_sum", add_up)
+    patch.setattr(base, "sum_moments", add_up)
     patch.setattr(covariance_release, "estimate_errors", estimate)
 
 
