@@ -52,7 +52,7 @@ def _bound(scores: list[np.ndarray]) -> float:
         ("eigenvectors, printed", 2, "replace-one", 1000),
         ("kapralov-talwar", 2, "replace-one", 300),
         ("kapralov-talwar", 2, "add-remove", 1000),
-        ("kapralov-talwar", 3, "replace-one", 1000),
+        ("kapralov-talwar", 3, "replace-one", 4000),  # on some machines fewer tell less
     ],
 )
 def test_floating_point_is_told_apart(name: str, d: int, neighbours: str, n: int) -> None:
