@@ -1,27 +1,33 @@
 # Everything runs from a fresh clone with Python >= 3.11 (with venv), git and make.
 PYTHON ?= python3
 BIN := .venv/bin
+# The tests that need neither minutes, nor real tables, nor a browser.
+QUICK := not slow and not data and not browser
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow test-minimum test-newest lint format docs dist clean
+.PHONY: demo test test-slow test-browser test-minimum test-newest lint format docs dist clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed
-	$(BIN)/python -m pytest -m "not slow and not data" -n auto
+	$(BIN)/python -m pytest -m "$(QUICK)" -n auto
 
 test-slow: .venv/installed
-	$(BIN)/python -m pytest -m "slow or data" -n auto
+	$(BIN)/python -m pytest -m "(slow or data) and not browser" -n auto
+
+# Opens every page in this machine's Chromium, without network; axe-core comes from npm.
+test-browser: .venv/installed tests/browser/node_modules/installed
+	$(BIN)/python -m pytest -m browser tests/browser
 
 # The quick suite with the least versions of everything; tools of the tests are as new as they come, and may warn of that.
 test-minimum: .venv-minimum/installed
-	.venv-minimum/bin/python -m pytest -m "not slow and not data" -n auto -o filterwarnings=default
+	.venv-minimum/bin/python -m pytest -m "$(QUICK)" -n auto -o filterwarnings=default
 
 # The quick suite with the newest Python on this machine, without the statistical tests, which do not depend on it.
 test-newest: .venv-newest/installed
-	.venv-newest/bin/python -m pytest -m "not slow and not data" -n auto --ignore tests/statistical --ignore tests/property
+	.venv-newest/bin/python -m pytest -m "$(QUICK)" -n auto --ignore tests/statistical --ignore tests/property
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -50,11 +56,17 @@ dist: .venv/installed
 
 clean:
 	rm -rf .venv .venv-minimum .venv-newest .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf tests/browser/node_modules tests/browser/pictures
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpgraph needs Python 3.11 or newer: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@
+
+tests/browser/node_modules/installed: tests/browser/package-lock.json
+	@command -v npm > /dev/null || { echo "the tests of pages need npm: install it (apt-get install npm)" >&2; exit 1; }
+	cd tests/browser && npm ci --silent
 	touch $@
 
 .venv-minimum/installed: .venv/installed

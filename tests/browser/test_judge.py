@@ -1,0 +1,155 @@
+"""The judge of pages finds the faults that it is there to find, in pages that have one fault each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+from tests.browser.judging import axe_violations, keyboard_complaints, outside_the_window
+from tests.browser.opening import PHONE, Opened, open_page
+from tests.browser.printing import lay_out_for_paper, print_page
+
+pytestmark = pytest.mark.browser
+
+SOUND = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A page</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>
+:root {{ color-scheme: light dark }} :focus-visible {{ outline: 3px solid }}
+img {{ width: 200px }} {style}</style></head>
+<body><main><h1>A page</h1><p>Some words.</p><label>Name <input></label> <button>Look</button>{body}
+</main></body></html>"""
+PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+)
+
+
+def write(folder: Path, body: str = "", style: str = "") -> Path:
+    """Write a page that is sound but for this part of it."""
+    path = folder / "page.html"
+    path.write_text(SOUND.format(body=body, style=style), encoding="utf-8")
+    return path
+
+
+def test_sound_page_has_no_complaint(tmp_path: Path, open_silent: Callable[..., Opened]) -> None:
+    """A page without faults passes everything, at both widths and in both colour schemes."""
+    for options in ({}, {"size": PHONE}, {"scheme": "dark"}):
+        page = open_silent(write(tmp_path), **options).page
+
+        assert outside_the_window(page) == []
+        assert axe_violations(page) == []
+        assert keyboard_complaints(page) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ("<script>console.log('done')</script>", "console.log: done"),
+        ("<script>console.error('lost')</script>", "console.error: lost"),
+        ("<script>nothing.there</script>", "script error: nothing is not defined"),
+        ("<script>Promise.reject(new Error('late'))</script>", "script error: late"),
+        ("<script>alert(1)</script>", "dialog: 1"),
+        ("<script src='https://example.org/x.js'></script>", "asked for https://example.org/x.js"),
+        ("<img alt='dot' src='http://127.0.0.1:9/x.png'>", "asked for http://127.0.0.1:9/x.png"),
+        ("<img alt='dot' src='beside.png'>", "beside.png"),
+        ("<link rel='stylesheet' href='https://example.org/x.css'>", "asked for https://example.org/x.css"),
+        ("<script>fetch('https://example.org/').catch(() => 0)</script>", "asked for https://example.org/"),
+        ("<script>new WebSocket('wss://example.org/')</script>", "asked for wss://example.org/"),
+        ("<style>p { background: url(https://example.org/x.png) }</style>", "asked for https://example.org/x.png"),
+    ],
+)
+def test_what_a_page_says_and_asks_for_is_a_complaint(tmp_path: Path, browser: Browser, body: str, word: str) -> None:
+    """A word on the console, an error, a dialog, and a request for anything but the page itself are found."""
+    (tmp_path / "beside.png").write_bytes(b"")
+    with open_page(browser, write(tmp_path, body)) as opened:
+        opened.page.wait_for_timeout(100)
+
+        assert any(word in complaint for complaint in opened.complaints), opened.complaints
+
+
+@pytest.mark.parametrize(
+    ("body", "style", "rule"),
+    [
+        ("", "p { color: #aaa; background: #fff }", "color-contrast"),
+        ("<input type='range'>", "", "label"),
+        ("<canvas role='img'></canvas>", "", "role-img-alt"),
+        ("<img src='data:,'>", "", "image-alt"),
+        ("<table><tr><th></th></tr><tr><td>1</td></tr></table>", "", "empty-table-header"),
+        ("<h4>Too deep</h4>", "", "heading-order"),
+        ("<button aria-label=''></button>", "", "button-name"),
+        ("<svg role='img'></svg>", "", "svg-img-alt"),
+    ],
+)
+def test_axe_finds_a_planted_violation(tmp_path: Path, browser: Browser, body: str, style: str, rule: str) -> None:
+    """Low contrast, a control without a label, a figure without a text, and headings out of order are violations."""
+    with open_page(browser, write(tmp_path, body, style)) as opened:
+        assert [found.split(" ")[0] for found in axe_violations(opened.page)] == [rule]
+
+
+def test_contrast_is_judged_in_the_scheme_that_is_shown(tmp_path: Path, browser: Browser) -> None:
+    """A colour that is too faint on a dark page alone is found in the dark alone."""
+    path = write(
+        tmp_path,
+        style="p { color: #555 } @media (prefers-color-scheme: dark) { body { background: #111; color: #eee } }",
+    )
+    for scheme, n_violations in (("light", 0), ("dark", 1)):
+        with open_page(browser, path, scheme=scheme) as opened:
+            assert len(axe_violations(opened.page)) == n_violations
+
+
+@pytest.mark.parametrize(
+    ("body", "style"),
+    [
+        ("<div style='width: 600px'>wide</div>", ""),
+        ("<div style='width: 600px'>wide</div>", "html, body { overflow-x: hidden }"),
+        ("<pre>" + "word " * 40 + "</pre>", ""),
+    ],
+)
+def test_what_is_wider_than_a_phone_is_found(tmp_path: Path, browser: Browser, body: str, style: str) -> None:
+    """Content wider than the window is found even where the page hides it; inside a scrolling box it is in order."""
+    path = write(tmp_path, body, style)
+    with open_page(browser, path, size=PHONE) as opened:
+        assert outside_the_window(opened.page)
+
+    path = write(
+        tmp_path, f"<div style='overflow-x: auto' tabindex='0' role='region' aria-label='box'>{body}</div>", style
+    )
+    with open_page(browser, path, size=PHONE) as opened:
+        assert outside_the_window(opened.page) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "style", "word"),
+    [
+        ("", ":focus-visible { outline: none }", "cannot be seen"),
+        ("<div style='position: absolute; left: -3000px'><button>Away</button></div>", "", "off the screen"),
+        (
+            "<script>document.querySelector('button').onkeydown = e => e.preventDefault()</script><button>2</button>",
+            "",
+            "came to 2 of 3",
+        ),
+    ],
+)
+def test_faults_of_the_keyboard_are_found(tmp_path: Path, browser: Browser, body: str, style: str, word: str) -> None:
+    """Focus that cannot be seen, focus off the screen, and a trap for focus are found."""
+    with open_page(browser, write(tmp_path, body, style)) as opened:
+        assert any(word in complaint for complaint in keyboard_complaints(opened.page))
+
+
+def test_printed_page_tells_what_is_on_paper(tmp_path: Path, browser: Browser) -> None:
+    """Words and pictures on paper are found, what the page hides from it is not, and what is too wide is found."""
+    picture = f"<img alt='a dot' src='{PIXEL}'>"
+    path = write(
+        tmp_path, f"{picture}<p class='screen'>Not here {picture}</p>", "@media print { .screen { display: none } }"
+    )
+    with open_page(browser, path) as opened:
+        printed = print_page(opened.page, tmp_path / "page.pdf")
+    assert "Some words." in printed.text
+    assert "Not here" not in printed.text
+    assert printed.n_pictures == 1
+
+    path = write(tmp_path, "<div>wide</div>", "@media print { div { width: 900px } }")
+    with open_page(browser, path) as opened:
+        assert outside_the_window(opened.page) == []
+        lay_out_for_paper(opened.page)
+        assert outside_the_window(opened.page)
