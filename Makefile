@@ -6,7 +6,7 @@ QUICK := not slow and not data and not browser
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow test-browser test-minimum test-newest lint format docs dist clean
+.PHONY: demo test test-slow test-browser test-minimum test-newest lint format docs site dist clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -42,6 +42,10 @@ format: .venv/installed
 docs: .venv/installed
 	$(BIN)/python docs/make_commands.py
 
+# The site, in docs/_build/html; whatever Sphinx warns of is an error.
+site: .venv/installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
+
 # sdist and wheel, the same bytes wherever this commit is built; what they were installed with (CycloneDX); and digests.
 # The wheel alone, in an empty environment and away from the sources, runs the demo.
 dist: .venv/installed
@@ -57,6 +61,7 @@ dist: .venv/installed
 clean:
 	rm -rf .venv .venv-minimum .venv-newest .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -rf tests/browser/node_modules tests/browser/pictures
+	rm -rf docs/_build docs/explained docs/reference/api
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpgraph needs Python 3.11 or newer: make PYTHON=...")'
@@ -67,6 +72,10 @@ clean:
 tests/browser/node_modules/installed: tests/browser/package-lock.json
 	@command -v npm > /dev/null || { echo "the tests of pages need npm: install it (apt-get install npm)" >&2; exit 1; }
 	cd tests/browser && npm ci --silent
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
 
 .venv-minimum/installed: .venv/installed

@@ -24,20 +24,24 @@ from dp_publish import Policy, load_key, publish
 from dp_publish.policy.file import load_policy
 
 ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r"(?P<mark>^<!-- not run: .+ -->\n)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"(?P<mark>^<!-- not run: .+ -->\n)?^(?P<fence>```+)(?P<kind>\w*|{[\w-]+}.*?)\n(?P<text>.*?)^(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
 POLICY = '[privacy]\nunit = "row"\nmu = 20\n[columns."*"]\nbounds = [0, 20]\n'
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:
     """Yield kind and text of every block that is run."""
     for found in BLOCK.finditer(page.read_text(encoding="utf-8")):
-        if not found["mark"]:
+        if not found["mark"] and not found["kind"].startswith("{"):  # a directive, or a cell that the site's build runs
             yield found["kind"], found["text"]
 
 
 PAGES = {
-    page.name: list(blocks(page))
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+    str(page.relative_to(ROOT)).removeprefix("docs/"): list(blocks(page))
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if not {"_build", "adr"} & {*page.parts}
 }
 
 

@@ -1,0 +1,121 @@
+"""How the site is built: `make site` runs Sphinx on this folder, with warnings as errors and without network."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import tempfile
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+# Pages that run the commands find those of this environment, and keep keys and ledgers out of the user's own folders.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+os.environ["DPGRAPH_HOME"] = tempfile.mkdtemp(prefix="dpgraph-site-")
+os.environ["MPLBACKEND"] = "agg"
+
+project = "dpgraph"
+author = "the dpgraph developers"
+version = release = installed_version("dpgraph")
+html_title = f"dpgraph {version}"
+
+extensions = [
+    "myst_nb",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "explanation/*"]
+nitpicky = True
+
+# Markdown
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 4
+
+# Tutorials are run when they are built, each in a folder of its own
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_in_temp = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+
+# Explanations: every docs/explanation/plot_*.py becomes a page of docs/explained
+sphinx_gallery_conf = {
+    "examples_dirs": "explanation",
+    "gallery_dirs": "explained",
+    "filename_pattern": r"/plot_",
+    "abort_on_example_error": True,
+    "backreferences_dir": None,
+    "download_all_examples": False,
+    "min_reported_time": 1,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
+
+copybutton_prompt_text = "$ "
+
+# The public names
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["dpgraph.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "dpgraph"},
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "show_prev_next": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_copy_source = False
+
+# Links to files of the repository that have a page of their own on the site
+PAGES_OF_FILES = {
+    "CHANGELOG.md": "/reference/changelog.md",
+    "CONTRIBUTING.md": "/reference/contributing.md",
+    "RELEASE.md": "/reference/making-a-release.md",
+    "SECURITY.md": "/reference/security.md",
+}
+
+
+def mend_links(text: str) -> str:
+    """Return a page's Markdown with links to files of the root replaced by links to their pages."""
+    for name, page in PAGES_OF_FILES.items():
+        text = re.sub(rf"\]\((\.\./)*{re.escape(name)}", f"]({page}", text)
+    return text
+
+
+def read_page(_app: Any, docname: str, source: list[str]) -> None:
+    """Mend the links of a page, and list the decisions below their own page."""
+    source[0] = mend_links(source[0])
+    if docname == "adr/README":
+        source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n"
+
+
+def read_included(_app: Any, _path: Path, _docname: str, source: list[str]) -> None:
+    """Mend the links of a file of the root that is the content of a page."""
+    source[0] = mend_links(source[0])
+
+
+def setup(app: Any) -> None:
+    """Connect what this file does to pages."""
+    logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda record: "toctree glob" not in record.msg)
+    app.connect("source-read", read_page)
+    app.connect("include-read", read_included)
