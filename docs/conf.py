@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
+import shutil
 import sys
 import tempfile
 from importlib.metadata import version as installed_version
@@ -15,8 +17,16 @@ ROOT = Path(__file__).parents[1]
 
 # Pages that run the commands find those of this environment, and keep keys and ledgers out of the user's own folders.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-os.environ["DPGRAPH_HOME"] = tempfile.mkdtemp(prefix="dpgraph-site-")
+STATE = Path(tempfile.mkdtemp(prefix="dpgraph-site-"))
+atexit.register(shutil.rmtree, STATE, ignore_errors=True)
+os.environ["DPGRAPH_HOME"] = str(STATE / "dpgraph")
 os.environ["MPLBACKEND"] = "agg"
+
+# Nor does a user's IPython settle how pages are run. Its kernels would warn that other users might read what they say.
+os.environ["IPYTHONDIR"] = str(STATE / "ipython")
+profile = STATE / "ipython" / "profile_default"
+profile.mkdir(parents=True)
+(profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n", encoding="utf-8")
 
 project = "dpgraph"
 author = "the dpgraph developers"
@@ -34,7 +44,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "explanation/*"]
+exclude_patterns = ["_build", "explanation/*", "explained/*.ipynb"]
 nitpicky = True
 
 # Markdown
