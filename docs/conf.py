@@ -72,6 +72,9 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "write_computation_times": False,
 }
+for page in (ROOT / "docs" / "explained").glob("plot_*.*"):  # made from a script that is gone
+    if not (ROOT / "docs" / "explanation" / f"{page.name.split('.')[0]}.py").exists():
+        page.unlink()
 
 copybutton_prompt_text = "$ "
 
