@@ -98,6 +98,14 @@ def epsilon_of_unit(
     return epsilon
 
 
+def deltas_of_unit(
+    unit: str, losses: Sequence[Loss], epsilons: Sequence[float], max_rows: int = 1, common_mu: float = 0.0
+) -> list[float]:
+    """Return a delta that the release has at each epsilon: the inverse of `epsilon_of_unit`."""
+    together = _losses_together(unit, losses, max_rows, common_mu)
+    return [max(_compose_delta(group, epsilon) for group in together) for epsilon in epsilons]
+
+
 def _worst_epsilons(groups: Sequence[Counter[Loss]], deltas: Sequence[float]) -> list[float]:
     """Return for each delta the largest epsilon of any group; those come first that are likely to have it."""
     worst = [-math.inf] * len(deltas)
@@ -147,9 +155,7 @@ def _losses_together(unit: str, losses: Sequence[Loss], max_rows: int, common_mu
 
 
 def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:
-    discrete = {loss: number for loss, number in losses.items() if loss.discrete}
-    small = {loss: number for loss, number in discrete.items() if loss.sigma < _LARGE_SIGMA}
-    mu = _compose_mu({loss: number for loss, number in losses.items() if loss not in small})
+    discrete, small, mu = _split(losses)
     if not discrete:
         return epsilon_for_delta(mu, delta)
     total_mu = _compose_mu(losses)
@@ -168,11 +174,35 @@ def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:
     return min(epsilon, epsilon_for_delta_zcdp(rho, delta))
 
 
+def _compose_delta(losses: Counter[Loss], epsilon: float) -> float:
+    discrete, small, mu = _split(losses)
+    if not discrete:
+        return delta_for_epsilon(mu, epsilon)
+    total_mu = _compose_mu(losses)
+    by_rho = delta_for_epsilon_zcdp(rho_for_mu(total_mu), epsilon)
+    below, above = _rounding({loss: number for loss, number in discrete.items() if loss not in small})
+    inner = epsilon - above - below
+    if inner < 0.0 or total_mu > _LARGEST_COMPOSED:
+        return by_rho
+    if small:
+        delta = float(_composition(frozenset(small.items()), mu, total_mu).get_delta_for_epsilon(inner))
+    else:
+        delta = delta_for_epsilon(mu, inner)
+    return min(by_rho, (delta * math.exp(below) + sum(discrete.values()) * _TAIL) * (1 + 1e-8))
+
+
+def _split(losses: Counter[Loss]) -> tuple[dict[Loss, int], dict[Loss, int], float]:
+    """Return the discrete losses, those of them that are composed as such, and the mu of all others."""
+    discrete = {loss: number for loss, number in losses.items() if loss.discrete}
+    small = {loss: number for loss, number in discrete.items() if loss.sigma < _LARGE_SIGMA}
+    return discrete, small, _compose_mu({loss: number for loss, number in losses.items() if loss not in small})
+
+
 def _compose_mu(losses: Mapping[Loss, int]) -> float:
     return math.hypot(*(math.sqrt(number) * loss.mu for loss, number in losses.items()))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=16)  # a plan has twelve strengths
 def _composition(discrete: frozenset[tuple[Loss, int]], mu: float, total_mu: float) -> PrivacyLossDistribution:
     from dp_accounting.pld import privacy_loss_distribution as pld  # half a second that all-continuous tables save
 

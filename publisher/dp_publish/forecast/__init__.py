@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from dp_publish.forecast.advance_check import check_in_advance, describe_first_rows
     from dp_publish.forecast.advice import changes_for_moments, shows_something, ways_out
     from dp_publish.forecast.assumptions import describe_spread, median_spread
+    from dp_publish.forecast.findings import describe_findings, describe_seen
     from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow, forecast
     from dp_publish.forecast.picture import draw_plan
     from dp_publish.forecast.plan import Plan, make_plan

@@ -27,20 +27,13 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest import Column
 from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import (
-    GaussianDP,
-    Loss,
-    PureDP,
-    epsilon_for_delta,
-    epsilon_for_delta_zcdp,
-    epsilon_of_unit,
-    rho_for_mu,
-)
+from dp_publish.accounting import GaussianDP
 from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, Place, TwoRound, scaling_for, set_mechanism
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
+from dp_publish.forecast.guarantees import epsilon_of_moments, epsilon_of_rows
 from dp_publish.forecast.power import moments_error, rows_needed, smallest_seen
 from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy
 from dp_publish.rows import half_width_for
@@ -59,7 +52,7 @@ class ForecastRow:
     mu, epsilon, delta : float
         The guarantee for one unit of privacy, as mu (sqrt(2 rho) where noise is discrete) and as (epsilon, delta).
     sigma : dict of str to float
-        Each column's noise in a row release, as a standard deviation in data units; without those whose bounds, and
+        Each column's noise in a release of rows, as a standard deviation in data units; without those whose bounds, and
         so their units, are not known yet.
     sigma_over_width : float
         The same relative to the width of the bounds; the median over columns.
@@ -94,6 +87,11 @@ class ForecastRow:
     rows_needed: Mapping[float, int]
     rows_needed_for_moments: Mapping[float, int]
     least_rows_for_moments: int
+
+    @property
+    def rows_possible(self) -> bool:
+        """False where rows do not take a strength that second moments do; then nothing is known of rows."""
+        return not math.isnan(self.error_in_rows)
 
 
 def forecast(
@@ -141,18 +139,20 @@ def _forecast_one(
     if strength.snr_db is not None:
         raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
     mechanism = _mechanism_of(n_rows, fill_bounds(policy, kinds), kinds, strength)
-    if mechanism is not None:  # rows are forecast at the same mu
-        strength = Privacy(unit=strength.unit, mu=mechanism.spends(mechanism.max_rows).mu)
-    columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
-    max_rows = strength.max_rows
     if mechanism is None:
-        mechanism = _stand_in(len(columns), max_rows, mu)
+        columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
+        mechanism = _stand_in(len(columns), strength.max_rows, mu)
+        epsilon = epsilon_of_rows(strength, kinds, columns, mu, DELTA) if with_epsilon else math.nan
+    else:
+        mu = mechanism.spends(mechanism.max_rows).mu
+        columns = _rows_instead(policy, kinds, Privacy(unit=strength.unit, mu=mu))
+        epsilon = epsilon_of_moments(mechanism, DELTA) if with_epsilon else math.nan
 
-    spreads = assumed_spreads(policy, kinds, spread)
-    widths = {column.name: _width(column, len(columns)) for column in columns}
+    p, spreads = len(kinds), assumed_spreads(policy, kinds, spread)
+    widths = {column.name: _width(column, p) for column in columns}
     in_rows = {**spreads, **_found_spreads(n_rows, policy, columns)}
     deviations = {name: in_rows[name] * width for name, width in widths.items()}
-    ratios = sorted(column.cell_noise.variance / deviations[column.name] ** 2 for column in columns)
+    ratios = sorted(column.cell_noise.variance / deviations[column.name] ** 2 for column in columns) or [math.nan]
     row_error = _row_error(statistics.median(ratios))
     least_row_error = _row_error(math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)])) - 1)
 
@@ -161,13 +161,13 @@ def _forecast_one(
     least_moment_error = _moment_error(mechanism, (squares[0] * squares[min(1, len(squares) - 1)]) ** 0.25)
 
     found = {column.name for column in columns if column.bounds_found}  # in no unit yet
-    p = len(columns)
+    noise_over_width = [column.cell_noise.sigma / widths[column.name] for column in columns]
     return ForecastRow(
         mu=mu,
-        epsilon=_epsilon(strength.unit_name, columns, max_rows, mu, mechanism) if with_epsilon else math.nan,
+        epsilon=epsilon,
         delta=DELTA,
         sigma={column.name: column.cell_noise.sigma for column in columns if column.name not in found},
-        sigma_over_width=statistics.median(column.cell_noise.sigma / widths[column.name] for column in columns),
+        sigma_over_width=statistics.median(noise_over_width or [math.nan]),
         noise_to_signal=statistics.median(ratios),
         error_in_rows=row_error(n_rows),
         error_in_moments=moment_error(n_rows),
@@ -175,7 +175,7 @@ def _forecast_one(
         seen_in_moments=smallest_seen(n_rows, p, moment_error(n_rows)),
         clearest_in_rows=smallest_seen(n_rows, p, least_row_error(n_rows)),
         clearest_in_moments=smallest_seen(n_rows, p, least_moment_error(n_rows)),
-        rows_needed=_needed(p, row_error),
+        rows_needed=_needed(p, row_error) if columns else {},
         rows_needed_for_moments=_needed(p, moment_error),
         least_rows_for_moments=rows_needed(p, moment_error),
     )
@@ -222,19 +222,12 @@ def _stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
     return Gaussian(*setting)
 
 
-def _epsilon(unit: str, columns: Sequence[Column], max_rows: int, mu: float, mechanism: Mechanism) -> float:
-    spent = mechanism.spends(mechanism.max_rows)
-    if isinstance(spent, PureDP):
-        return spent.epsilon if spent.excepted_delta <= DELTA else math.nan
-    if all(column.kind == "continuous" for column in columns):
-        return epsilon_for_delta(mu, DELTA)
-    if any(column.ball is not None for column in columns):
-        return epsilon_for_delta_zcdp(rho_for_mu(mu), DELTA)
-    losses = [
-        Loss(_width(column, len(columns)), column.cell_noise.sigma, discrete=column.kind == "integer")
-        for column in columns
-    ]
-    return epsilon_of_unit(unit, losses, DELTA, max_rows)
+def _rows_instead(policy: Policy, kinds: Mapping[str, str], strength: Privacy) -> tuple[Column, ...]:
+    """Return the columns as a release of rows would have them; none where rows do not take a strength like that."""
+    try:
+        return calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)[0]
+    except (ParameterError, PolicyError, PrivacyError):
+        return ()
 
 
 def _width(column: Column, n_features: int) -> float:

@@ -34,9 +34,12 @@ def draw_plan(plan: Plan, path: Path) -> None:
     Raises
     ------
     DpGraphError
-        There is something at the path that is no earlier picture of a plan, or it cannot be written.
+        The path does not end in .png, there is something at it that is no earlier picture of a plan, or it cannot be
+        written.
     """
     _require_free(path)
+    if path.suffix.lower() != ".png":
+        raise DpGraphError(f"a picture is a PNG file: give --picture a name that ends in .png, not {quote_path(path)}")
     figure = Figure(figsize=(8.5, 8), layout="constrained")
     FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True)

@@ -69,7 +69,7 @@ class Plan:
     notes : list of str
         Sentences about what could not be forecast, or limits it.
     paper : dict of str to float
-        The source paper's printed theorems for the noise of `focus`; no guarantee.
+        The source paper's printed theorems for the noise of `focus`, where rows are released; no guarantee.
     narrower : dict of float to ForecastRow
         `focus` where values fill less of their bounds than is assumed, by what they would fill.
     table : Table
@@ -164,7 +164,7 @@ def make_plan(
     if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
         notes.append("The policy leaves out some rows, so fewer will be published than were counted here.")
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
-    paper = largest_figures(n_rows, policy, kinds, focus.sigma, spread)
+    paper = largest_figures(n_rows, policy, kinds, focus.sigma, spread) if mechanism is None else {}
     if mechanism is not None:
         notes += _covariance_notes(mechanism, policy.privacy.neighbours)
     return Plan(

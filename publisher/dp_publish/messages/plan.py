@@ -7,18 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dp_bundle.quoting import counted
-from dp_publish.forecast import (
-    DELTA,
-    TARGETS,
-    ForecastRow,
-    Plan,
-    changes_for_moments,
-    describe_count,
-    shows_something,
-    smallest_seen,
-    ways_out,
-    why_hidden,
-)
+from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, describe_findings, describe_seen
 from dp_publish.messages.tables import table_lines
 
 _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (integer columns, at least)"}
@@ -50,8 +39,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "need more rows.",
     ]
 
-    findings = [*_verdict(plan), *_if_narrower(plan), *plan.notes]
-    return "\n".join([*tables, "", *legend, "", *findings, "", *_paper_sentences(plan)])
+    return "\n".join([*tables, "", *legend, "", *describe_findings(plan), "", *_paper_sentences(plan)])
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -90,7 +78,11 @@ def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
 
 def _seen_cells(row: ForecastRow) -> list[str]:
     numbers = (row.epsilon, row.sigma_over_width, row.noise_to_signal)
-    return [f"{row.mu:.4g}", *map(_number, numbers), _seen(row.seen_in_rows), _seen(row.seen_in_moments)]
+    return [f"{row.mu:.4g}", *map(_number, numbers), _seen_in_rows(row), describe_seen(row.seen_in_moments)]
+
+
+def _seen_in_rows(row: ForecastRow) -> str:
+    return describe_seen(row.seen_in_rows) if row.rows_possible else "-"
 
 
 def _needed_cells(row: ForecastRow) -> list[str]:
@@ -98,82 +90,9 @@ def _needed_cells(row: ForecastRow) -> list[str]:
     return [f"{row.mu:.4g}", *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
 
 
-def _verdict(plan: Plan) -> list[str]:
-    row, target = plan.focus, TARGETS[-1]
-    if not row.rows_needed:
-        return ["A single column has no partial correlation to see."]
-    if plan.release == "covariance":
-        return _covariance_verdict(plan)
-    if row.rows_needed[target] <= plan.n_rows:
-        return [f"At mu = {row.mu:.4g}, rows would show partial correlations from {_seen(row.seen_in_rows)} on."]
-
-    rows = "nothing" if row.seen_in_rows is None else f"partial correlations from {_seen(row.seen_in_rows)} on only"
-    why = why_hidden(plan.n_rows, len(plan.kinds), row, "rows")
-    lines = [
-        f"At mu = {row.mu:.4g}, rows would show {rows}: {why}.",
-        f"Seeing {target:g} would take {describe_count(row.rows_needed[target])} rows.",
-    ]
-
-    if row.seen_in_moments is None:
-        needed = describe_count(row.rows_needed_for_moments[target])
-        lines.append(f"Second moments alone would still need {needed} rows: {_remedy(plan)}.")
-    else:
-        seen = _seen(row.seen_in_moments)
-        lines.append(
-            f"Second moments alone (--release covariance) would show {seen} and above, under the same guarantee."
-        )
-        changes = changes_for_moments(plan.policy, plan.kinds, row.mu)
-        lines += [f"For them, {' and '.join(changes)}."] if changes else []
-    return lines
-
-
-def _if_narrower(plan: Plan) -> list[str]:
-    """Return the forecast for long-tailed values, which need wider bounds and so get more noise."""
-    if not plan.narrower or len(plan.kinds) == 1:
-        return []
-    lines = ["Long-tailed values, such as incomes, fill less of their bounds:"]
-    for spread, row in plan.narrower.items():
-        shown = f"{_seen(row.seen_in_rows)} from rows and {_seen(row.seen_in_moments)} from moments"
-        lines.append(f"if standard deviations are {spread:g} of the width, {shown}.")
-    return lines
-
-
-def _remedy(plan: Plan) -> str:
-    p = len(plan.kinds)
-    if smallest_seen(plan.n_rows, p, plan.n_rows**-0.5) is None:
-        return "wait for more rows"
-    return "publish fewer columns, narrow their bounds, declare their centers and scales, or protect them less"
-
-
-def _covariance_verdict(plan: Plan) -> list[str]:
-    row, target = plan.focus, TARGETS[-1]
-    if plan.kind is not None and plan.kind.forecast_as is not None:
-        return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."]
-    lines = [
-        f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance",
-        f"release, and of {row.error_in_rows:.2g} in a release of rows; chance alone makes it {plan.n_rows**-0.5:.2g}.",
-    ]
-    if row.seen_in_moments is not None:
-        rows = "nothing" if row.seen_in_rows is None else f"{_seen(row.seen_in_rows)} and above"
-        return [*lines, f"Partial correlations from {_seen(row.seen_in_moments)} on would be seen; in rows, {rows}."]
-    needed, for_rows = row.rows_needed_for_moments[target], row.rows_needed[target]
-    return [
-        *lines,
-        f"To see a partial correlation of {target:g} takes {describe_count(needed)} rows (there are {plan.n_rows:,}),",
-        f"and {describe_count(for_rows)} in a release of rows. This release shows anything from",
-        f"{describe_count(row.least_rows_for_moments)} rows on.",
-        *(f"Or {way}." for way in _ways_out(plan)),
-    ]
-
-
-def _ways_out(plan: Plan) -> list[str]:
-    """Return what would show something, where the policy's own release shows nothing."""
-    if plan.own is None or shows_something(plan.own, plan.release, len(plan.kinds)):
-        return []
-    return ways_out(plan.policy, plan.kinds, plan.n_rows, plan.own)
-
-
 def _paper_sentences(plan: Plan) -> list[str]:
+    if plan.release == "covariance":
+        return ["The source paper (Guo et al. 2025) has no figure for this: its theorems speak of noisy rows."]
     if not plan.paper:
         return ["The source paper (Guo et al. 2025) has no figure for this: its theorems need declared bounds."]
     figures = " and ".join(
@@ -184,10 +103,6 @@ def _paper_sentences(plan: Plan) -> list[str]:
         f"for the noise of mu = {plan.focus.mu:.4g} and the assumed spread. That figure is about a covariance; the",
         f"rows themselves protect one {plan.unit} at mu = {plan.focus.mu:.4g}. No bundle states the paper's figure.",
     ]
-
-
-def _seen(rho: float | None) -> str:
-    return "nothing" if rho is None else f"{rho:.2g}"
 
 
 def _number(value: float) -> str:

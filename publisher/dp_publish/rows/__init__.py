@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from dp_publish.rows.calibration import Shares, calibrate, set_noise, share_mu
     from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
     from dp_publish.rows.mechanism import add_noise
-    from dp_publish.rows.noise import ENOUGH_SIGMA, Bounds
+    from dp_publish.rows.noise import ENOUGH_SIGMA, Bounds, losses_of
     from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, rows_for_search
     from dp_publish.rows.private_centers import find_centers, steps_for, sum_complete_rows
 else:

@@ -261,6 +261,43 @@ def test_picture_replaces_only_an_earlier_one(people: Path, command: Run, tmp_pa
         assert command("dp-publish", "plan", people, "--picture", "plan.png").returncode == 0
 
 
+def test_a_picture_is_a_png_by_its_name(people: Path, command: Run, tmp_path: Path) -> None:
+    """A name that promises another format is refused, and no file is written."""
+    finished = command("dp-publish", "plan", people, "--picture", "plan.pdf")
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert finished.stderr == "error: a picture is a PNG file: give --picture a name that ends in .png, not plan.pdf\n"
+    assert not (tmp_path / "plan.pdf").exists()
+
+
+def test_second_moments_are_planned_where_rows_do_not_go(tmp_path: Path, command: Run) -> None:
+    """Neither a tiny mu nor whole numbers at a large one stop a covariance plan, which then says nothing of rows."""
+    pd.DataFrame(np.zeros((5000, 20)), columns=list("abcdefghijklmnopqrst")).to_parquet(tmp_path / "t.parquet")
+    policy = tmp_path / "t.policy.toml"
+    tiny = '[privacy]\nrelease = "covariance"\nmu = 0.001\n[columns."*"]\nbounds = [0.04, 1.9]\n'
+    policy.write_text(tiny)
+    text = command("dp-publish", "plan", "t.parquet").stdout
+    own = json.loads(command("dp-publish", "plan", "t.parquet", "--json").stdout)["forecast"][0]
+    policy.write_text(tiny.replace("0.04, 1.9]", '0, 1]\nkind = "integer"').replace("0.001", "200.0"))
+    large = command("dp-publish", "plan", "t.parquet").stdout
+
+    assert "At mu = 0.001, a correlation has a standard error of" in text
+    assert "Rows are never released with noise like this" in text
+    assert "would be refused" not in text + large
+    assert (own["mu"], own["error_in_rows"], own["seen_in_rows"], own["rows_needed"]) == (0.001, None, None, {})
+    assert "in the covariance\nrelease; chance alone makes it 0.014." in large
+    assert "Rows are never released with noise like this" in large
+
+
+def test_the_papers_figure_is_for_rows_alone(people: Path, command: Run) -> None:
+    """Theorems 4.1 and 4.4 speak of noisy rows, so that a covariance plan prints neither."""
+    rows = json.loads(command("dp-publish", "plan", people, "--json").stdout)
+    moments = json.loads(command("dp-publish", "plan", people, "--json", "--release", "covariance").stdout)
+    text = command("dp-publish", "plan", people, "--release", "covariance").stdout
+    assert set(rows["paper_figures_not_a_guarantee"]) == {"at_mu", "theorem_4_1", "theorem_4_4"}
+    assert set(moments["paper_figures_not_a_guarantee"]) == {"at_mu"}
+    assert text.endswith("has no figure for this: its theorems speak of noisy rows.\n")
+
+
 def test_plan_of_a_hundred_million_row_table_takes_seconds(tmp_path: Path, command: Run) -> None:
     """A folder of 100 million rows in 11 columns is planned from its metadata alone."""
     folder = tmp_path / "large"

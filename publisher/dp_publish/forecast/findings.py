@@ -1,0 +1,105 @@
+"""What a plan shows at the strength that it is about, in sentences, which the terminal and the page share."""
+
+from __future__ import annotations
+
+from dp_publish.forecast.advice import changes_for_moments, shows_something, ways_out
+from dp_publish.forecast.outlook import TARGETS
+from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.power import describe_count, smallest_seen
+from dp_publish.forecast.refusal import why_hidden
+
+
+def describe_findings(plan: Plan) -> list[str]:
+    """Return the lines on what the plan shows at its own strength, and on what could not be forecast."""
+    return [*_verdict(plan), *_if_narrower(plan), *plan.notes]
+
+
+def describe_seen(rho: float | None) -> str:
+    """Return the smallest partial correlation that is seen, or that there is none."""
+    return "nothing" if rho is None else f"{rho:.2g}"
+
+
+def _verdict(plan: Plan) -> list[str]:
+    row, target = plan.focus, TARGETS[-1]
+    if len(plan.kinds) == 1:
+        return ["A single column has no partial correlation to see."]
+    if plan.release == "covariance":
+        return _covariance_verdict(plan)
+    seen = describe_seen(row.seen_in_rows)
+    if row.rows_needed[target] <= plan.n_rows:
+        return [f"At mu = {row.mu:.4g}, rows would show partial correlations from {seen} on."]
+
+    rows = seen if row.seen_in_rows is None else f"partial correlations from {seen} on only"
+    why = why_hidden(plan.n_rows, len(plan.kinds), row, "rows")
+    lines = [
+        f"At mu = {row.mu:.4g}, rows would show {rows}: {why}.",
+        f"Seeing {target:g} would take {describe_count(row.rows_needed[target])} rows.",
+    ]
+
+    if row.seen_in_moments is None:
+        needed = describe_count(row.rows_needed_for_moments[target])
+        lines.append(f"Second moments alone would still need {needed} rows: {_remedy(plan)}.")
+    else:
+        seen = describe_seen(row.seen_in_moments)
+        lines.append(
+            f"Second moments alone (--release covariance) would show {seen} and above, under the same guarantee."
+        )
+        changes = changes_for_moments(plan.policy, plan.kinds, row.mu)
+        lines += [f"For them, {' and '.join(changes)}."] if changes else []
+    return lines
+
+
+def _if_narrower(plan: Plan) -> list[str]:
+    """Return the forecast for long-tailed values, which need wider bounds and so get more noise."""
+    if not plan.narrower or len(plan.kinds) == 1:
+        return []
+    lines = ["Long-tailed values, such as incomes, fill less of their bounds:"]
+    for spread, row in plan.narrower.items():
+        rows = f"{describe_seen(row.seen_in_rows)} from rows and " if row.rows_possible else ""
+        shown = f"{rows}{describe_seen(row.seen_in_moments)} from moments"
+        lines.append(f"if standard deviations are {spread:g} of the width, {shown}.")
+    return lines
+
+
+def _remedy(plan: Plan) -> str:
+    p = len(plan.kinds)
+    if smallest_seen(plan.n_rows, p, plan.n_rows**-0.5) is None:
+        return "wait for more rows"
+    return "publish fewer columns, narrow their bounds, declare their centers and scales, or protect them less"
+
+
+def _covariance_verdict(plan: Plan) -> list[str]:
+    row, target = plan.focus, TARGETS[-1]
+    if plan.kind is not None and plan.kind.forecast_as is not None:
+        return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."]
+    in_rows = f", and of {row.error_in_rows:.2g} in a release of rows" if row.rows_possible else ""
+    lines = [
+        f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance",
+        f"release{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}.",
+    ]
+    if not row.rows_possible:
+        lines.append("Rows are never released with noise like this: it does not go with some column's bounds or kind.")
+    if row.seen_in_moments is not None:
+        rows = "nothing" if row.seen_in_rows is None else f"{describe_seen(row.seen_in_rows)} and above"
+        beside = f"; in rows, {rows}" if row.rows_possible else ""
+        return [*lines, f"Partial correlations from {describe_seen(row.seen_in_moments)} on would be seen{beside}."]
+    needed = row.rows_needed_for_moments[target]
+    there = f"To see {target:g} takes {describe_count(needed)} rows (there are {plan.n_rows:,})"
+    from_here = "This release shows anything from"
+    if row.rows_possible:
+        for_rows = describe_count(row.rows_needed[target])
+        there, from_here = f"{there},", f"and {for_rows} in a release of rows. {from_here}"
+    return [
+        *lines,
+        there if row.rows_possible else f"{there}.",
+        from_here,
+        f"{describe_count(row.least_rows_for_moments)} rows on.",
+        *(f"Or {way}." for way in _ways_out(plan)),
+    ]
+
+
+def _ways_out(plan: Plan) -> list[str]:
+    """Return what would show something, where the policy's own release shows nothing."""
+    if plan.own is None or shows_something(plan.own, plan.release, len(plan.kinds)):
+        return []
+    return ways_out(plan.policy, plan.kinds, plan.n_rows, plan.own)

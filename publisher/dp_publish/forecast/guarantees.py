@@ -1,0 +1,135 @@
+"""The guarantee that a release of one strength would state, and what it leaves to an attacker.
+
+The guarantee is the one that the bundle's manifest would hold, derived by the same functions from the same facts. The
+trade-off function is exact where noise is Gaussian and continuous. Where integers carry noise it follows from the
+numeric (epsilon, delta) curve; where integers have bounds that are yet to be found, so that nothing is known of their
+steps, from rho; and for an epsilon from that and from what it excepts. None of them promises more than the guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dp_bundle.manifest import Column, EpsilonDelta, Guarantee, release_mu
+from dp_publish.accounting import (
+    ROUND_UP,
+    EnvelopeTradeOff,
+    GaussianTradeOff,
+    PureDP,
+    TradeOff,
+    delta_for_epsilon_zcdp,
+    deltas_of_unit,
+    epsilon_for_delta,
+    epsilon_for_delta_zcdp,
+    epsilon_of_unit,
+    rho_for_mu,
+    trade_off_epsilons,
+)
+from dp_publish.covariance import Mechanism, guarantee_of_moments, moment_columns, set_mechanism
+from dp_publish.forecast.assumptions import calibrate_assumed, fill_bounds
+from dp_publish.policy import Policy, Privacy
+from dp_publish.rows import guarantee_of_rows, losses_of, share_mu
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What one release protects.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+        As the manifest would state it.
+    trade_off : TradeOff
+        What it leaves to an attacker.
+    """
+
+    guarantee: Guarantee
+    trade_off: TradeOff
+
+
+def protection_of(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> Protection:
+    """Return what a release by this policy would protect; nothing is read or spent.
+
+    Parameters
+    ----------
+    policy : Policy
+        With a strength that is not taken from the data; bounds left open are filled in, as a forecast does.
+    kinds : mapping of str to str
+        The columns, as `choose_columns` gives them.
+    count_rows : callable
+        Returns the number of rows; called only where that is public.
+
+    Raises
+    ------
+    ParameterError, PolicyError, PrivacyError
+        There is no such release.
+    """
+    if policy.privacy.release == "rows":
+        return _protection_of_rows(policy, kinds)
+    filled = fill_bounds(policy, kinds)
+    mechanism = set_mechanism(filled, kinds, count_rows)
+    guarantee = guarantee_of_moments(filled, mechanism, moment_columns(filled, kinds))
+    if guarantee.epsilon is not None:
+        return Protection(guarantee, EnvelopeTradeOff([(guarantee.epsilon, guarantee.excepted_delta)]))
+    return Protection(guarantee, GaussianTradeOff(_known(guarantee.mu)))
+
+
+def epsilon_of_moments(mechanism: Mechanism, delta: float) -> float:
+    """Return epsilon at delta, or the pure one; nan where the guarantee fails more often than that."""
+    spent = mechanism.spends(mechanism.max_rows)
+    if isinstance(spent, PureDP):
+        return spent.epsilon if spent.excepted_delta <= delta else math.nan
+    return epsilon_for_delta(spent.mu, delta)
+
+
+def epsilon_of_rows(
+    strength: Privacy, kinds: Mapping[str, str], columns: Sequence[Column], mu: float, delta: float
+) -> float:
+    """Return epsilon at delta of a release of rows and of what was found for it privately."""
+    if has_unknown_steps(kinds, columns):
+        return epsilon_for_delta_zcdp(rho_for_mu(mu), delta)
+    if all(column.kind == "continuous" for column in columns):
+        return epsilon_for_delta(mu, delta)
+    found = 0.0
+    if any(column.bounds_found for column in columns):
+        found = math.sqrt(max(0.0, mu**2 - release_mu(strength.unit_name, columns, strength.max_rows) ** 2))
+    return epsilon_of_unit(strength.unit_name, losses_of(columns), delta, strength.max_rows, found)
+
+
+def has_unknown_steps(kinds: Mapping[str, str], columns: Sequence[Column]) -> bool:
+    """Return True if a column of integers is counted as continuous, because its bounds are yet to be found."""
+    return any(column.bounds_found and kinds[column.name] == "integer" for column in columns)
+
+
+def _protection_of_rows(policy: Policy, kinds: Mapping[str, str]) -> Protection:
+    columns, _ = calibrate_assumed(policy, kinds)
+    guarantee = guarantee_of_rows(policy, columns, share_mu(policy, kinds))
+    if guarantee is None:
+        raise TypeError("noise that is scaled to the data has no guarantee")
+    if has_unknown_steps(kinds, columns):
+        return _by_rho(guarantee)
+    if guarantee.mu is not None:
+        return Protection(guarantee, GaussianTradeOff(guarantee.mu))
+    epsilons = trade_off_epsilons(math.sqrt(2 * guarantee.rho))
+    deltas = deltas_of_unit(guarantee.unit, losses_of(columns), epsilons, policy.privacy.max_rows, guarantee.bounds_mu)
+    return Protection(guarantee, EnvelopeTradeOff(list(zip(epsilons, deltas, strict=True))))
+
+
+def _by_rho(guarantee: Guarantee) -> Protection:
+    """Return what rho alone protects, whatever the steps of the noise are."""
+    rho = guarantee.rho
+    curve = tuple(
+        EpsilonDelta(epsilon=epsilon_for_delta_zcdp(rho, point.delta) * ROUND_UP, delta=point.delta)
+        for point in guarantee.epsilon_delta
+    )
+    stated = guarantee.model_copy(update={"mu": None, "epsilon_delta": curve})
+    points = [(epsilon, delta_for_epsilon_zcdp(rho, epsilon)) for epsilon in trade_off_epsilons(math.sqrt(2 * rho))]
+    return Protection(stated, EnvelopeTradeOff(points))
+
+
+def _known(mu: float | None) -> float:
+    if mu is None:
+        raise TypeError("a covariance release has a mu or an epsilon")
+    return mu
