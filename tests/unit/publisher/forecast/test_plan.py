@@ -270,22 +270,17 @@ def test_a_picture_is_a_png_by_its_name(people: Path, command: Run, tmp_path: Pa
 
 
 def test_second_moments_are_planned_where_rows_do_not_go(tmp_path: Path, command: Run) -> None:
-    """Neither a tiny mu nor whole numbers at a large one stop a covariance plan, which then says nothing of rows."""
+    """A tiny mu does not stop a covariance plan, which then gives no number for rows."""
     pd.DataFrame(np.zeros((5000, 20)), columns=list("abcdefghijklmnopqrst")).to_parquet(tmp_path / "t.parquet")
-    policy = tmp_path / "t.policy.toml"
-    tiny = '[privacy]\nrelease = "covariance"\nmu = 0.001\n[columns."*"]\nbounds = [0.04, 1.9]\n'
-    policy.write_text(tiny)
+    policy = '[privacy]\nrelease = "covariance"\nmu = 0.001\n[columns."*"]\nbounds = [0.04, 1.9]\n'
+    (tmp_path / "t.policy.toml").write_text(policy)
     text = command("dp-publish", "plan", "t.parquet").stdout
     own = json.loads(command("dp-publish", "plan", "t.parquet", "--json").stdout)["forecast"][0]
-    policy.write_text(tiny.replace("0.04, 1.9]", '0, 1]\nkind = "integer"').replace("0.001", "200.0"))
-    large = command("dp-publish", "plan", "t.parquet").stdout
 
     assert "At mu = 0.001, a correlation has a standard error of" in text
     assert "Rows are never released with noise like this" in text
-    assert "would be refused" not in text + large
+    assert "would be refused" not in text
     assert (own["mu"], own["error_in_rows"], own["seen_in_rows"], own["rows_needed"]) == (0.001, None, None, {})
-    assert "in the covariance\nrelease; chance alone makes it 0.014." in large
-    assert "Rows are never released with noise like this" in large
 
 
 def test_the_papers_figure_is_for_rows_alone(people: Path, command: Run) -> None:
