@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from dp_learn.output import Summary
 
 _SPARSE = ("neighborhood", "scio", "clime")  # the other estimators with a sparse precision matrix
+_WITHOUT_EFFECT = {"out", "report", "as_json", "quiet"}  # on what is found
 _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 took an eighth of a small run
 
 
@@ -100,6 +102,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     show_default=True,
     help="Penalise the diagonal of the precision matrix too, or not.",
 )
+@click.option("--report/--no-report", default=True, show_default=True, help="Write report.html too, or not.")
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
 @click.option("--out", type=NewPath(), help="The folder for the results; NAME.graph by default.")
 @json_option
@@ -111,6 +114,7 @@ def cli(
     target: str | None,
     alpha: str,
     fdr: float | None,
+    report: bool,
     allow_older: bool,
     out: Path | None,
     as_json: bool,
@@ -151,13 +155,18 @@ def cli(
         summary: Summary
         if estimator != "graphical-lasso":
             _refuse_unused(estimator)
-            text, summary = _estimate_otherwise(bundles, estimator, penalty, target, folder, refit=settings["refit"])
+            make_page = partial(_make_page, bundles, show) if report else None
+            text, summary = _estimate_otherwise(
+                bundles, estimator, penalty, target, folder, refit=settings["refit"], make_page=make_page
+            )
         else:
             stack.callback(show, "")  # however the work ends
             learned = learn_graph(bundles, alpha=penalty, fdr=fdr, progress=show, **settings)
-            show("writing the results")
             summary = described = summarize(learned, bundles)
-            write_results(learned.estimate, {}, summary, title_of(learned, described, bundles), folder)
+            page = _make_page(bundles, show, summary, graph=learned.estimate, learned=learned) if report else None
+            show("writing the results")
+            title = title_of(learned, described, bundles)
+            write_results(learned.estimate, {}, summary, title, folder, report=page)
             with already(f"the results are in {quote_path(folder)}"):
                 text = describe_learned(learned, described, bundles, folder)
                 show("")
@@ -195,16 +204,49 @@ def _refuse_unused(estimator: str) -> None:
 
 
 def _estimate_otherwise(
-    bundles: Sequence[Bundle], estimator: str, alpha: float | None, target: str | None, folder: Path, *, refit: bool
+    bundles: Sequence[Bundle],
+    estimator: str,
+    alpha: float | None,
+    target: str | None,
+    folder: Path,
+    *,
+    refit: bool,
+    make_page: Callable[..., str] | None,
 ) -> tuple[str, Summary]:
     """Estimate by another estimator, write its tables, and return its message and its summary."""
     from dp_learn.output import describe_alternative, learn_alternative, write_results
 
     found = learn_alternative(bundles, estimator, alpha=alpha, target=target, refit=refit)
-    write_results(
-        found.graph, found.tables, found.summary, f"{quote_name(bundles[0].release.dataset.name)}, {estimator}", folder
-    )
+    report = make_page(found.summary, graph=found.graph, tables=found.tables) if make_page is not None else None
+    title = f"{quote_name(bundles[0].release.dataset.name)}, {estimator}"
+    write_results(found.graph, found.tables, found.summary, title, folder, report=report)
     return describe_alternative(found, estimator, bundles, folder), found.summary
+
+
+def _make_page(bundles: Sequence[Bundle], begin: Callable[[str], None], summary: Summary, **found: Any) -> str:
+    """Return the page of a result; the libraries that it takes are imported here."""
+    from dp_learn.output import Findings, make_report
+
+    begin("drawing the page")
+    return make_report(Findings(bundles, summary, _spell_command(), **found))
+
+
+def _spell_command() -> str:
+    """Return the command with what was typed of it that makes a difference to the result, and names without folders."""
+    context = click.get_current_context()
+    words = ["dp-learn"]
+    for option in context.command.params:
+        typed = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+        if not typed or option.name in _WITHOUT_EFFECT:
+            continue
+        value = context.params[option.name or ""]
+        if isinstance(option, click.Argument):
+            words += [shlex.quote(file.name) for file in value]
+        elif isinstance(value, bool):
+            words.append(option.opts[0] if value or not option.secondary_opts else option.secondary_opts[0])
+        else:
+            words += [option.opts[0], shlex.quote(str(value))]
+    return " ".join(words)
 
 
 def _parse_alpha(text: str) -> float | None:

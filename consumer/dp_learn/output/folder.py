@@ -48,9 +48,30 @@ def foreign_content(folder: Path) -> str | None:
 
 
 def write_results(
-    graph: GraphEstimate | None, tables: dict[str, pd.DataFrame], summary: Summary, title: str, target: Path
+    graph: GraphEstimate | None,
+    tables: dict[str, pd.DataFrame],
+    summary: Summary,
+    title: str,
+    target: Path,
+    *,
+    report: str | None = None,
 ) -> None:
     """Write everything into a hidden folder beside the target, then put it in place of an earlier result.
+
+    Parameters
+    ----------
+    graph : GraphEstimate or None
+        Where the answer is a precision matrix.
+    tables : dict of str to DataFrame
+        Further tables, by the name of their file.
+    summary : Summary
+        Numbers and names.
+    title : str
+        Of the picture.
+    target : Path
+        The folder.
+    report : str, optional
+        The page of the result, for report.html.
 
     Raises
     ------
@@ -72,6 +93,8 @@ def write_results(
             _write_frame(table, new / name)
         text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
         (new / "summary.json").write_text(text + "\n", encoding="utf-8")
+        if report is not None:
+            (new / "report.html").write_text(report, encoding="utf-8")
         _settle_all(new)
         with interrupts_held(f"the results are in {target}"):
             _put_in_place(new, target)

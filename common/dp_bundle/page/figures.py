@@ -1,0 +1,111 @@
+"""Figures of a page: Bokeh models in the page's colours, as one JSON document that its script draws.
+
+A model gets its name from the order in which it was made in this process; here each is named by its place in the
+document, so that the same figures give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bokeh.core.json_encoder import serialize_json
+from bokeh.document import Document
+from bokeh.models import HoverTool, LayoutDOM
+from bokeh.plotting import figure
+
+from dp_bundle.page.colours import shade
+
+FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'Noto Sans', Arial, sans-serif"
+_SIZE = "12px"
+_MATHEMATICS = ("$$", "\\[", "\\(")  # what Bokeh would take for TeX, and load a library for
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """A figure with everything that is said of it.
+
+    Attributes
+    ----------
+    name : str
+        A short word, unique in the page, for links and scripts.
+    title : str
+        A few words.
+    caption : str
+        One to three sentences on how to read it.
+    alternative : str
+        What it shows, for those who cannot see it: the result in a sentence or two, and the table with its numbers.
+    model : LayoutDOM
+        What Bokeh draws; see `new_figure`.
+    """
+
+    name: str
+    title: str
+    caption: str
+    alternative: str
+    model: LayoutDOM
+
+
+def new_figure(*, height: int = 360, **options: Any) -> Any:
+    """Return an empty Bokeh figure in the style of the page, as wide as its place, without toolbar, pan and zoom.
+
+    Parameters
+    ----------
+    height : int
+        In pixels of the screen.
+    **options
+        Further ones of `bokeh.plotting.figure`, such as x_axis_label, x_axis_type, x_range.
+    """
+    usual: dict[str, Any] = {"sizing_mode": "stretch_width", "tools": "", "toolbar_location": None}
+    made = figure(height=height, **{**usual, **options})
+    made.background_fill_color = made.border_fill_color = None
+    made.outline_line_color = None
+    made.min_border_right = 12
+    for axis in made.axis:
+        axis.axis_line_color = axis.major_tick_line_color = shade("control").light
+        axis.minor_tick_line_color = None
+        axis.major_label_text_color = axis.axis_label_text_color = shade("ink").light
+        axis.major_label_text_font = axis.axis_label_text_font = FONT
+        axis.major_label_text_font_size = axis.axis_label_text_font_size = _SIZE
+        axis.axis_label_text_font_style = "normal"
+    for grid in made.grid:
+        grid.grid_line_color = shade("grid").light
+    return made
+
+
+def hover(tooltips: Sequence[tuple[str, str]], **options: Any) -> HoverTool:
+    """Return a tool that shows numbers of what the pointer is on; the columns' values are shown as plain text."""
+    return HoverTool(tooltips=list(tooltips), **options)
+
+
+def figure_text(name: str, longest: int = 40) -> str:
+    """Return a name for an axis, a label or a hover: cut, and with nothing in it that Bokeh would read as TeX."""
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+    for mark in _MATHEMATICS:
+        shown = shown.replace(mark, "\u200b".join(mark))
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def embed(figures: Sequence[Figure]) -> dict[str, Any]:
+    """Return what Bokeh's script takes: its document, and the figure's name for every root of it."""
+    document = Document(title="")
+    for each in figures:
+        document.add_root(each.model)
+    found: dict[str, Any] = json.loads(serialize_json(document.to_json(deferred=False)))
+    _renumber(found, {})
+    roots = {root["id"]: each.name for root, each in zip(found["roots"], figures, strict=True)}
+    return {"document": found, "roots": roots}
+
+
+def _renumber(part: Any, names: dict[str, str]) -> None:
+    """Name every model by its place in the document; objects with an id are models, and nothing else is."""
+    if isinstance(part, dict):
+        if isinstance(known := part.get("id"), str):
+            part["id"] = names.setdefault(known, f"m{len(names)}")
+        for value in part.values():
+            _renumber(value, names)
+    elif isinstance(part, list):
+        for value in part:
+            _renumber(value, names)

@@ -1,0 +1,90 @@
+"""Tables of a page: plain HTML that a reader can sort and filter, and that reads as well without a script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MINUS = "\N{MINUS SIGN}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    label : str
+        Its heading.
+    values : sequence of str or of float
+        Names, or numbers; NaN and None are shown as nothing.
+    form : str or None
+        The format of numbers, such as ".3f"; None for names and other words.
+    about : str
+        One sentence on what it says, for the paragraph below the table.
+    """
+
+    label: str
+    values: Sequence[Any]
+    form: str | None = None
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a cell shows, and the number to sort it by."""
+
+    text: str
+    order: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption.
+
+    Attributes
+    ----------
+    name : str
+        A short word, unique in the page, for links.
+    caption : str
+        What it holds, in one sentence.
+    columns : sequence of Column
+        All of the same length; the first is the heading of each row.
+    more : str
+        A sentence on rows that are left out, and where to find them.
+    headings : int
+        So many columns at the left name their row.
+    """
+
+    name: str
+    caption: str
+    columns: Sequence[Column]
+    more: str = ""
+    headings: int = 1
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.columns[0].values)
+
+    def rows(self) -> Iterator[list[Cell]]:
+        """Yield the cells of every row."""
+        return map(list, zip(*([_cell(value, column.form) for value in column.values] for column in self.columns)))  # noqa: B905
+
+
+def _cell(value: Any, form: str | None) -> Cell:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return Cell("")
+    if form is None:
+        return Cell(str(value))
+    return Cell(number(value, form), f"{value:.9g}")
+
+
+def number(value: float, form: str) -> str:
+    """Return a number as it is printed: with a true minus sign, and small ones with one digit rather than as zero."""
+    text = format(value, form)
+    if value and not any(digit in text for digit in "123456789"):
+        text = format(value, ("+" if form.startswith("+") else "") + ".1g")
+    return text.replace("-", MINUS) if "e" not in text else text

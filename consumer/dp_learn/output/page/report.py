@@ -1,0 +1,49 @@
+"""The page of a result, put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.page import Figure, Page, Table, render_page
+from dp_learn.output.page.findings import Findings
+from dp_learn.output.page.provenance import cite, describe_promise, describe_release, settings, software
+from dp_learn.output.page.tables import edges_table, frame_table
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_CAPTIONS = {
+    "edges.csv": "The pairs of columns whose correlation exceeds the threshold, surest first.",
+    "coefficients.csv": "The coefficient of every column.",
+    "means.csv": "The mean of every column in each class.",
+}
+
+
+def make_report(findings: Findings) -> str:
+    """Return the page of a result as one HTML document that needs no network, the same for the same result."""
+    names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in findings.bundles]
+    text, bibtex = cite(findings.bundles)
+    values: dict[str, Any] = {
+        "names": list(dict.fromkeys(names)),
+        "summary": findings.summary,
+        "tables": _tables(findings),
+        "promises": [(bundle, describe_promise(bundle)) for bundle in findings.bundles],
+        "releases": [(bundle, describe_release(bundle)) for bundle in findings.bundles],
+        "settings": settings(findings),
+        "command": findings.command,
+        "software": software(),
+        "citation": text,
+        "bibtex": bibtex,
+    }
+    figures: list[Figure] = []
+    title = f"{', '.join(values['names'])}: {findings.summary['estimator']}"
+    return render_page(Page(_TEMPLATES, "report.html", title, values, figures))
+
+
+def _tables(findings: Findings) -> list[Table]:
+    if findings.graph is not None:
+        return [edges_table(findings.graph)]
+    return [
+        frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
+        for place, (file, frame) in enumerate(findings.tables.items())
+        if file in _CAPTIONS
+    ]
