@@ -17,8 +17,9 @@ test: .venv/installed
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m "(slow or data) and not browser" -n auto
 
-# Opens every page in this machine's Chromium, without network; axe-core comes from npm.
-test-browser: .venv/installed tests/browser/node_modules/installed
+# Opens every page in this machine's Chromium, without network, those of the site as it was last built;
+# axe-core comes from npm.
+test-browser: .venv/installed tests/browser/node_modules/installed docs/_build/html/index.html
 	$(BIN)/python -m pytest -m browser tests/browser
 
 # The quick suite with the least versions of everything; tools of the tests are as new as they come, and may warn of that.
@@ -45,6 +46,9 @@ docs: .venv/installed
 # The site, in docs/_build/html; whatever Sphinx warns of is an error.
 site: .venv/installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
+
+docs/_build/html/index.html:
+	$(MAKE) site
 
 # sdist and wheel, the same bytes wherever this commit is built; what they were installed with (CycloneDX); and digests.
 # The wheel alone, in an empty environment and away from the sources, runs the demo.

@@ -87,10 +87,14 @@ numpydoc_xref_param_type = False
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["dpgraph.css"]
+html_js_files = ["dpgraph.js"]
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_theme_options = {
+    "collapse_navigation": True,  # the buttons that unfold a page's list of pages have no name for a screen reader
     "logo": {"text": "dpgraph"},
     "navbar_align": "left",
+    "navbar_persistent": ["search-button"],  # the wider button's name is not the words on it
     "navbar_end": ["theme-switcher"],
     "show_prev_next": False,
     "footer_start": ["copyright"],

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from tests.browser.judging import AXE
 from tests.browser.opening import Opened, find_chromium, open_page, start_browser
+from tests.browser.results import Results
 
 PICTURES = Path(__file__).parent / "pictures"
 
@@ -43,3 +44,20 @@ def open_silent(browser: Browser) -> Iterator[Callable[..., Opened]]:
         yield start
         complaints = [complaint for opened in pages for complaint in opened.complaints]
     assert not complaints
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Return the results by name; each is made once."""
+    return Results(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="session")
+def take_picture() -> Callable[[Page, str], None]:
+    """Return a function that keeps a picture of a whole page under a name, for people to look at."""
+    PICTURES.mkdir(exist_ok=True)
+
+    def take(page: Page, name: str) -> None:
+        page.screenshot(path=PICTURES / f"{name.replace('/', ' ')}.png", full_page=True)
+
+    return take

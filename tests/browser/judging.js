@@ -29,9 +29,11 @@ window.judging ??= (() => {
     return found.slice(0, 8);
   };
 
-  const focused = () => {
+  const focused = async () => {
     let element = document.activeElement;
     while (element?.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;
+    const moving = Promise.allSettled(document.getAnimations().map(each => each.finished));
+    await Promise.race([moving, new Promise(resolve => setTimeout(resolve, 1000))]);
     if (!element || element === document.body || element === document.documentElement) return null;
     if (!focusNumbers.has(element)) focusNumbers.set(element, focusNumbers.size);
     const style = getComputedStyle(element), box = element.getBoundingClientRect();

@@ -15,7 +15,7 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 def axe_violations(page: Page) -> list[str]:
     """Return what axe-core finds wrong by WCAG 2.2 A and AA and by best practice: the rule, and the first elements."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    run = "rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})"
+    run = "rules => axe.run(document, {runOnly: rules, resultTypes: ['violations'], preload: false})"
     violations: list[dict[str, Any]] = page.evaluate(run, RULES)["violations"]
     return [
         f"{found['id']} ({len(found['nodes'])}): {found['help']}: "
@@ -55,5 +55,5 @@ def keyboard_complaints(page: Page) -> list[str]:
 
 
 def _ask(page: Page, question: str) -> Any:
-    page.evaluate((FOLDER / "judging.js").read_text(encoding="utf-8"))
-    return page.evaluate(f"() => judging.{question}()")
+    questions = (FOLDER / "judging.js").read_text(encoding="utf-8")
+    return page.evaluate(f"() => {{ {questions}\n return judging.{question}(); }}")

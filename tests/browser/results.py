@@ -1,0 +1,196 @@
+"""Results of dp-learn, each made once for all tests: of public tables, and of tables that are hard on a page."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dp_bundle.trust.keys import new_key_pair, private_key_path
+from dp_bundle.trust.signing import load_private_key
+from dp_publish import Policy, publish
+from dp_publish.sampling.keystream import insecure_keystream
+
+ROOT = Path(__file__).parents[2]
+Table = tuple[pd.DataFrame, dict[str, list[float]]]  # and the bounds of its columns
+
+HOSTILE_NAMES = [
+    "<script>alert('name')</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</script><script>alert(2)</script><!--",
+    "טמפרטורה של האוויר",
+    "血压 收缩压",
+    "long " + "n" * 195,
+    "$$\\frac{1}{2}$$ \\(x\\)",
+    "@{source} $name {{ 7 * 7 }}",
+    "__proto__",
+    "constructor",
+    "a&b;&lt;b&gt;</textarea></title>",
+    "=1+2, \N{PILE OF POO}; 'x'",
+]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A folder that dp-learn wrote."""
+
+    folder: Path
+
+    @property
+    def page(self) -> Path:
+        """The page that is looked at."""
+        return self.folder / "report.html"
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """The edges as they are published beside the page, surest first."""
+        return pd.read_csv(self.folder / "edges.csv", keep_default_na=False, na_values=[""])
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What dp-learn says of the result."""
+        found: dict[str, Any] = json.loads((self.folder / "summary.json").read_text(encoding="utf-8"))
+        return found
+
+
+@dataclass
+class Results:
+    """Every result by its name, made when it is first asked for."""
+
+    root: Path
+    made: dict[str, Result] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Result:
+        """Return the result of this name."""
+        if name not in self.made:
+            recipe = RECIPES[name]
+            bundle = self.publish(name, *recipe.table(), **recipe.privacy)
+            self.made[name] = self.learn(bundle, *recipe.options)
+        return self.made[name]
+
+    def publish(self, name: str, table: pd.DataFrame, bounds: dict[str, list[float]], **privacy: object) -> Path:
+        """Publish a table with noise that is the same in every run."""
+        columns = {column: {"bounds": limits} for column, limits in bounds.items()}
+        policy = Policy.model_validate({"dataset": {"name": name}, "privacy": privacy, "columns": columns})
+        home = os.environ["DPGRAPH_HOME"]
+        os.environ["DPGRAPH_HOME"] = str(self.root / "home")
+        try:
+            if not private_key_path().exists():
+                new_key_pair()
+            key = load_private_key(private_key_path())
+            bundle = self.root / f"{name}.bundle.tar"
+            publish(table[list(bounds)], policy, out=bundle, key=key, keystream=insecure_keystream(7))
+        finally:
+            os.environ["DPGRAPH_HOME"] = home
+        return bundle
+
+    def learn(self, bundle: Path, *options: str, folder: Path | None = None) -> Result:
+        """Learn from a bundle as a user does."""
+        folder = folder or bundle.with_name(f"{bundle.name.partition('.')[0]}.graph")
+        self.run("dp-learn", str(bundle), "--out", str(folder), *options)
+        return Result(folder)
+
+    def run(self, name: str, *arguments: str) -> str:
+        """Run one of the commands and return what it prints."""
+        finished = subprocess.run(
+            [Path(sys.executable).with_name(name), *arguments],
+            cwd=self.root,
+            env={**os.environ, "DPGRAPH_HOME": str(self.root / "home")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A table, what its release protects and how strongly, and how the graph is learned."""
+
+    table: Callable[[], Table]
+    privacy: dict[str, object]
+    options: tuple[str, ...] = ()
+
+
+def _demo(name: str) -> Callable[[], Table]:
+    def load() -> Table:
+        spec = importlib.util.spec_from_file_location("demo", ROOT / "examples" / "demo.py")
+        demo = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(demo)
+        found: Table = getattr(demo, name)()
+        return found
+
+    return load
+
+
+def cell_signalling() -> Table:
+    """Return the table of Sachs et al. (2005) in standard deviations, with its extremes as bounds."""
+    raw = pd.read_csv(Path(os.environ["DPGRAPH_DATA"]) / "sachs" / "sachs.csv")
+    table = (raw - raw.mean()) / raw.std(ddof=0)
+    return table, {name: [float(np.floor(table[name].min())), float(np.ceil(table[name].max()))] for name in table}
+
+
+def five_hundred_columns() -> Table:
+    """Return 50 chains of 10 columns each, one chain more strongly joined than the next."""
+    rng = np.random.default_rng(11)
+    rows = rng.normal(size=(4000, 50, 10))
+    strengths = np.linspace(0.35, 0.75, 50)[:, None]
+    for place in range(1, 10):
+        rows[:, :, place] = (
+            strengths[:, 0] * rows[:, :, place - 1] + np.sqrt(1 - strengths[:, 0] ** 2) * rows[:, :, place]
+        )
+    names = [f"group {chain:02d} measure {place}" for chain in range(50) for place in range(10)]
+    return _bounded(pd.DataFrame(rows.reshape(4000, 500), columns=names))
+
+
+def independent_columns() -> Table:
+    """Return columns that have nothing to do with each other."""
+    rng = np.random.default_rng(12)
+    return _bounded(pd.DataFrame(rng.normal(size=(500, 6)), columns=[f"column {place}" for place in range(6)]))
+
+
+def drowned_columns() -> Table:
+    """Return a chain of columns of which three have bounds so wide that noise drowns them."""
+    rng = np.random.default_rng(13)
+    table, bounds = _bounded(pd.DataFrame(_chain(rng, 600, 9), columns=[f"step {place}" for place in range(9)]))
+    return table, bounds | {f"step {place}": [-4000.0, 4000.0] for place in (2, 5, 8)}
+
+
+def hostile_columns() -> Table:
+    """Return a chain of columns whose names are what a page must fear."""
+    rng = np.random.default_rng(14)
+    return _bounded(pd.DataFrame(_chain(rng, 1500, len(HOSTILE_NAMES)), columns=HOSTILE_NAMES))
+
+
+def _chain(rng: np.random.Generator, n_rows: int, n_columns: int) -> np.ndarray:
+    rows = rng.normal(size=(n_rows, n_columns))
+    for place in range(1, n_columns):
+        rows[:, place] += rows[:, place - 1] * (-1) ** place
+    return rows / rows.std(axis=0)
+
+
+def _bounded(table: pd.DataFrame) -> Table:
+    return table, {name: [-5.0, 5.0] for name in table}
+
+
+RECIPES = {
+    "breast cancer": Recipe(_demo("breast_cancer"), {"unit": "cell", "mu": 10.0}),
+    "breast cancer at 20 dB": Recipe(_demo("breast_cancer"), {"unit": "cell", "snr_db": 20.0}),
+    "digits": Recipe(_demo("digits"), {"unit": "cell", "mu": 10.0}),
+    "cell signalling": Recipe(cell_signalling, {"unit": "cell", "snr_db": 20.0}),
+    "500 columns": Recipe(five_hundred_columns, {"unit": "cell", "mu": 20.0}),
+    "covariance": Recipe(_demo("breast_cancer"), {"release": "covariance", "unit": "row", "mu": 1.0}),
+    "no edge": Recipe(independent_columns, {"unit": "cell", "mu": 20.0}),
+    "drowned": Recipe(drowned_columns, {"unit": "cell", "mu": 10.0}),
+    "hostile": Recipe(hostile_columns, {"unit": "cell", "mu": 20.0}, ("--fdr", "0.05")),
+}
