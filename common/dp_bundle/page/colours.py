@@ -5,8 +5,9 @@ two shades may share a colour for light paper.
 
 References
 ----------
-Wong (2011), Points of view: Color blindness, Nature Methods 8, 441, for the communities; ColorBrewer's PuOr and RdBu
-(Harrower and Brewer 2003) for the oranges and blues of signed numbers.
+Harrower & Brewer (2003), ColorBrewer.org, The Cartographic Journal 40, for the oranges of PuOr and the blues of RdBu,
+which the colour-blind tell apart. Wong (2011), Points of view: Color blindness, Nature Methods 8, 441, for the first
+communities.
 """
 
 from __future__ import annotations
@@ -40,16 +41,15 @@ SHADES = {
 }
 PAPER = SHADES["paper"]
 
-# Communities of a graph, in the order of their size: Wong's colours, changed until they stand out from the paper by
-# 3 to 1. The last is for all further ones.
+# Communities of a graph, in the order of their size, none like the two signs; the last is for all further ones.
 COMMUNITIES = (
-    Shade("#0072b1", "#56b4e8"),
-    Shade("#c25100", "#f08a4b"),
-    Shade("#00805f", "#2fc29a"),
-    Shade("#b05a8c", "#dd9cc0"),
+    Shade("#007d5c", "#2fc29a"),
+    Shade("#a8487f", "#e39ac6"),
     Shade("#8a6d00", "#e3c64a"),
     Shade("#5b4bb3", "#a99df0"),
-    Shade("#4d6a78", "#9fbac6"),
+    Shade("#00788f", "#4cc3d9"),
+    Shade("#803a3a", "#d98f8f"),
+    Shade("#4f6574", "#9fb4c4"),
     Shade("#7d7d7d", "#9c9c9c"),
 )
 

@@ -44,7 +44,7 @@ class Page:
     title : str
         The page's title, which browsers show.
     values : mapping
-        What the template is filled with. Text is escaped.
+        What the template is filled with, `page` and `toc` beside it. Text is escaped.
     figures : sequence of Figure
         What the template shows by the macro `figure`; the library that draws them is in the page if there is one.
     scripts : sequence of str
@@ -66,18 +66,17 @@ def render_page(page: Page) -> str:
     """Return a page as one HTML document that needs no network."""
     scripts = [_bokeh()] if page.figures else []
     scripts += [_read(ASSETS / "page.js"), *(_read(page.folder / name) for name in page.scripts)]
-    environment = _environment(page.folder)
-    return environment.get_template(page.template).render(
-        page.values,
-        title=page.title,
-        policy=_POLICY.format(" ".join(map(_digest, scripts))),
-        style=Markup(f"{colours.style()}\n{_read(ASSETS / 'page.css')}"),  # noqa: S704  our own file
-        scripts=[Markup(script) for script in scripts],  # noqa: S704  our own, and Bokeh's
-        figures=as_json(embed(page.figures) if page.figures else None),
-        palette=as_json(colours.partners()),
-        data=as_json(page.data or {}),
-        toc=[],
-    )
+    own = {
+        "title": page.title,
+        "policy": _POLICY.format(" ".join(map(_digest, scripts))),
+        "style": Markup(f"{colours.style()}\n{_read(ASSETS / 'page.css')}"),  # noqa: S704  our own file
+        "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and Bokeh's
+        "figures": as_json(embed(page.figures) if page.figures else None),
+        "palette": as_json(colours.partners()),
+        "data": as_json(page.data or {}),
+    }
+    template = _environment(page.folder).get_template(page.template)
+    return template.render(page.values, page=own, toc=[])
 
 
 def as_json(value: Any) -> Markup:

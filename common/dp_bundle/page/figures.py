@@ -6,6 +6,7 @@ document, so that the same figures give the same bytes.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,9 +76,21 @@ def new_figure(*, height: int = 360, **options: Any) -> Any:
     return made
 
 
-def hover(tooltips: Sequence[tuple[str, str]], **options: Any) -> HoverTool:
-    """Return a tool that shows numbers of what the pointer is on; the columns' values are shown as plain text."""
-    return HoverTool(tooltips=list(tooltips), **options)
+def hover(lines: Sequence[tuple[str, str]], **options: Any) -> HoverTool:
+    """Return a tool that shows, in the page's colours, what the pointer is on.
+
+    Parameters
+    ----------
+    lines : sequence of tuple of str
+        A label, which may be empty, and what is shown after it: "@name" for a column of the source, which is shown as
+        plain text, or "@share{0.0 %}".
+    **options
+        Further ones of `bokeh.models.HoverTool`, such as renderers.
+    """
+    shown = [f'<span style="color:var(--quiet)">{html.escape(label)}</span> {text}'.strip() for label, text in lines]
+    rows = "".join(f"<div>{each}</div>" for each in shown)
+    style = f"font:13px/1.45 {FONT};color:var(--ink);max-width:20rem;overflow-wrap:anywhere".replace("'", "")
+    return HoverTool(tooltips=f'<div style="{style}">{rows}</div>', **options)
 
 
 def figure_text(name: str, longest: int = 40) -> str:

@@ -35,7 +35,7 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
     if not n_edges:
         return [f"{found}: {why_none}"]
 
-    sure = np.flatnonzero(_has_sure_sign(edges))
+    sure = np.flatnonzero(has_sure_sign(edges))
     why = "judging by the 95 % intervals" if "ci_low" in edges else "as noise alone could account for the evidence"
     unsure = f"may be absent or have the opposite sign, {why}"
     if not len(sure):
@@ -56,7 +56,7 @@ def describe_number(value: float) -> str:
     return f"{value:+.1g}" if 0.0 < abs(value) < 0.0005 else f"{value:+.3f}"
 
 
-def _has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
+def has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
     """Return a mask of the edges whose interval has the sign of their weight, or whose evidence exceeds the noise."""
     weight = np.asarray(edges["partial_correlation"])
     if "ci_low" in edges:

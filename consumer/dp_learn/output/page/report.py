@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.page import Figure, Page, Table, render_page
+from dp_bundle.page import Page, Table, render_page
 from dp_learn.output.page.findings import Findings
+from dp_learn.output.page.graph_figure import draw_network, network_data
+from dp_learn.output.page.network import find_network
+from dp_learn.output.page.plain_words import key_figures, summarize_plainly
 from dp_learn.output.page.provenance import cite, describe_promise, describe_release, settings, software
-from dp_learn.output.page.tables import edges_table, frame_table
+from dp_learn.output.page.tables import columns_table, edges_table, frame_table
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _CAPTIONS = {
@@ -20,12 +23,19 @@ _CAPTIONS = {
 
 def make_report(findings: Findings) -> str:
     """Return the page of a result as one HTML document that needs no network, the same for the same result."""
+    network = find_network(findings)
+    figures = {} if network is None else {"graph": draw_network(network)}
     names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in findings.bundles]
     text, bibtex = cite(findings.bundles)
     values: dict[str, Any] = {
         "names": list(dict.fromkeys(names)),
         "summary": findings.summary,
+        "sentences": summarize_plainly(findings, network),
+        "key_figures": key_figures(findings, network),
+        "network": network,
+        "figures": figures,
         "tables": _tables(findings),
+        "columns": columns_table(findings, network),
         "promises": [(bundle, describe_promise(bundle)) for bundle in findings.bundles],
         "releases": [(bundle, describe_release(bundle)) for bundle in findings.bundles],
         "settings": settings(findings),
@@ -34,9 +44,10 @@ def make_report(findings: Findings) -> str:
         "citation": text,
         "bibtex": bibtex,
     }
-    figures: list[Figure] = []
+    data = {} if network is None else {"graph": network_data(network, findings.summary["noise_share_of_variance"])}
     title = f"{', '.join(values['names'])}: {findings.summary['estimator']}"
-    return render_page(Page(_TEMPLATES, "report.html", title, values, figures))
+    scripts = [] if network is None else ["graph.js"]
+    return render_page(Page(_TEMPLATES, "report.html", title, values, list(figures.values()), scripts, data))
 
 
 def _tables(findings: Findings) -> list[Table]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dp_bundle.page import Column, Table
+from dp_bundle.page import Column, Table, number
 from dp_learn.graph import GraphEstimate
+from dp_learn.output.page.findings import Findings
+from dp_learn.output.page.network import Network
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MOST_ROWS = 1000
+_DROWNED = "left out: its variance cannot be told from the noise"
+_COLLINEAR = "others determine it: its links cannot be told apart"
 _EDGES = {
     "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, on this graph."),
     "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
@@ -39,6 +45,43 @@ def edges_table(graph: GraphEstimate) -> Table:
     ]
     more = "" if shown == n_edges else f"The {shown} surest of {n_edges} edges; edges.csv has all of them."
     return Table("edges-table", "The edges of the graph, surest first.", columns, more, headings=2)
+
+
+def columns_table(findings: Findings, network: Network | None) -> Table:
+    """Return the table of columns: their links, their group, their noise, and why some were left out."""
+    summary = findings.summary
+    drowned, collinear = summary["drowned_columns"], set(summary.get("collinear_columns", ()))  # type: ignore[call-overload]
+    names = [*summary["columns"], *(name for name in drowned if name not in summary["columns"])][:MOST_ROWS]
+    columns = [Column("Column", names)]
+    if network is not None:
+        columns += _link_columns(network, names)
+    if (shares := summary["noise_share_of_variance"]) is not None:
+        percent = [100.0 * shares[name] for name in names]
+        columns.append(Column("Noise, %", percent, ".2g", "the share of the noise in the published variance."))
+    if drowned or collinear:
+        said = [_DROWNED if name in drowned else _COLLINEAR if name in collinear else "" for name in names]
+        columns.append(Column("Remark", said))
+    n_columns = len(set(summary["columns"]) | set(drowned))
+    cut = f"The first {len(names)} of {n_columns} columns; summary.json has all of them."
+    more = "" if len(names) == n_columns else cut
+    return Table("columns-table", "The columns of the data.", columns, more)
+
+
+def _link_columns(network: Network, names: Sequence[str]) -> list[Column]:
+    """Return the number of links, the strongest link and the group of every column."""
+    known = {name: place for place, name in enumerate(network.columns)}
+    groups = {place: number for number, group in enumerate(network.communities, start=1) for place in group}
+    strongest: dict[int, str] = {}
+    for source, target, weight in zip(network.sources.tolist(), network.targets.tolist(), network.weights, strict=True):
+        for place, other in ((source, target), (target, source)):
+            strongest.setdefault(place, f"{network.columns[other]} ({number(float(weight), '+.2f')})")
+    places = [known.get(name, -1) for name in names]
+    links = [float(network.degrees[place]) if place >= 0 else math.nan for place in places]
+    return [
+        Column("Links", links, ".0f"),
+        Column("Strongest link", [strongest.get(place, "") for place in places]),
+        Column("Group", [groups.get(place, math.nan) for place in places], ".0f", "columns linked among each other."),
+    ]
 
 
 def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> Table:

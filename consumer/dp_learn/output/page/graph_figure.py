@@ -1,0 +1,138 @@
+"""The graph as a figure for a browser; the script graph.js fills it, and answers to the reader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Range1d, TapTool
+
+from dp_bundle.page import COMMUNITIES, FONT, Figure, figure_text, hover, new_figure, shade
+from dp_learn.matrices import FloatArray
+from dp_learn.output.page.network import SEED, Network
+
+_HEIGHT = 620  # pixels
+_MOST_UNLINKED = 60  # that are drawn, below the graph
+_AT_FIRST = 250  # links that are shown before the reader asks for more
+_LONGEST_NAME = 28
+
+
+def draw_network(network: Network) -> Figure:
+    """Return the empty figure that the page's script fills with `network_data`."""
+    names = [str(place) for place in range(len(COMMUNITIES))]
+    communities = CategoricalColorMapper(factors=names, palette=[each.light for each in COMMUNITIES])
+    signs = CategoricalColorMapper(factors=["+", "-"], palette=[shade("positive").light, shade("negative").light])
+    across, up = Range1d(start=-1.08, end=1.08), Range1d(start=-1.08, end=1.08)
+    plot = new_figure(height=_HEIGHT, x_range=across, y_range=up)
+    plot.axis.visible = plot.grid.visible = False
+
+    edges = _source("graph-edges", "x0 y0 x1 y1 sign width dash alpha")
+    line = {"line_color": {"field": "sign", "transform": signs}, "line_cap": "round"}
+    plot.segment("x0", "y0", "x1", "y1", source=edges, line_width="width", line_dash="dash", alpha="alpha", **line)
+    middles = _source("graph-middles", "x0 y0 x1 y1 ends value interval q")
+    touched = plot.segment("x0", "y0", "x1", "y1", source=middles, line_width=9, line_alpha=0.0)
+
+    nodes = _source("graph-nodes", "x y name size community alpha ring width links noise")
+    filled = {"fill_color": {"field": "community", "transform": communities}, "line_color": shade("ink").light}
+    discs = plot.scatter(
+        "x", "y", source=nodes, size="size", fill_alpha="alpha", line_alpha="ring", line_width="width", **filled
+    )
+    discs.selection_glyph = discs.nonselection_glyph = touched.nonselection_glyph = None
+
+    labels = _source("graph-labels", "x y text offset align")
+    for ink, halo in (("paper", 3.0), ("ink", 0.0)):  # Bokeh draws a text's outline over the text
+        outline = {"text_outline_color": shade(ink).light if halo else None, "text_outline_width": halo}
+        place = {"x_offset": "offset", "text_align": "align", "text_baseline": "middle"}
+        font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade(ink).light}
+        plot.text("x", "y", text="text", source=labels, **place, **font, **outline)
+    plot.add_tools(
+        PanTool(),
+        TapTool(renderers=[discs]),
+        hover([("", "<b>@name</b>"), ("", "@links"), ("", "@noise")], renderers=[discs]),
+        hover([("", "<b>@ends</b>"), ("", "@value"), ("", "@interval"), ("", "@q")], renderers=[touched]),
+    )
+    return Figure("graph", "Columns and the links between them", _caption(network), _alternative(network), plot)
+
+
+def _source(name: str, columns: str) -> ColumnDataSource:
+    return ColumnDataSource({column: [] for column in columns.split()}, name=name)
+
+
+def network_data(network: Network, noise: dict[str, float] | None) -> dict[str, Any]:
+    """Return what the script fills the figure with.
+
+    Parameters
+    ----------
+    network : Network
+        The links.
+    noise : dict of str to float, optional
+        The share of noise in each published variance, by the column's name.
+    """
+    places, hidden = _places(network)
+    group = np.full(len(network.columns), -1)
+    for number, members in enumerate(network.communities):
+        group[members] = min(number, len(COMMUNITIES) - 1)
+    edges = {"source": network.sources.tolist(), "target": network.targets.tolist(), "weight": _short(network.weights)}
+    return {
+        "names": [figure_text(name, 80) for name in network.columns],
+        "labels": [figure_text(name, _LONGEST_NAME) for name in network.columns],
+        "x": _short(places[:, 0]),
+        "y": _short(places[:, 1]),
+        "hidden": hidden,
+        "community": group.tolist(),
+        "noise": None if noise is None else _short(np.array([noise[name] for name in network.columns])),
+        "edges": edges | {name: _short(values) for name, values in network.tests.items()},
+        "measure": network.measure,
+        "n_edges": network.n_edges,
+        "at_first": _AT_FIRST,
+    }
+
+
+def _places(network: Network) -> tuple[FloatArray, list[int]]:
+    """Return where the columns are drawn, from -1 to 1, and those that are not drawn."""
+    places = np.zeros((len(network.columns), 2))
+    linked, alone = np.flatnonzero(network.degrees > 0), np.flatnonzero(network.degrees == 0)
+    graph = nx.Graph()
+    graph.add_nodes_from(linked.tolist())
+    ends = zip(network.sources.tolist(), network.targets.tolist(), np.abs(network.weights).tolist(), strict=True)
+    graph.add_weighted_edges_from(ends)
+    found = nx.spring_layout(graph, seed=SEED)
+    drawn = alone[:_MOST_UNLINKED]
+    rows = -(-len(drawn) // 20)
+    bottom = -1.0 + 0.1 * rows + (0.05 if rows else 0.0)
+    if len(linked):
+        spread = np.array([found[place] for place in linked.tolist()])
+        low, high = spread.min(axis=0), spread.max(axis=0)
+        spread = (spread - low) / np.where(high > low, high - low, 1.0)
+        places[linked, 0] = 2.0 * spread[:, 0] - 1.0
+        places[linked, 1] = bottom + (1.0 - bottom) * spread[:, 1]
+    for index, place in enumerate(drawn):
+        row, column = divmod(index, 20)
+        in_row = min(20, len(drawn) - 20 * row)
+        places[place] = (2.0 * (column + 0.5) / in_row - 1.0, -1.0 + 0.1 * (rows - 1 - row))
+    return places, alone[_MOST_UNLINKED:].tolist()
+
+
+def _short(values: FloatArray) -> list[float | None]:
+    """Return numbers with five digits, which is what a reader sees of them."""
+    return [None if np.isnan(value) else float(f"{value:.5g}") for value in values.tolist()]
+
+
+def _caption(network: Network) -> str:
+    strongest = "" if network.n_edges == len(network.weights) else f" The strongest {len(network.weights)} are drawn."
+    return (
+        f"Each disc is a column, larger with more links; each line is a {network.measure}, wider where it is stronger, "
+        "and dashed where it is negative. Columns of one colour are linked among each other more than with others. "
+        f"Places have no meaning but that linked columns are near each other.{strongest}"
+    )
+
+
+def _alternative(network: Network) -> str:
+    if not network.n_edges:
+        return "There are no links to draw."
+    most = int(np.argmax(network.degrees))
+    return (
+        f"{network.n_edges} links in {len(network.communities)} groups of columns; “{network.columns[most]}” has the "
+        f"most, {network.degrees[most]}. All numbers are in the tables of links and of columns."
+    )

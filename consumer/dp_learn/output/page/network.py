@@ -1,0 +1,90 @@
+"""The links that a page draws: between which columns, how strong, how sure; and the communities that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+
+from dp_learn.matrices import FloatArray
+from dp_learn.output.page.findings import Findings
+
+MOST_EDGES = 1500
+SEED = 1  # of the search for communities and of the places of nodes
+_TESTS = ("evidence", "desparsified", "ci_low", "ci_high", "q_value")
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The strongest links of a result.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns that the estimate is about.
+    sources, targets : ndarray of int, shape (n_edges,)
+        The positions of the ends of every link that is drawn, strongest first.
+    weights : ndarray of shape (n_edges,)
+        Their strengths, with signs.
+    measure : str
+        What these are: "partial correlation" or "correlation".
+    n_edges : int
+        The number of all links.
+    tests : dict of str to ndarray
+        Evidence, interval and q-value of the links that are drawn, by their names in edges.csv.
+    """
+
+    columns: tuple[str, ...]
+    sources: Places
+    targets: Places
+    weights: FloatArray
+    measure: str
+    n_edges: int
+    tests: dict[str, FloatArray] = field(default_factory=dict)
+
+    @cached_property
+    def degrees(self) -> Places:
+        """The number of links of every column, among those that are drawn."""
+        return np.bincount(np.concatenate([self.sources, self.targets]), minlength=len(self.columns))
+
+    @cached_property
+    def communities(self) -> list[list[int]]:
+        """The columns that are linked among each other more than with others, largest group first.
+
+        References
+        ----------
+        Blondel, Guillaume, Lambiotte & Lefebvre (2008), Fast unfolding of communities in large networks, Journal of
+        Statistical Mechanics P10008.
+        """
+        graph = nx.Graph()
+        ends = zip(self.sources.tolist(), self.targets.tolist(), np.abs(self.weights).tolist(), strict=True)
+        graph.add_weighted_edges_from(ends)
+        found = [sorted(group) for group in nx.community.louvain_communities(graph, seed=SEED)]
+        return sorted(found, key=lambda group: (-len(group), group))
+
+
+def find_network(findings: Findings) -> Network | None:
+    """Return the links of a result, or None if it has none to speak of, as a regression."""
+    if findings.graph is not None:
+        edges = findings.graph.edge_columns
+        return _strongest(findings.graph.columns, edges["source"], edges["target"], edges, "partial_correlation")
+    if (frame := findings.tables.get("edges.csv")) is None:
+        return None
+    numbers = {"correlation": frame["correlation"].to_numpy(dtype=float)}
+    return _strongest(findings.summary["columns"], list(frame["source"]), list(frame["target"]), numbers, "correlation")
+
+
+def _strongest(
+    columns: Sequence[str], sources: list[str], targets: list[str], numbers: dict[str, FloatArray], measure: str
+) -> Network:
+    weights = numbers[measure]
+    kept = np.argsort(-np.abs(weights), kind="stable")[:MOST_EDGES]
+    places = {name: place for place, name in enumerate(columns)}
+    first, second = (np.array([places[names[i]] for i in kept], dtype=np.int64) for names in (sources, targets))
+    tests = {name: numbers[name][kept] for name in _TESTS if name in numbers}
+    return Network(tuple(columns), first, second, weights[kept], measure.replace("_", " "), len(sources), tests)

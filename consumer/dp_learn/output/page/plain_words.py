@@ -1,0 +1,129 @@
+"""A result in three sentences that need no statistics, and in a few numbers."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import numpy as np
+
+from dp_bundle.describe import round_up
+from dp_bundle.manifest import Guarantee
+from dp_learn.output.edge_messages import has_sure_sign
+from dp_learn.output.page.findings import Findings
+from dp_learn.output.page.network import Network
+
+_PREDICTED = {
+    "regression": "“{target}” is predicted from the other columns of {names} by a weighted sum of their values.",
+    "lda": "The two classes of “{target}” are told apart by a weighted sum of the other columns of {names}.",
+}
+_NO_LINK = (
+    "No pair of columns stands out from noise and chance; that does not show that none is linked, as weak links cannot "
+    "be seen in these data."
+)
+
+
+def summarize_plainly(findings: Findings, network: Network | None) -> list[str]:
+    """Return what was found, what the noise did, and how sure it is."""
+    names = " and ".join(dict.fromkeys(f"“{_title(bundle)}”" for bundle in findings.bundles))
+    return [_found(findings, network, names), _noise(findings), _certainty(findings, network)]
+
+
+def _title(bundle: object) -> str:
+    dataset = bundle.release.dataset  # type: ignore[attr-defined]
+    return str(dataset.title or dataset.name)
+
+
+def _found(findings: Findings, network: Network | None, names: str) -> str:
+    if network is None:
+        pattern = _PREDICTED[findings.summary["estimator"]]
+        return pattern.format(target=findings.summary["target"], names=names)  # type: ignore[typeddict-item]
+    p = len(network.columns)
+    linked = f"{network.n_edges:,} of the {p * (p - 1) // 2:,} pairs of columns in {names} are linked"
+    if network.n_edges == 1:
+        linked = linked.replace(" are linked", " is linked")
+    if network.measure == "correlation":
+        return f"{linked}: when one of the two is high, the other tends to be high as well, or low."
+    return f"{linked}: the two go together even among rows in which all other columns are the same."
+
+
+def _noise(findings: Findings) -> str:
+    releases = [bundle.release for bundle in findings.bundles]
+    why = "" if any(release.guarantee is None for release in releases) else ", to protect those whom the data are about"
+    shares = findings.summary["noise_share_of_variance"]
+    if shares is None:
+        sums = "No rows were published, but sums over all rows with random noise on them"
+        return f"{sums}{why}; the noise was accounted for."
+    share = median(shares.values())
+    return (
+        f"Random noise was added to every value before the data were published{why}; it makes up {_percent(share)} of "
+        "the variation of a typical column, and was subtracted from what is shown here."
+    )
+
+
+def _certainty(findings: Findings, network: Network | None) -> str:
+    summary = findings.summary
+    if network is None:
+        r_squared = summary.get("r_squared")
+        if isinstance(r_squared, float) and 0.0 <= r_squared <= 1.0:
+            return f"The sum explains {_percent(r_squared)} of the variation of “{summary['target']}”."  # type: ignore[typeddict-item]
+        if summary["estimator"] == "regression":
+            return "Under this much noise it cannot be said how well the sum predicts."
+        return "Which class a row belongs to follows from the sign of the sum."
+    if not network.n_edges:
+        return _NO_LINK
+
+    first, second, value = _surest(findings, network)
+    surest = f"The surest link is between “{first}” and “{second}” ({network.measure} {value:+.2f})"
+    rate = summary.get("fdr")
+    if isinstance(rate, float):
+        return f"{surest}; of the links listed, {_percent(rate)} are expected to be false."
+    if findings.graph is None:
+        return f"{surest}."
+    edges = findings.graph.edge_columns
+    unsure = int(np.count_nonzero(~has_sure_sign(edges)))
+    if "ci_low" not in edges and "evidence" not in edges:
+        return f"{surest}; how sure the others are is not known."
+    if not unsure:
+        return f"{surest}, and no link listed is in doubt."
+    return f"{surest}; {unsure:,} of the links may be absent, or have the opposite sign."
+
+
+def _surest(findings: Findings, network: Network) -> tuple[str, str, float]:
+    """Return the ends and the strength of the first link of the table, which is the surest."""
+    if findings.graph is not None:
+        edges = findings.graph.edge_columns
+        return edges["source"][0], edges["target"][0], float(edges["partial_correlation"][0])
+    first = findings.tables["edges.csv"].iloc[0]
+    return str(first["source"]), str(first["target"]), float(first[network.measure])
+
+
+def _percent(share: float) -> str:
+    if share < 0.005:
+        return "less than 1 %"
+    return f"about {100.0 * share:.0f} %" if share <= 0.995 else "nearly all"
+
+
+def key_figures(findings: Findings, network: Network | None) -> list[tuple[str, str]]:
+    """Return the few numbers that a reader looks for first, by labels."""
+    summary = findings.summary
+    n_columns = len(summary["columns"])
+    figures = [("Rows", f"{summary['n_rows']:,}"), ("Columns", f"{n_columns:,}")]
+    if network is not None:
+        figures.append(("Links", f"{network.n_edges:,}"))
+    if summary["drowned_columns"]:
+        figures.append(("Drowned by noise", f"{len(summary['drowned_columns']):,}"))
+    if (shares := summary["noise_share_of_variance"]) is not None:
+        figures.append(("Noise in a typical column", f"{100.0 * median(shares.values()):.2g} %"))
+    guarantees = {_strength(bundle.release.guarantee) for bundle in findings.bundles}
+    figures.append(("Privacy guarantee", guarantees.pop() if len(guarantees) == 1 else "see below"))
+    return figures
+
+
+def _strength(guarantee: Guarantee | None) -> str:
+    if guarantee is None:
+        return "none"
+    if guarantee.epsilon is not None:
+        return f"ε = {round_up(guarantee.epsilon, 3)}"
+    if guarantee.mu is not None:
+        return f"μ = {round_up(guarantee.mu, 3)}"
+    return f"ρ = {round_up(guarantee.rho, 3)}"
