@@ -21,6 +21,7 @@ STATE = Path(tempfile.mkdtemp(prefix="dpgraph-site-"))
 atexit.register(shutil.rmtree, STATE, ignore_errors=True)
 os.environ["DPGRAPH_HOME"] = str(STATE / "dpgraph")
 os.environ["MPLBACKEND"] = "agg"
+os.environ["PYTHONPATH"] = str(ROOT / "docs" / "tutorials")  # terminal.py, which the tutorials load
 
 # Nor does a user's IPython settle how pages are run. Its kernels would warn that other users might read what they say.
 os.environ["IPYTHONDIR"] = str(STATE / "ipython")
