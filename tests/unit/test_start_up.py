@@ -16,7 +16,9 @@ from dp_publish import Receipt, publish
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
+    "bokeh",
     "dp_accounting",
+    "jinja2",
     "matplotlib",
     "networkx",
     "numba",
@@ -39,9 +41,10 @@ RUN = """
 import sys
 from pathlib import Path
 from dp_learn.cli import cli
-cli.main([{bundle!r}, "--quiet", "--out", {folder!r}], standalone_mode=False)
+cli.main([{bundle!r}, "--quiet", "--out", {folder!r}, {option!r}], standalone_mode=False)
 print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
+FOR_PAGES = {"bokeh", "jinja2", "networkx"}
 
 
 def _is_docstring(statement: ast.stmt) -> bool:
@@ -79,14 +82,17 @@ def test_help_loads_no_heavy_library(package: str) -> None:
     assert not loaded & HEAVY
 
 
-def test_a_plain_run_loads_no_library_that_it_has_no_use_for(bundle: Receipt, tmp_path: Path) -> None:
-    """A small graph is learned and all its files written with numpy, pyarrow and Pillow: two seconds saved."""
-    script = RUN.format(bundle=str(bundle.path), folder=str(tmp_path / "found"))
+@pytest.mark.parametrize(("option", "unused"), [("--report", UNUSED - FOR_PAGES), ("--no-report", UNUSED | FOR_PAGES)])
+def test_a_plain_run_loads_no_library_that_it_has_no_use_for(
+    option: str, unused: set[str], bundle: Receipt, tmp_path: Path
+) -> None:
+    """A small graph is learned and all files but the page written with numpy, pyarrow and Pillow: two seconds saved."""
+    script = RUN.format(bundle=str(bundle.path), folder=str(tmp_path / "found"), option=option)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert (tmp_path / "found" / "graph.png").is_file()
     loaded = set(done.stdout.splitlines()[-1].split()[1:])
     assert "PIL" in loaded
-    assert not loaded & UNUSED
+    assert not loaded & unused
 
 
 READ = """
