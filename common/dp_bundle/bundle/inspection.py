@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from dp_bundle.bundle.opened import Bundle
@@ -71,7 +72,13 @@ def _signers_words(release: Release) -> list[tuple[str, str]]:
         "url": release.dataset.url,
         "citation": release.dataset.citation,
     }
-    return [(label, quote(text)) for label, text in texts.items() if text]
+    further = {name: _spell(value) for name, value in release.dataset.further.items()}
+    return [(label, quote(text)) for label, text in {**texts, **further}.items() if text]
+
+
+def _spell(value: Any) -> str:
+    """Return a field that this software does not know as it is, or as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _describe_columns(release: Release) -> list[str]:

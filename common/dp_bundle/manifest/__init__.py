@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from dp_bundle.manifest.base import Text
     from dp_bundle.manifest.columns import Ball, Column, Noise, Standard
     from dp_bundle.manifest.costs import unit_costs
+    from dp_bundle.manifest.dataset import Dataset
     from dp_bundle.manifest.guarantee import Cumulative, EpsilonDelta, Guarantee
     from dp_bundle.manifest.guarantee_checks import release_mu
     from dp_bundle.manifest.matrix_noise import (
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
         FIRST_ROUND_NAME,
         MAX_COLUMNS,
         TRANSFORM_NAME,
-        Dataset,
         Lineage,
         Release,
     )
+    from dp_bundle.manifest.schema import manifest_schema
     from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject
     from dp_bundle.manifest.two_rounds import FourthMoment
     from dp_bundle.manifest.versions import FORMAT_VERSION

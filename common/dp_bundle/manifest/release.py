@@ -13,14 +13,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from dp_bundle.manifest.base import Digest, Model, Name, Positive, Text
+from dp_bundle.manifest.base import Digest, Model, Name, Positive
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.guarantee import MAX_RELEASES, Cumulative, Guarantee
 from dp_bundle.manifest.guarantee_checks import check_rows_guarantee, check_rows_without_guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.public_facts import NUMBER_PUBLIC, ORDER_PUBLIC, check_public
 from dp_bundle.manifest.totals import check_total, check_total_in_every_unit
-from dp_bundle.manifest.versions import FORMAT_VERSION, FormatVersion, check_words
+from dp_bundle.manifest.versions import FORMAT_VERSION, FormatVersion, check_further, check_words
 
 MAX_COLUMNS = 20_000
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
@@ -38,19 +39,6 @@ def _require_time(text: str) -> str:
     if datetime.datetime.fromisoformat(text).isoformat() != text.replace("Z", "+00:00"):
         raise ValueError("there is no such time")
     return text
-
-
-class Dataset(Model):
-    """The publisher's description of her data."""
-
-    name: Name
-    title: Text = ""
-    description: Text = ""
-    creator: Text = ""
-    license: Text = ""
-    contact: Text = ""
-    url: Text = ""
-    citation: Text = ""
 
 
 class Lineage(Model):
@@ -97,6 +85,7 @@ class Release(Model):
     @model_validator(mode="after")
     def _check(self) -> Release:
         check_words(self.format_version, self._words)
+        check_further(self.format_version, self.dataset.further)
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise ValueError("two columns have the same name")

@@ -16,6 +16,7 @@ _FIELDS_SINCE_3: dict[str, Any] = {  # of a release, as pydantic's `exclude` has
     "columns": {"__all__": {"standards", "standard_obtained"}},
     "second_moments": {"first_round", "column_clip", "fourth_moment"},
 }
+_WITHOUT_FURTHER: tuple[FormatVersion, ...] = ("1", "2")  # fields of the dataset that a reader does not know
 _WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, distributions of noise, how bounds were obtained
     "two-round": "3",
     "wishart-difference": "3",
@@ -26,6 +27,13 @@ _WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, distributions of noise
 def later_fields(version: FormatVersion) -> dict[str, Any]:
     """Return the fields of a release that manifests of this version do not have, as pydantic's `exclude` has them."""
     return {} if version == FORMAT_VERSION else _FIELDS_SINCE_3
+
+
+def check_further(version: FormatVersion, fields: Iterable[str]) -> None:
+    """Refuse, by ValueError, further fields of a dataset in a version that has none."""
+    for field in fields:
+        if version in _WITHOUT_FURTHER:
+            raise ValueError(f"{field} is no field of format version {version}")
 
 
 def check_words(version: FormatVersion, words: Iterable[str]) -> None:

@@ -8,16 +8,15 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from dp_bundle.manifest import Dataset
 from dp_bundle.quoting import escape
 from dp_publish.data import Dialect
 from dp_publish.policy.choices import SoundMechanism
-from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy, Privacy
+from dp_publish.policy.model import ColumnPolicy, DatasetPolicy, EntityUnit, Policy, Privacy
 
 _LONGEST = 60  # of what came
 SECTIONS: dict[str, type[BaseModel]] = {
     "": Policy,
-    "dataset": Dataset,
+    "dataset": DatasetPolicy,
     "privacy": Privacy,
     "privacy.unit": EntityUnit,
     "columns": ColumnPolicy,

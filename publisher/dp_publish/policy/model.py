@@ -180,6 +180,16 @@ class ColumnPolicy(_Model):
         return self
 
 
+class DatasetPolicy(Dataset):
+    """The publisher's description of her data, without further fields: in a policy one would be a misspelling."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def published(self) -> Dataset:
+        """Return what the manifest says."""
+        return Dataset(**self.model_dump(exclude_unset=True))
+
+
 class Policy(_Model):
     """Everything the publisher decided about one dataset.
 
@@ -187,7 +197,7 @@ class Policy(_Model):
     is written.
     """
 
-    dataset: Dataset
+    dataset: DatasetPolicy
     privacy: Privacy
     columns: dict[str, ColumnPolicy] = {}
     table: Dialect = Dialect()
