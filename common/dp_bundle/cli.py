@@ -10,25 +10,15 @@ from pathlib import Path
 
 import click
 
+from dp_bundle.cli_keys import keys, trust
 from dp_bundle.console import NewPath, answer, json_option, quiet_option, run, tell, version_option
-from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name, quote_path
-from dp_bundle.trust import (
-    DEFAULT_KEY,
-    PublicKey,
-    TrustStore,
-    key_names,
-    load_public_key,
-    new_key_pair,
-    passphrase_given,
-    private_key_path,
-    public_key_path,
-)
+from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name
 
 BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(commands=[keys, trust], context_settings={"help_option_names": ["-h", "--help"]})
 @version_option
 def cli() -> None:
     """Inspect and verify bundles of noisy data, and decide whom to trust.
@@ -124,93 +114,37 @@ def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, qu
         )
 
 
-@cli.group()
-def keys() -> None:
-    """Make and list this user's signing keys."""
-
-
-@keys.command("new")
-@click.argument("name", default=DEFAULT_KEY)
-@click.option("--passphrase", is_flag=True, help="Ask for a passphrase that protects the key.")
+@cli.command("minisign")
+@click.argument("file", type=BUNDLE)
+@click.option("--key", help="The key that signed the bundle, by name or file; one of yours by default.")
 @json_option
 @quiet_option
-def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
-    """Make a key pair called NAME (publisher by default), readable by you alone.
+def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) -> None:
+    """Write FILE.minisig, by which the stock minisign verifies a bundle that you signed.
+
+    dp-publish writes it with every release; this makes the same one again, for whoever holds the key.
 
     \b
     Example:
-      dp-bundle keys new --passphrase
+      dp-bundle minisign wine.bundle.tar
     """
-    private_key_path(name)  # refuse a bad name before asking for a passphrase
-    secret = passphrase_given()
-    if passphrase:
-        secret = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True)
-    public = new_key_pair(name, secret)
-    text = f"made {private_key_path(name)}\ngive researchers {public_key_path(name)}, or announce its fingerprint:\n"
-    document = {"fingerprint": public.fingerprint, "public_key": str(public_key_path(name))}
-    answer(text + f"  {public.fingerprint}", document, as_json=as_json, quiet=quiet)
+    from dp_bundle.bundle import minisig_path, minisign_bundle, open_bundle, write_minisig
+    from dp_bundle.trust import UnsafeTrustAnyone
 
-
-@keys.command("list")
-@json_option
-def keys_list(as_json: bool) -> None:
-    """List this user's key pairs and their fingerprints."""
-    pairs = [(name, load_public_key(name).fingerprint) for name in key_names()]
-    text = (
-        "\n".join(f"{name}  {fingerprint}" for name, fingerprint in pairs)
-        or "no keys yet: make one with dp-bundle keys new"
-    )
-    answer(text, [{"name": name, "fingerprint": fingerprint} for name, fingerprint in pairs], as_json=as_json)
-
-
-@cli.command()
-@click.argument("key", required=False)
-@click.option("--name", help="Your name for this publisher; the key file's name by default.")
-@click.option("--remove", is_flag=True, help="Stop trusting the key.")
-@json_option
-@quiet_option
-def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet: bool) -> None:
-    """Trust KEY, a publisher's .pub file or fingerprint, from now on; without KEY, list whom you trust.
-
-    \b
-    Example:
-      dp-bundle trust publisher.pub --name "Statistics office"
-    """
-    store = TrustStore()
-    if key is None:
-        entries = store.keys()
-        listed = "\n".join(f"{entry.key.fingerprint}  {quote_name(entry.name)}" for entry in entries)
-        text = listed or "no publisher is trusted yet"
-        answer(text, [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries], as_json=as_json)
-        return
-    public = _read_key(key)
-    document = {"fingerprint": public.fingerprint, "trusted": not remove}
-    if remove:
-        text = "no longer trusted" if store.remove(public) else "was not trusted"
-    else:
-        entries = store.keys()
-        known = next((entry.name for entry in entries if entry.key == public), None)
-        chosen = name or known or (key if key == public.fingerprint else Path(key).stem)
-        store.add(public, chosen)
-        text = f"is trusted from now on, as {quote_name(chosen)}"
-    answer(f"{public.fingerprint} {text}", document, as_json=as_json, quiet=quiet)
+    with open_bundle(file, UnsafeTrustAnyone()) as bundle:
+        chosen = key if key not in (None, DEFAULT_KEY) else own_key_name(bundle.signer.key)
+        signed = minisign_bundle(bundle, load_key(chosen))
+    target = minisig_path(file)
+    write_minisig(target, signed)
+    answer(f"wrote {quote_path(target)}", {"minisig": str(target)}, as_json=as_json, quiet=quiet)
 
 
 @cli.command()
 def schema() -> None:
     """Print the JSON Schema of the signed manifest, for portals."""
-    from dp_bundle.manifest import Statement
+    from dp_bundle.manifest import manifest_schema
 
-    click.echo(json.dumps(Statement.model_json_schema(by_alias=True), indent=1))
-
-
-def _read_key(key: str) -> PublicKey:
-    if key.startswith("ed25519:"):
-        return PublicKey.from_fingerprint(key)
-    path = Path(key)
-    if not path.is_file() or path.stat().st_size > 10_000:
-        raise ParameterError("KEY", "a publisher's .pub file, or a fingerprint that begins with ed25519:", key)
-    return PublicKey.from_pem(path.read_bytes())
+    click.echo(json.dumps(manifest_schema(), indent=1))
 
 
 def main() -> None:

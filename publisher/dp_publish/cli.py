@@ -75,7 +75,7 @@ def publish_command(
     from dp_publish.forecast import check_in_advance
     from dp_publish.ledger import Ledger
     from dp_publish.messages import describe_receipt, receipt_document
-    from dp_publish.release import publish
+    from dp_publish.release import publish, require_no_minisig, sign_beside
 
     policy = _load_policy(data, policy_file, privacy)
     withheld = Ledger().entities(policy.dataset.name)
@@ -83,12 +83,15 @@ def publish_command(
 
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
+    require_no_minisig(target)
     show = _show_progress if sys.stderr.isatty() and not quiet else None
     receipt = publish(data, policy, out=target, key=signing_key, partition=partition, progress=show)
 
     with already(f"release {receipt.release.lineage.number} is published at {target} and booked as spent"):
         if show:
             tell("")
+        for note in sign_beside(receipt, signing_key):
+            tell(f"note: {note}", quiet=quiet)
         answer(describe_receipt(receipt, resolved), receipt_document(receipt), as_json=as_json, quiet=quiet)
 
 

@@ -5,6 +5,7 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 if TYPE_CHECKING:
     from dp_bundle.bundle.export import export_csv
     from dp_bundle.bundle.inspection import bundle_facts, describe_bundle
+    from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, minisign_release, write_minisig
     from dp_bundle.bundle.opened import Bundle
     from dp_bundle.bundle.reading import open_bundle, open_bundles
     from dp_bundle.bundle.writing import write_bundle

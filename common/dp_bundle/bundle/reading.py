@@ -16,7 +16,7 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, data_names
 from dp_bundle.describe import DESCRIPTORS, DataMember
 from dp_bundle.errors import BundleFormatError, DigestMismatchError
-from dp_bundle.files import Digests, Member, MemberReader, digest_member, first_member, scan_archive
+from dp_bundle.files import Member, MemberReader, digest_member, first_member, scan_archive
 from dp_bundle.manifest import MAX_PAYLOAD, Release, Statement, Subject
 from dp_bundle.quoting import quote_path
 from dp_bundle.trust import (
@@ -153,12 +153,14 @@ def _verify(path: Path, file: BinaryIO, trust: TrustPolicy) -> Bundle:
     _check_descriptors(release, members, statement.subject)
 
     # 8. Every member's SHA-256 is the signed one. The digests of its parts are kept, for when they are read again.
-    digests: dict[str, Digests] = {}
+    digests = {MANIFEST_NAME: digest_member(descriptor, members[0])}
+    if digests[MANIFEST_NAME].whole != hashlib.sha256(manifest).hexdigest():
+        raise DigestMismatchError(MANIFEST_NAME)
     for member, subject in zip(members[1:], statement.subject, strict=True):
         digests[member.name] = digest_member(descriptor, member)
         if digests[member.name].whole != subject.digest["sha256"]:
             raise DigestMismatchError(member.name)
-    return Bundle(path, file, release, signer, hashlib.sha256(manifest).hexdigest(), members, digests)
+    return Bundle(path, file, release, signer, digests[MANIFEST_NAME].whole, members, digests)
 
 
 def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, TrustedKey]:

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
         load_key,
         load_public_key,
         new_key_pair,
+        own_key_name,
         passphrase_given,
         private_key_path,
         public_key_path,
         signing_key,
     )
+    from dp_bundle.trust.minisign import DigestWriter, minisign_digest, minisign_public_key
     from dp_bundle.trust.policy import TrustPolicy, UnsafeTrustAnyone
     from dp_bundle.trust.seen import Sighting
     from dp_bundle.trust.signing import (

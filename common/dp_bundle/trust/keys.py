@@ -41,6 +41,20 @@ def key_names() -> list[str]:
     return sorted(path.stem for path in (home_folder() / "keys").glob("*.key"))
 
 
+def own_key_name(public: PublicKey) -> str:
+    """Return the name of this user's key pair with that public half.
+
+    Raises
+    ------
+    KeyStoreError
+        None of them has it.
+    """
+    for name in key_names():
+        if load_public_key(name) == public:
+            return name
+    raise KeyStoreError(f"none of your keys is {public.fingerprint}, which signed it: give that key's file with --key")
+
+
 def passphrase_given() -> str | None:
     """Return the passphrase in `DPGRAPH_PASSPHRASE`, which locks and opens keys, or None."""
     return os.environ.get("DPGRAPH_PASSPHRASE") or None

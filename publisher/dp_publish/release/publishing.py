@@ -29,7 +29,7 @@ from dp_bundle.errors import BudgetExceededError, BundleError, DpGraphError, Par
 from dp_bundle.files import require_folder, require_names, settle, whole_file
 from dp_bundle.manifest import Release
 from dp_bundle.startup import interrupts_held
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.trust import DigestWriter, UnsafeTrustAnyone
 from dp_publish.data import EntityCap, RowReport, Source, Table, open_table
 from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import Policy, Privacy, choose_columns, require_rows, resolve
@@ -43,6 +43,7 @@ from dp_publish.sampling import Keystream, SecureKeystream
 class Receipt:
     """A release that was published, and what its publisher should know.
 
+    `blake2b` is the BLAKE2b-512 digest of the whole file, which minisign signs.
     `report`, and it alone, tells of private values: keep it. `remark` says what was chosen for her, and why. `withheld`
     are those of the columns left out that were the unit of privacy of an earlier release; `budgets` holds by unit.
     """
@@ -50,6 +51,7 @@ class Receipt:
     path: Path
     release: Release
     manifest_sha256: str
+    blake2b: bytes
     left_out: tuple[str, ...]
     report: RowReport
     remark: str | None = None
@@ -124,9 +126,9 @@ def publish(
     book = partial(_book, ledger, policy, maker, partition, kinds)
     make = partial(_make_bundle, policy, maker, key, out, progress, keystream)
     with _in_our_words(out):
-        release, digest, budgets = _release(ledger, book, out, make)
+        release, digests, budgets = _release(ledger, book, out, make)
     withheld_here = tuple(name for name in left_out if name in withheld)
-    return Receipt(out, release, digest, left_out, report, maker.remark, withheld_here, budgets)
+    return Receipt(out, release, *digests, left_out, report, maker.remark, withheld_here, budgets)
 
 
 def _book(ledger: Ledger, policy: Policy, maker: Maker, partition: str | None, kinds: Mapping[str, str]) -> Reservation:
@@ -146,8 +148,8 @@ def _release(
     ledger: Ledger,
     book: Callable[[], Reservation],
     out: Path,
-    make: Callable[[Reservation, BinaryIO], tuple[Release, str]],
-) -> tuple[Release, str, Mapping[str, float]]:
+    make: Callable[[Reservation, BinaryIO], tuple[Release, str, bytes]],
+) -> tuple[Release, tuple[str, bytes], Mapping[str, float]]:
     """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way."""
     reservation, digest, leaving = None, "", False
     recorded = Path(os.fsencode(out).decode("utf-8", "backslashreplace"))  # a log is text, whatever bytes a name has
@@ -160,7 +162,7 @@ def _release(
 
             # 2. The bundle is made under no name; until it is whole and on the disk, the release can be taken back.
             with whole_file(out) as file:
-                release, digest = make(reservation, file)
+                release, digest, whole = make(reservation, file)
                 settle(file)
                 _require_free(out)  # the last moment at which it costs nothing to find out
 
@@ -184,7 +186,7 @@ def _release(
         except BaseException as error:
             error.add_note(_whereabouts(reservation, out))
             raise
-    return release, digest, reservation.budgets
+    return release, (digest, whole), reservation.budgets
 
 
 def _make_bundle(
@@ -196,19 +198,21 @@ def _make_bundle(
     keystream: Keystream | None,
     reservation: Reservation,
     file: BinaryIO,
-) -> tuple[Release, str]:
-    """Draw the noise and write the signed bundle; return what its manifest says, and the manifest's digest."""
+) -> tuple[Release, str, bytes]:
+    """Draw the noise and write the signed bundle; return what its manifest says, its digest, and that of the file."""
     with contextlib.ExitStack() as unnamed, contextlib.ExitStack() as drawn:
         new_file = partial(_unnamed_file, unnamed, out.parent)
         contents = maker.make(keystream or SecureKeystream(), new_file, progress, drawn)
         release = _describe(policy, reservation, contents)
-        return release, write_bundle(file, release, contents.parts, key)
+        whole = DigestWriter(file)
+        digest = write_bundle(cast(BinaryIO, whole), release, contents.parts, key)
+        return release, digest, whole.digest()
 
 
 def _describe(policy: Policy, reservation: Reservation, contents: Contents) -> Release:
     """Return what the manifest says."""
     return Release(
-        dataset=policy.dataset,
+        dataset=policy.dataset.published(),
         lineage=reservation.lineage,
         kind=policy.privacy.release,
         n_rows=contents.n_rows,

@@ -1,0 +1,88 @@
+"""The signature beside a bundle, `bundle.tar.minisig`, which the stock minisign verifies.
+
+It is a by-product of the release, not a part of it: no reader of bundles needs it or looks at it, and whoever holds the
+key can make the same bytes again from the bundle alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.bundle.opened import Bundle
+from dp_bundle.errors import DpGraphError, ParameterError
+from dp_bundle.files import read_regular, write_archive, write_whole
+from dp_bundle.manifest import Release
+from dp_bundle.quoting import quote_name, quote_path
+from dp_bundle.trust import DigestWriter, minisign_digest, public_key_of
+
+
+def minisig_path(path: Path) -> Path:
+    """Return the path of the signature beside a file, where minisign looks for it."""
+    return path.with_name(f"{path.name}.minisig")
+
+
+def minisign_release(digest: bytes, release: Release, manifest_sha256: str, key: Ed25519PrivateKey) -> bytes:
+    """Return the signature of a bundle's file; its trusted comment names release, dataset and manifest.
+
+    Parameters
+    ----------
+    digest : bytes
+        The BLAKE2b-512 digest of the whole file.
+    release : Release
+        What the bundle holds.
+    manifest_sha256 : str
+        The digest of its manifest.
+    key : Ed25519PrivateKey
+        The publisher's key.
+    """
+    number, name = release.lineage.number, quote_name(release.dataset.name)
+    return minisign_digest(digest, f"release {number} of {name}, manifest sha256:{manifest_sha256}", key)
+
+
+def minisign_bundle(bundle: Bundle, key: Ed25519PrivateKey) -> bytes:
+    """Return the signature of a bundle that was verified, over the very bytes that were.
+
+    Raises
+    ------
+    ParameterError
+        The key is not the one that signed the bundle.
+    BundleFormatError
+        The file was changed after it was verified.
+    """
+    own, signer = public_key_of(key), bundle.signer.key
+    if own != signer:
+        raise ParameterError("--key", f"the key that signed this bundle, {signer.fingerprint}", own.fingerprint)
+    whole = DigestWriter()
+    with contextlib.ExitStack() as opened:
+        members = [(name, opened.enter_context(bundle.open(name))) for name in bundle.members]
+        write_archive(cast(BinaryIO, whole), members)
+    return minisign_release(whole.digest(), bundle.release, bundle.manifest_sha256, key)
+
+
+def write_minisig(path: Path, content: bytes) -> None:
+    """Write a signature to a new file, whole; the same one may be there already.
+
+    Raises
+    ------
+    DpGraphError
+        There is another file, or it cannot be written.
+    """
+    try:
+        write_whole(path, content, replace=False)
+    except FileExistsError as error:
+        if not _holds(path, content):
+            raise DpGraphError(f"there is another file at {quote_path(path)}: move it away and try again") from error
+    except OSError as error:
+        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror}") from error
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Return True if a file has this content."""
+    try:
+        return read_regular(path, len(content)) == content
+    except OSError:
+        return False

@@ -1,0 +1,55 @@
+"""The signature for minisign beside a bundle: made after the release, and never a reason for one to fail.
+
+The release is complete, and on the books, before the signature is written. If it cannot be, or the process ends in
+between, the bundle is as good without it, and `dp-bundle minisign` makes the same signature later.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.bundle import minisig_path, minisign_release, write_minisig
+from dp_bundle.errors import DpGraphError
+from dp_bundle.quoting import quote_path
+from dp_publish.release.publishing import Receipt
+
+
+def require_no_minisig(out: Path) -> None:
+    """Refuse the path of a bundle beside which a signature lies already, as it is that of another file.
+
+    Raises
+    ------
+    DpGraphError
+        There is one, and no bundle. (If there is a bundle, that is what `publish` says.)
+    """
+    minisig = minisig_path(out)
+    if os.path.lexists(minisig) and not os.path.lexists(out):
+        raise DpGraphError(
+            f"there is a signature of another file at {quote_path(minisig)}: move it away, or give another --out"
+        )
+
+
+def sign_beside(receipt: Receipt, key: Ed25519PrivateKey) -> list[str]:
+    """Write the signature of a release that was published, beside it; return what the publisher should know.
+
+    Parameters
+    ----------
+    receipt : Receipt
+        The release.
+    key : Ed25519PrivateKey
+        The key that signed it.
+
+    Returns
+    -------
+    list of str
+        Nothing, or that the signature could not be written, and how to make it.
+    """
+    try:
+        signed = minisign_release(receipt.blake2b, receipt.release, receipt.manifest_sha256, key)
+        write_minisig(minisig_path(receipt.path), signed)
+    except DpGraphError as error:
+        return [f"the release is complete, but {error}; dp-bundle minisign {quote_path(receipt.path)} does that later"]
+    return []
