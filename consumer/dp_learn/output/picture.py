@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 
 from dp_learn.graph import GraphEstimate
+from dp_learn.output.arrangement import MOST_IN_CIRCLE, Box, Label, arrange_by_forces, arrange_in_circle
 from dp_learn.output.labels import Face, drawable_labels, drawable_title
 from dp_learn.output.sheet import Colour, Line, Mark, Point, Sheet, Text, draw_sheet, text_width
 
 _POSITIVE, _NEGATIVE = (31, 111, 180), (196, 69, 45)
 _MAX_DRAWN_EDGES = 400
-_MAX_LABELS = 500  # around the largest picture
 _INCH = 72.0  # points, as all lengths
-_NAME, _CAPTION, _TITLE = 8.0, 10.0, 12.0  # heights of letters
+_CAPTION, _TITLE = 10.0, 12.0  # heights of letters
 _LINE = 1.5  # of these heights
 _MARGIN = 0.12 * _INCH
-_AWAY = 11.0  # so far from their nodes are the names
 _SAMPLE, _APART = 20.0, 8.0  # of the legend: how long the lines are, and how far from their texts
 _IN_A_ROW = 2  # entries of the legend
 _LONGEST_NAME = 36
@@ -53,6 +51,7 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
 
     Columns without an edge are drawn in grey, and those that the noise drowned, which no estimate is about, as crosses
     after them; the legend says so. Of more than 400 edges only the strongest 400 are drawn, and the caption says so.
+    Up to 20 columns are drawn in a circle, more of them where forces between linked ones place them.
     """
     draw_sheet(lay_out(estimate, title, drowned), path)
 
@@ -61,40 +60,45 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) ->
     """Return the sheet with everything in its place."""
     edges = _ranked_edges(estimate)
     names = [*estimate.columns, *drowned]
+    in_circle = len(names) <= MOST_IN_CIRCLE
     labels, faces, numbered = drawable_labels(names, _LONGEST_NAME)
-    labels, unnamed = _keep_strongest(labels, estimate, edges)
-    longest = max(len(label) for label in labels)
-    sheet = Sheet(_INCH * float(np.clip(4 + 0.12 * len(names) + 0.1 * longest, 7, 24)))
-
-    said, title_faces = drawable_title(title)
-    numbers = "\nnames that no font here can write are numbered as in the files" if numbered else ""
-    caption = (_caption(edges) + unnamed + numbers).split("\n")
     kinds = _kinds(estimate, edges, drowned)
     entries = _entries(kinds)
+    sheet = Sheet(_side(len(names), max(map(len, labels)), in_circle=in_circle))
+
+    said, title_faces = drawable_title(title)
+    numbers = ["names that no font here can write are numbered as in the files"] if numbered else []
     above = _MARGIN + 1.2 * _LINE * _CAPTION * (said.count("\n") + 1)
-    below = 2 * _MARGIN + _LINE * _CAPTION * (len(caption) + math.ceil(len(entries) / _IN_A_ROW))
+    lines = 1 + len(numbers) + (not in_circle) + math.ceil(len(entries) / _IN_A_ROW)
+    area = Box(_MARGIN, above, sheet.side - _MARGIN, sheet.side - 2 * _MARGIN - _LINE * _CAPTION * lines)
 
-    half = min(sheet.side / 2 - _MARGIN, (sheet.side - above - below) / 2)
-    middle = sheet.side / 2, above + (sheet.side - above - below) / 2
-    radius = half - _AWAY - max(text_width(label, _NAME, faces) for label in set(labels))
-    angles = 2 * np.pi * np.arange(len(names)) / len(names)
-    places = [(middle[0] + radius * math.cos(angle), middle[1] - radius * math.sin(angle)) for angle in angles]
-    _draw_edges(sheet, edges, dict(zip(estimate.columns, places, strict=False)))
+    labelled = [Label(label, kind.name) for label, kind in zip(labels, kinds, strict=True)]
+    numbers_of = {name: number for number, name in enumerate(estimate.columns)}
+    ends = [(numbers_of[source], numbers_of[target]) for source, target, _ in edges[:_MAX_DRAWN_EDGES]]
+    circle = in_circle and arrange_in_circle(labelled, area, faces)
+    arranged = circle or arrange_by_forces(labelled, ends, area, faces)
+
+    places = arranged.places
+    _draw_edges(sheet, [(places[one], places[other]) for one, other in ends], [weight for _, _, weight in edges])
     for drawn in (_LINKED, _UNLINKED, _DROWNED):
-        sheet.marks.extend(kind.mark(place) for kind, place in zip(kinds, places, strict=True) if kind is drawn)
+        sheet.marks.extend(kinds[number].mark(place) for number, place in places.items() if kinds[number] is drawn)
+    sheet.texts.extend(arranged.names)
 
-    for label, angle, kind in zip(labels, angles, kinds, strict=True):
-        if label:
-            sheet.texts.append(_name(label, angle, middle, radius + _AWAY, kind, faces))
-    top = middle[1] - half
     for index, line in enumerate(said.split("\n")[::-1]):
-        place = middle[0] - half, top - _LINE * _TITLE * (index + 0.6)
+        place = _MARGIN, above - _LINE * _TITLE * (index + 0.6)
         sheet.texts.append(Text(place, line, _TITLE, _BLACK, title_faces))
+    caption = [_caption(edges), *([arranged.left_out] if arranged.left_out else []), *numbers]
     for index, line in enumerate(caption):
-        place = middle[0], middle[1] + half + _LINE * _CAPTION * (index + 0.6)
+        place = sheet.side / 2, area.bottom + _LINE * _CAPTION * (index + 0.6)
         sheet.texts.append(Text(place, line, _CAPTION, _BLACK, faces[:1], "m"))
     _draw_legend(sheet, entries, faces[:1])
     return sheet
+
+
+def _side(n_nodes: int, longest: int, *, in_circle: bool) -> float:
+    """Return the side of a sheet on which so many nodes and letters of names have room."""
+    inches = 4 + 0.12 * n_nodes + 0.1 * longest if in_circle else 4 + 0.8 * math.sqrt(n_nodes) + 0.05 * longest
+    return _INCH * float(np.clip(inches, 7, 24))
 
 
 def _ranked_edges(estimate: GraphEstimate) -> list[tuple[str, str, float]]:
@@ -104,45 +108,24 @@ def _ranked_edges(estimate: GraphEstimate) -> list[tuple[str, str, float]]:
     return sorted(rows, key=lambda edge: -abs(edge[2]))
 
 
-def _keep_strongest(
-    labels: list[str], estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]]
-) -> tuple[list[str], str]:
-    """Return the labels with only those left that there is room for, and what the caption says of it."""
-    if len(labels) <= _MAX_LABELS:
-        return labels, ""
-    ends = dict.fromkeys(node for source, target, _ in edges[:_MAX_DRAWN_EDGES] for node in (source, target))
-    kept = set(list(ends)[:_MAX_LABELS])
-    shown = [label if node in kept else "" for node, label in zip_longest(estimate.columns, labels)]
-    return shown, f"\nthe {len(kept)} columns at the ends of the strongest edges are named"
-
-
 def _caption(edges: Sequence[tuple[str, str, float]]) -> str:
     shown = "" if len(edges) <= _MAX_DRAWN_EDGES else f" (the strongest {_MAX_DRAWN_EDGES} drawn)"
     widest = f"; the widest line is a partial correlation of {abs(edges[0][2]):.2f} in size" if edges else ""
     return f"{len(edges)} edge{'' if len(edges) == 1 else 's'}{shown}{widest}"
 
 
-def _draw_edges(sheet: Sheet, edges: Sequence[tuple[str, str, float]], places: dict[str, Point]) -> None:
-    """Draw the strongest edges, the weakest of them first."""
-    drawn = edges[:_MAX_DRAWN_EDGES][::-1]
-    strongest = max((abs(weight) for _, _, weight in drawn), default=1.0)
-    for source, target, weight in drawn:
+def _draw_edges(sheet: Sheet, ends: Sequence[tuple[Point, Point]], weights: Sequence[float]) -> None:
+    """Draw edges that are given strongest first, the weakest of them first."""
+    strongest = max((abs(weight) for weight in weights), default=1.0)
+    for (start, end), weight in list(zip(ends, weights, strict=False))[::-1]:
         relative = abs(weight) / max(strongest, _FULL_WIDTH)
         colour = (*(_POSITIVE if weight > 0 else _NEGATIVE), round(255 * (0.25 + 0.7 * relative)))
-        sheet.lines.append(Line(places[source], places[target], 0.4 + 4 * relative, colour))
+        sheet.lines.append(Line(start, end, 0.4 + 4 * relative, colour))
 
 
 def _kinds(estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]], drowned: Sequence[str]) -> list[_Kind]:
     linked = {end for source, target, _ in edges for end in (source, target)}
     return [*(_LINKED if name in linked else _UNLINKED for name in estimate.columns), *(_DROWNED for _ in drowned)]
-
-
-def _name(label: str, angle: float, middle: Point, radius: float, kind: _Kind, faces: Sequence[Face]) -> Text:
-    """Return a node's name, outside the circle and pointing away from its middle, upside down nowhere."""
-    place = middle[0] + radius * math.cos(angle), middle[1] - radius * math.sin(angle)
-    left = math.cos(angle) < -1e-9
-    degrees = math.degrees(angle) + (180 if left else 0)
-    return Text(place, label, _NAME, kind.name, faces, "r" if left else "l", degrees % 360)
 
 
 def _entries(kinds: Sequence[_Kind]) -> list[tuple[Colour | _Kind, str]]:

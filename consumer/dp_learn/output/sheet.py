@@ -24,6 +24,7 @@ Colour = tuple[int, ...]  # red, green and blue up to 255, and opacity
 _PIXELS = 130 / 72  # a point
 _FINE = 2  # times as large, before it is reduced
 _BAND = 1024  # rows of pixels
+_HALO = 5  # fine pixels around letters
 _CROSS = ((-1, -2), (0, -1), (1, -2), (2, -1), (1, 0), (2, 1), (1, 2), (0, 1), (-1, 2), (-2, 1), (-1, 0), (-2, -1))
 _UNIT = {  # the corners of marks of size one
     "disc": [(0.5 * cos(radians(degrees)), 0.5 * sin(radians(degrees))) for degrees in range(0, 360, 20)],
@@ -54,7 +55,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Text:
-    """One line of text, at one height with its anchor: "l", its left end, "m", its middle, or "r"; turned about it."""
+    """One line of text, at one height with its anchor: "l", its left end, "m", its middle, or "r"; turned about it.
+
+    A halo of white keeps it readable over lines.
+    """
 
     place: Point
     text: str
@@ -63,6 +67,7 @@ class Text:
     faces: Sequence[Face]
     anchor: str = "l"
     degrees: float = 0.0
+    halo: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,9 @@ def draw_sheet(sheet: Sheet, path: Path) -> None:
             if highest < end and lowest >= first:
                 draw.polygon([(x, y - first) for x, y in corners], fill=colour)
         image.paste(band.reduce(_FINE), (0, top))
+    for text in sheet.texts:
+        if text.halo:
+            _write(image, text, halo=_HALO)
     for text in sheet.texts:
         _write(image, text)
     few = image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
@@ -134,14 +142,14 @@ def _fine(place: Point) -> Point:
     return place[0] * _PIXELS * _FINE, place[1] * _PIXELS * _FINE
 
 
-def _write(image: Image.Image, text: Text) -> None:
-    """Write a text: drawn large, turned about its middle, and reduced on the grid of the image's own pixels."""
+def _write(image: Image.Image, text: Text, *, halo: int = 0) -> None:
+    """Write a text, or its halo: drawn large, turned about its middle, and reduced on the image's own pixels."""
     runs = [(part, _font(file, text.size)) for part, file in _runs(text.text, text.faces)]
     width = sum(font.getlength(part) for part, font in runs)
-    room = Image.new("L", (round(width) + 4, round(2 * text.size * _PIXELS * _FINE)))
-    draw, x = ImageDraw.Draw(room), 2.0
+    room = Image.new("L", (round(width) + 4 + 2 * halo, round(2 * text.size * _PIXELS * _FINE)))
+    draw, x = ImageDraw.Draw(room), 2.0 + halo
     for part, font in runs:
-        draw.text((x, room.height / 2), part, fill=255, font=font, anchor="lm")
+        draw.text((x, room.height / 2), part, fill=255, font=font, anchor="lm", stroke_width=halo)
         x += font.getlength(part)
     if text.degrees:
         room = room.rotate(text.degrees, Image.Resampling.BILINEAR, expand=True)
@@ -153,7 +161,8 @@ def _write(image: Image.Image, text: Text) -> None:
     size = (room.width + 2 * _FINE) // _FINE * _FINE, (room.height + 2 * _FINE) // _FINE * _FINE
     mask = Image.new("L", size)
     mask.paste(room, (left % _FINE, top % _FINE))
-    image.paste(text.colour[:3], (left // _FINE, top // _FINE), mask.reduce(_FINE))
+    colour = (255, 255, 255) if halo else text.colour[:3]
+    image.paste(colour, (left // _FINE, top // _FINE), mask.reduce(_FINE))
 
 
 def _runs(text: str, faces: Sequence[Face]) -> list[tuple[str, Path]]:

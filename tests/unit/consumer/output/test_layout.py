@@ -1,0 +1,111 @@
+"""Where the nodes of a picture are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+
+from dp_learn.graph import GraphEstimate
+from dp_learn.output.arrangement import MOST_IN_CIRCLE
+from dp_learn.output.layout import place_nodes
+from dp_learn.output.picture import lay_out
+from dp_learn.output.sheet import Text, text_width
+
+
+def _ring(n_nodes: int, first: int = 0) -> list[tuple[int, int]]:
+    return [(first + node, first + (node + 1) % n_nodes) for node in range(n_nodes)]
+
+
+def _random_edges(n_nodes: int, n_edges: int) -> np.ndarray:
+    rng = np.random.default_rng(n_nodes)
+    return np.array([rng.choice(n_nodes, 2, replace=False) for _ in range(n_edges)])
+
+
+@pytest.mark.parametrize("n_nodes", [30, 200])
+def test_nodes_have_places_of_their_own(n_nodes: int) -> None:
+    """Linked nodes are inside the area, no two of them at one place; a node without an edge has no place."""
+    ends = _random_edges(n_nodes - 1, 2 * n_nodes)
+    linked = np.unique(ends)
+    places = place_nodes(n_nodes, ends)
+
+    assert np.abs(places[linked]).max() == pytest.approx(1.0)
+    assert pdist(places[linked]).min() > 0.2 / np.sqrt(n_nodes)
+    assert np.isnan(places[np.setdiff1d(np.arange(n_nodes), linked)]).all()
+
+
+def test_linked_nodes_are_near_each_other() -> None:
+    """The ends of edges are nearer than nodes are on average, in one part as among parts."""
+    ends = np.array(_ring(40) + _ring(20, first=40))
+    places = place_nodes(60, ends)
+    lengths = np.hypot(*(places[ends[:, 0]] - places[ends[:, 1]]).T)
+
+    assert lengths.mean() < 0.3 * pdist(places).mean()
+
+
+def test_parts_do_not_overlap() -> None:
+    """Two rings without an edge between them lie beside each other."""
+    places = place_nodes(50, np.array(_ring(30) + _ring(20, first=30)))
+    one, other = places[:30], places[30:]
+    apart = [one[:, axis].max() < other[:, axis].min() or other[:, axis].max() < one[:, axis].min() for axis in (0, 1)]
+
+    assert any(apart)
+
+
+def test_places_do_not_depend_on_the_process() -> None:
+    """Another process, with another seed of Python's hashes, has the same places to the bit."""
+    line = (
+        "import numpy as np; from dp_learn.output.layout import place_nodes;"
+        "ends = np.array([(i, (i * 7 + 1) % 150) for i in range(150)] + [(160, 161)]);"
+        "print(place_nodes(170, ends).tobytes().hex())"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", line], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    ]
+
+    assert runs[0] == runs[1]
+    assert len(runs[0]) > 170 * 16
+
+
+def _corners(text: Text) -> tuple[float, float, float, float]:
+    width = text_width(text.text, text.size, text.faces)
+    left = text.place[0] - width * {"l": 0.0, "m": 0.5, "r": 1.0}[text.anchor]
+    return left, text.place[1] - text.size / 2, left + width, text.place[1] + text.size / 2
+
+
+@pytest.mark.parametrize("n_columns", [MOST_IN_CIRCLE + 1, 64, 300])
+def test_larger_pictures_show_every_column(n_columns: int) -> None:
+    """Every linked, unlinked and drowned column has a mark, names are over no other, and all is on the sheet."""
+    rng = np.random.default_rng(0)
+    precision = np.eye(n_columns)
+    for one, other in _random_edges(n_columns - 5, n_columns):
+        precision[one, other] = precision[other, one] = rng.uniform(-0.5, 0.5)
+    names = tuple(f"column {number}" for number in range(n_columns))
+    sheet = lay_out(GraphEstimate(names, precision, precision), "A title", ["gone"])
+    boxes = np.array([_corners(text) for text in sheet.texts])
+    over = (boxes[:, None, :2] < boxes[None, :, 2:]).all(axis=2)
+    marks = [mark for mark in sheet.marks if mark.place[1] < boxes[-1, 1] - 60]
+
+    n_unlinked = int((np.count_nonzero(precision, axis=0) == 1).sum())
+    left_out = max(0, n_unlinked + 1 - 60)
+    assert len(marks) == n_columns + 1 - left_out
+    assert any(f"{left_out} more column" in text.text for text in sheet.texts) == bool(left_out)
+    assert np.count_nonzero(over & over.T) == len(boxes)  # each with itself
+    assert boxes.min() >= 0.0
+    assert boxes.max() <= sheet.side
+
+
+def test_no_edge_at_all_is_drawn_as_rows() -> None:
+    """Many columns without a single edge stand in rows with their names, and nothing is wrong."""
+    names = tuple(f"column {number}" for number in range(30))
+    sheet = lay_out(GraphEstimate(names, np.eye(30), np.eye(30)), "A title")
+
+    assert {text.text for text in sheet.texts} >= set(names)
+    assert len(sheet.lines) == 2  # the legend's
