@@ -41,7 +41,7 @@ SHADES = {
 }
 PAPER = SHADES["paper"]
 
-# Communities of a graph, in the order of their size, none like the two signs; the last is for all further ones.
+# Communities of a graph, in the order of their size, none like the two signs; further ones begin again.
 COMMUNITIES = (
     Shade("#007d5c", "#2fc29a"),
     Shade("#a8487f", "#e39ac6"),
@@ -50,7 +50,7 @@ COMMUNITIES = (
     Shade("#00788f", "#4cc3d9"),
     Shade("#803a3a", "#d98f8f"),
     Shade("#4f6574", "#9fb4c4"),
-    Shade("#7d7d7d", "#9c9c9c"),
+    Shade("#6b7d1f", "#b6cc5a"),
 )
 
 _DIVERGING_LIGHT = "7f3b08b35806e08214fdb863fee0b6f7f7f7d1e5f092c5de4393c32166ac053061"  # six digits a colour

@@ -24,12 +24,15 @@ class Column:
         The format of numbers, such as ".3f"; None for names and other words.
     about : str
         One sentence on what it says, for the paragraph below the table.
+    least : float
+        Numbers below it are shown as such, "< 0.0001" say.
     """
 
     label: str
     values: Sequence[Any]
     form: str | None = None
     about: str = ""
+    least: float = -math.inf
 
 
 @dataclass(frozen=True)
@@ -71,15 +74,16 @@ class Table:
 
     def rows(self) -> Iterator[list[Cell]]:
         """Yield the cells of every row."""
-        return map(list, zip(*([_cell(value, column.form) for value in column.values] for column in self.columns)))  # noqa: B905
+        return map(list, zip(*([_cell(value, column) for value in column.values] for column in self.columns)))  # noqa: B905
 
 
-def _cell(value: Any, form: str | None) -> Cell:
+def _cell(value: Any, column: Column) -> Cell:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return Cell("")
-    if form is None:
+    if column.form is None:
         return Cell(str(value))
-    return Cell(number(value, form), f"{value:.9g}")
+    text = f"< {column.least:g}" if value < column.least else number(value, column.form)
+    return Cell(text, f"{value:.9g}")
 
 
 def number(value: float, form: str) -> str:

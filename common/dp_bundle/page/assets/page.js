@@ -66,14 +66,13 @@ const dpgraph = (() => {
   const preferred = window.matchMedia("(prefers-color-scheme: dark)");
   const button = document.getElementById("scheme");
   let chosen = null;
-  let printing = false;
   try {
     chosen = window.localStorage.getItem(KEPT);
   } catch (error) {
     chosen = null; // a page from a disk may have no storage
   }
 
-  const dark = () => !printing && (chosen === null ? preferred.matches : chosen === "dark");
+  const dark = () => (chosen === null ? preferred.matches : chosen === "dark");
 
   function show_scheme() {
     if (chosen !== null) document.documentElement.dataset.scheme = chosen;
@@ -92,9 +91,6 @@ const dpgraph = (() => {
     show_scheme();
   });
   preferred.addEventListener("change", show_scheme);
-  for (const [event, value] of [["beforeprint", true], ["afterprint", false]]) {
-    window.addEventListener(event, () => { printing = value; recolour(); });
-  }
 
   // --- Figures ---
   const coloured = []; // what has a partner: a model, its property, and the values on light and on dark paper
@@ -120,8 +116,9 @@ const dpgraph = (() => {
   }
 
   function recolour() {
-    const drawn_dark = dark();
-    for (const [model, name, light, dark] of coloured) model.setv({[name]: drawn_dark ? dark : light});
+    const drawn = dark() ? "dark" : "light";
+    for (const [model, name, ...pair] of coloured) model.setv({[name]: pair[drawn === "dark" ? 1 : 0]});
+    document.documentElement.dataset.drawn = drawn; // paper is printed white: the style then inverts what is drawn dark
   }
 
   async function draw() {
@@ -132,7 +129,7 @@ const dpgraph = (() => {
     const views = managers.flatMap((manager) => Array.from(manager.roots ?? [manager]));
     const roots = views.map((view) => view.model);
     find_coloured(roots);
-    if (dark()) recolour();
+    recolour();
     return Object.fromEntries(roots.map((root) => [found.roots[root.id], root]));
   }
 

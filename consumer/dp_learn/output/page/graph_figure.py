@@ -72,7 +72,7 @@ def network_data(network: Network, noise: dict[str, float] | None) -> dict[str, 
     places, hidden = _places(network)
     group = np.full(len(network.columns), -1)
     for number, members in enumerate(network.communities):
-        group[members] = min(number, len(COMMUNITIES) - 1)
+        group[members] = number % len(COMMUNITIES)
     edges = {"source": network.sources.tolist(), "target": network.targets.tolist(), "weight": _short(network.weights)}
     return {
         "names": [figure_text(name, 80) for name in network.columns],
@@ -120,7 +120,9 @@ def _short(values: FloatArray) -> list[float | None]:
 
 
 def _caption(network: Network) -> str:
-    strongest = "" if network.n_edges == len(network.weights) else f" The strongest {len(network.weights)} are drawn."
+    n_drawn = len(network.weights)
+    strongest = "" if network.n_edges == n_drawn else f" Only the strongest {n_drawn:,} can be shown."
+    strongest = f" At first the strongest {_AT_FIRST} are shown.{strongest}" if n_drawn > _AT_FIRST else strongest
     return (
         f"Each disc is a column, larger with more links; each line is a {network.measure}, wider where it is stronger, "
         "and dashed where it is negative. Columns of one colour are linked among each other more than with others. "
@@ -133,6 +135,6 @@ def _alternative(network: Network) -> str:
         return "There are no links to draw."
     most = int(np.argmax(network.degrees))
     return (
-        f"{network.n_edges} links in {len(network.communities)} groups of columns; “{network.columns[most]}” has the "
+        f"{network.n_edges:,} links in {len(network.communities)} groups of columns; “{network.columns[most]}” has the "
         f"most, {network.degrees[most]}. All numbers are in the tables of links and of columns."
     )

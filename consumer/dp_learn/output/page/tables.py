@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_ROWS = 1000
+_LEAST = 0.0001  # of q-values that are told apart
 _DROWNED = "left out: its variance cannot be told from the noise"
 _COLLINEAR = "others determine it: its links cannot be told apart"
 _EDGES = {
     "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, on this graph."),
     "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
     "desparsified": (
-        "Without a graph",
+        "Desparsified",
         "+.3f",
-        "the desparsified partial correlation, which assumes no graph, and which intervals and tests are about.",
+        "an estimate that assumes no graph; intervals and tests are about it.",
     ),
-    "ci_low": ("95 %, from", "+.3f", ""),
+    "ci_low": ("95 % from", "+.3f", ""),
     "ci_high": ("to", "+.3f", ""),
-    "p_value": ("p-value", ".2g", ""),
     "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
 }
 
@@ -39,12 +39,12 @@ def edges_table(graph: GraphEstimate) -> Table:
     shown = min(n_edges, MOST_ROWS)
     columns = [Column("Column", edges["source"][:shown]), Column("linked to", edges["target"][:shown])]
     columns += [
-        Column(label, edges[name][:shown].tolist(), form, about)
+        Column(label, edges[name][:shown].tolist(), form, about, _LEAST if name == "q_value" else -math.inf)
         for name, (label, form, about) in _EDGES.items()
         if name in edges
     ]
-    more = "" if shown == n_edges else f"The {shown} surest of {n_edges} edges; edges.csv has all of them."
-    return Table("edges-table", "The edges of the graph, surest first.", columns, more, headings=2)
+    more = "" if shown == n_edges else f"The {shown} surest of {n_edges:,} links; edges.csv has all of them."
+    return Table("edges-table", "The links of the graph, surest first.", columns, more, headings=2)
 
 
 def columns_table(findings: Findings, network: Network | None) -> Table:

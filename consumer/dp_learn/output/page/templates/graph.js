@@ -17,7 +17,8 @@
     neighbours[edges.target[edge]].push(edge);
   });
   const most_links = Math.max(...neighbours.map((links) => links.length), 1);
-  const size_of = (node) => 8 + 14 * Math.sqrt(neighbours[node].length / most_links);
+  const largest = Math.min(22, 8 + 80 / Math.sqrt(n_nodes)); // pixels
+  const size_of = (node) => largest * (0.35 + 0.65 * Math.sqrt(neighbours[node].length / most_links));
   const signed = (value, digits = 2) => `${value < 0 ? "\u2212" : "+"}${Math.abs(value).toFixed(digits)}`;
   const plural = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 
@@ -40,7 +41,7 @@
     const at = (share, place) => ends.map(([from, to]) => place[from] + share * (place[to] - place[from]));
     const drawn = {x0: at(0, graph.x), y0: at(0, graph.y), x1: at(1, graph.x), y1: at(1, graph.y)};
     drawn.sign = shown.map((edge) => (edges.weight[edge] < 0 ? "-" : "+"));
-    drawn.width = shown.map((edge) => 0.8 + (5.2 * sizes[edge]) / strongest);
+    drawn.width = shown.map((edge) => 0.8 + ((largest / 4) * sizes[edge]) / strongest);
     drawn.dash = shown.map((edge) => (edges.weight[edge] < 0 ? "dashed" : "solid"));
     drawn.alpha = shown.map((edge) => 0.35 + (0.55 * sizes[edge]) / strongest);
 
