@@ -29,6 +29,8 @@ profile = STATE / "ipython" / "profile_default"
 profile.mkdir(parents=True)
 (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n", encoding="utf-8")
 
+sys.path.insert(0, str(ROOT / "docs"))  # for gallery.py
+
 project = "dpgraph"
 author = "the dpgraph developers"
 version = release = installed_version("dpgraph")
@@ -39,7 +41,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -69,6 +71,9 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "min_reported_time": 1,
     "remove_config_comments": True,
+    "reset_modules": ("gallery.begin_page",),
+    "reset_modules_order": "both",
+    "within_subsection_order": "FileNameSortKey",
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,
@@ -114,10 +119,10 @@ PAGES_OF_FILES = {
 
 
 def mend_links(text: str) -> str:
-    """Return a page's Markdown with links to files of the root replaced by links to their pages."""
+    """Return a page's Markdown with links to files of the root, and to scripts that draw, replaced by their pages."""
     for name, page in PAGES_OF_FILES.items():
         text = re.sub(rf"\]\((\.\./)*{re.escape(name)}", f"]({page}", text)
-    return text
+    return re.sub(r"\]\((\.\./)*explanation/(plot_\w+)\.py", r"](/explained/\2.rst", text)  # what was drawn
 
 
 def read_page(_app: Any, docname: str, source: list[str]) -> None:

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ import pandas as pd
 import pytest
 
 from dp_bundle import open_bundle
-from dp_bundle.trust import public_key_path
+from dp_bundle.trust import public_key_of, public_key_path
 from dp_publish import Policy, load_key, publish
 from dp_publish.policy.file import load_policy
 
@@ -94,6 +95,45 @@ def for_researchers() -> dict[str, Any]:
     return {"bundle": bundle, "rows": pd.concat(each.to_pandas() for each in bundle.batches())}
 
 
+def for_choices() -> dict[str, Any]:
+    """Make tables with policies, and a bundle."""
+    make_bundle("wine")
+    wide = make_table("sachs", ["one", "two", "three"], n_rows=4000) * 500
+    wide.to_parquet("sachs.parquet")
+    return {}
+
+
+def for_series() -> dict[str, Any]:
+    """Make the tables of two months."""
+    for month in ("2026-09", "2026-10"):
+        (make_table(f"visits-{month}", ["age", "glucose", "pressure"], n_rows=4000) * 10).to_parquet(
+            f"visits-{month}.parquet"
+        )
+    return {}
+
+
+def for_hospitals() -> dict[str, Any]:
+    """Make the table of one hospital, the bundle of another, and both public keys, which are one here."""
+    make_bundle("south")
+    make_table("north", ["alcohol", "ash", "hue", "magnesium"])
+    for name in ("north", "south"):
+        shutil.copy(public_key_path(), f"{name}.pub")
+    return {}
+
+
+def for_other_tools() -> dict[str, Any]:
+    """Make a bundle, and hand out its signer's fingerprint."""
+    make_bundle("wine")
+    return {"FINGERPRINT": public_key_of(load_key()).fingerprint}
+
+
+def for_keepers() -> dict[str, Any]:
+    """Publish once, into the folder of all bundles."""
+    make_bundle("wine")
+    Path("wine.bundle.tar").rename("published/wine.bundle.tar")
+    return {}
+
+
 class Page(NamedTuple):
     """What a page takes for granted, and what is cleared away after each block, as it stands for another day's work."""
 
@@ -106,6 +146,14 @@ EXPECTED = {
     "portal.md": Page(for_portals),
     "publisher.md": Page(for_publishers, "*.bundle.tar"),
     "researcher.md": Page(for_researchers),
+    "how-to/choose-a-strength.md": Page(for_choices),
+    "how-to/choose-an-estimator.md": Page(for_choices),
+    "how-to/choose-rows-or-covariance.md": Page(for_choices),
+    "how-to/keep-keys-and-ledger.md": Page(for_keepers),
+    "how-to/pool-hospitals.md": Page(for_hospitals, "nothing"),
+    "how-to/publish-every-month.md": Page(for_series),
+    "how-to/publish-from-python.md": Page(dict),
+    "how-to/read-without-us.md": Page(for_other_tools),
 }
 
 
@@ -139,8 +187,9 @@ def test_snippets_run_in_order(name: str, tmp_path: Path, monkeypatch: pytest.Mo
             load_policy(Path("part.toml"), "wine", {} if "[privacy]" in text else {"mu": 1.0})
             if "[dataset]" in text:
                 weaker = text.replace("mu = 1.0", "mu = 20.0")  # or nothing could be seen of so few rows
-                rest = '[columns."*"]\nbounds = [0, 20]\n'
-                Path("wine.policy.toml").write_text(weaker + rest, encoding="utf-8")
+                rest = "" if '[columns."*"]' in text else '[columns."*"]\nbounds = [0, 20]\n'
+                dataset = tomllib.loads(text)["dataset"]["name"]
+                Path(f"{dataset}.policy.toml").write_text(weaker + rest, encoding="utf-8")
         for number, left in enumerate(sorted(tmp_path.glob(EXPECTED[name].clear))):
             left.rename(published / f"{len(list(published.iterdir()))}-{number}-{left.name}")
     if "bundle" in known:
