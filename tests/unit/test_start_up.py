@@ -44,7 +44,7 @@ from dp_learn.cli import cli
 cli.main([{bundle!r}, "--quiet", "--out", {folder!r}, {option!r}], standalone_mode=False)
 print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
-FOR_PAGES = {"bokeh", "jinja2", "networkx"}
+FOR_PAGES = {"bokeh", "jinja2", "networkx", "scipy"}
 
 
 def _is_docstring(statement: ast.stmt) -> bool:

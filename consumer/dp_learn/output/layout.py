@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import KDTree
 
 from dp_learn.matrices import FloatArray
 
@@ -86,6 +85,8 @@ def _lay_out_part(graph: nx.Graph, nodes: list[int]) -> FloatArray:  # type: ign
 
 def _separate(xy: FloatArray) -> FloatArray:
     """Return places of which no two are nearer than the least distance, by pushing apart those that are."""
+    from scipy.spatial import KDTree
+
     xy = xy.copy()
     for _ in range(_ROUNDS):
         pairs = KDTree(xy).query_pairs(0.99 * _APART, output_type="ndarray")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Range1d, TapTool
 
 from dp_bundle.page import COMMUNITIES, FONT, Figure, figure_text, hover, new_figure, shade
 from dp_learn.matrices import FloatArray
-from dp_learn.output.page.network import SEED, Network
+from dp_learn.output.layout import place_nodes
+from dp_learn.output.page.network import Network
 
 _HEIGHT = 620  # pixels
-_MOST_UNLINKED = 60  # that are drawn, below the graph
+_ASPECT = 1.5  # of the figure on a screen
+_MOST_UNLINKED, _IN_ROW, _ROW = 60, 20, 0.1  # columns without a link that are drawn, in how many rows how far apart
 _AT_FIRST = 250  # links that are shown before the reader asks for more
 _LONGEST_NAME = 28
 
@@ -82,6 +83,7 @@ def network_data(network: Network, noise: dict[str, float] | None) -> dict[str, 
         "hidden": hidden,
         "community": group.tolist(),
         "noise": None if noise is None else _short(np.array([noise[name] for name in network.columns])),
+        "degrees": network.degrees.tolist(),
         "edges": edges | {name: _short(values) for name, values in network.tests.items()},
         "measure": network.measure,
         "n_edges": network.n_edges,
@@ -90,28 +92,22 @@ def network_data(network: Network, noise: dict[str, float] | None) -> dict[str, 
 
 
 def _places(network: Network) -> tuple[FloatArray, list[int]]:
-    """Return where the columns are drawn, from -1 to 1, and those that are not drawn."""
-    places = np.zeros((len(network.columns), 2))
-    linked, alone = np.flatnonzero(network.degrees > 0), np.flatnonzero(network.degrees == 0)
-    graph = nx.Graph()
-    graph.add_nodes_from(linked.tolist())
-    ends = zip(network.sources.tolist(), network.targets.tolist(), np.abs(network.weights).tolist(), strict=True)
-    graph.add_weighted_edges_from(ends)
-    found = nx.spring_layout(graph, seed=SEED)
-    drawn = alone[:_MOST_UNLINKED]
-    rows = -(-len(drawn) // 20)
-    bottom = -1.0 + 0.1 * rows + (0.05 if rows else 0.0)
-    if len(linked):
-        spread = np.array([found[place] for place in linked.tolist()])
-        low, high = spread.min(axis=0), spread.max(axis=0)
-        spread = (spread - low) / np.where(high > low, high - low, 1.0)
-        places[linked, 0] = 2.0 * spread[:, 0] - 1.0
-        places[linked, 1] = bottom + (1.0 - bottom) * spread[:, 1]
-    for index, place in enumerate(drawn):
-        row, column = divmod(index, 20)
-        in_row = min(20, len(drawn) - 20 * row)
-        places[place] = (2.0 * (column + 0.5) / in_row - 1.0, -1.0 + 0.1 * (rows - 1 - row))
-    return places, alone[_MOST_UNLINKED:].tolist()
+    """Return where the columns are drawn, from -1 to 1, and those that are not drawn.
+
+    Columns without a link stand in rows at the bottom.
+    """
+    drawn = np.flatnonzero(network.degrees == 0)[:_MOST_UNLINKED]
+    n_rows = -(-len(drawn) // _IN_ROW)
+    bottom = -1.0 + _ROW * n_rows
+    places = place_nodes(len(network.columns), np.column_stack([network.sources, network.targets]), aspect=_ASPECT)
+    places[:, 1] = bottom + (1.0 - bottom) * (places[:, 1] + 1.0) / 2.0
+
+    for index, place in enumerate(drawn.tolist()):
+        row, column = divmod(index, _IN_ROW)
+        in_row = min(_IN_ROW, len(drawn) - _IN_ROW * row)
+        places[place] = 2.0 * (column + 0.5) / in_row - 1.0, bottom - _ROW * (row + 1.0)
+    hidden = np.flatnonzero(np.isnan(places[:, 0]))
+    return np.nan_to_num(places), hidden.tolist()
 
 
 def _short(values: FloatArray) -> list[float | None]:
@@ -121,8 +117,11 @@ def _short(values: FloatArray) -> list[float | None]:
 
 def _caption(network: Network) -> str:
     n_drawn = len(network.weights)
-    strongest = "" if network.n_edges == n_drawn else f" Only the strongest {n_drawn:,} can be shown."
-    strongest = f" At first the strongest {_AT_FIRST} are shown.{strongest}" if n_drawn > _AT_FIRST else strongest
+    few = f" Only {n_drawn:,} of the strongest, among {int(network.drawn.sum())} columns, can be shown."
+    strongest = f" At first the strongest {_AT_FIRST} are shown." if n_drawn > _AT_FIRST else ""
+    strongest += "" if network.n_edges == n_drawn else few
+    hidden = int(np.count_nonzero(network.degrees == 0)) - _MOST_UNLINKED
+    strongest += f" {hidden:,} more columns without a link are not drawn." if hidden > 0 else ""
     return (
         f"Each disc is a column, larger with more links; each line is a {network.measure}, wider where it is stronger, "
         "and dashed where it is negative. Columns of one colour are linked among each other more than with others. "

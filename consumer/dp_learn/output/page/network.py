@@ -13,8 +13,8 @@ import numpy.typing as npt
 from dp_learn.matrices import FloatArray
 from dp_learn.output.page.findings import Findings
 
-MOST_EDGES = 1500
-SEED = 1  # of the search for communities and of the places of nodes
+MOST_EDGES, MOST_NODES = 1500, 500  # that are drawn
+_SEED = 1  # of the search for communities
 _TESTS = ("evidence", "desparsified", "ci_low", "ci_high", "q_value")
 Places = npt.NDArray[np.int64]
 
@@ -33,8 +33,8 @@ class Network:
         Their strengths, with signs.
     measure : str
         What these are: "partial correlation" or "correlation".
-    n_edges : int
-        The number of all links.
+    degrees : ndarray of int, shape (n_features,)
+        The number of all links of every column.
     tests : dict of str to ndarray
         Evidence, interval and q-value of the links that are drawn, by their names in edges.csv.
     """
@@ -44,13 +44,18 @@ class Network:
     targets: Places
     weights: FloatArray
     measure: str
-    n_edges: int
+    degrees: Places
     tests: dict[str, FloatArray] = field(default_factory=dict)
 
+    @property
+    def n_edges(self) -> int:
+        """The number of all links."""
+        return int(self.degrees.sum()) // 2
+
     @cached_property
-    def degrees(self) -> Places:
-        """The number of links of every column, among those that are drawn."""
-        return np.bincount(np.concatenate([self.sources, self.targets]), minlength=len(self.columns))
+    def drawn(self) -> npt.NDArray[np.bool_]:
+        """A mask of the columns at the ends of links that are drawn."""
+        return np.bincount(np.concatenate([self.sources, self.targets]), minlength=len(self.columns)) > 0
 
     @cached_property
     def communities(self) -> list[list[int]]:
@@ -64,7 +69,7 @@ class Network:
         graph = nx.Graph()
         ends = zip(self.sources.tolist(), self.targets.tolist(), np.abs(self.weights).tolist(), strict=True)
         graph.add_weighted_edges_from(ends)
-        found = [sorted(group) for group in nx.community.louvain_communities(graph, seed=SEED)]
+        found = [sorted(group) for group in nx.community.louvain_communities(graph, seed=_SEED)]
         return sorted(found, key=lambda group: (-len(group), group))
 
 
@@ -83,8 +88,24 @@ def _strongest(
     columns: Sequence[str], sources: list[str], targets: list[str], numbers: dict[str, FloatArray], measure: str
 ) -> Network:
     weights = numbers[measure]
-    kept = np.argsort(-np.abs(weights), kind="stable")[:MOST_EDGES]
     places = {name: place for place, name in enumerate(columns)}
-    first, second = (np.array([places[names[i]] for i in kept], dtype=np.int64) for names in (sources, targets))
+    ends = np.array([[places[name] for name in names] for names in (sources, targets)], dtype=np.int64).reshape(2, -1)
+    kept = _few(np.argsort(-np.abs(weights), kind="stable"), *ends.tolist())
+    degrees = np.bincount(ends.ravel(), minlength=len(columns))
     tests = {name: numbers[name][kept] for name in _TESTS if name in numbers}
-    return Network(tuple(columns), first, second, weights[kept], measure.replace("_", " "), len(sources), tests)
+    first, second = ends[:, kept]
+    return Network(tuple(columns), first, second, weights[kept], measure.replace("_", " "), degrees, tests)
+
+
+def _few(order: Places, sources: Sequence[int], targets: Sequence[int]) -> Places:
+    """Return the first links of an order that are between few enough columns."""
+    seen: set[int] = set()
+    kept = []
+    for link in order.tolist():
+        more = {sources[link], targets[link]} - seen
+        if len(seen) + len(more) <= MOST_NODES:
+            seen |= more
+            kept.append(link)
+            if len(kept) == MOST_EDGES:
+                break
+    return np.array(kept, dtype=np.int64)

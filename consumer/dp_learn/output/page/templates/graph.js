@@ -56,10 +56,6 @@
   function node_columns(linked) {
     const nodes = Array.from({length: n_nodes}, (_, node) => node).filter((node) => !hidden.has(node));
     const near = (node) => state.chosen < 0 || node === state.chosen || linked.has(node);
-    const strength = (node) => {
-      const links = neighbours[node];
-      return links.length ? plural(links.length, "link") : "no link";
-    };
     return {
       x: nodes.map((node) => graph.x[node]),
       y: nodes.map((node) => graph.y[node]),
@@ -70,7 +66,7 @@
       alpha: nodes.map((node) => (near(node) ? (linked.has(node) || node === state.chosen ? 1 : 0.35) : 0.12)),
       ring: nodes.map((node) => (state.found.has(node) || node === state.chosen ? 1 : 0)),
       width: nodes.map(() => 3),
-      links: nodes.map(strength),
+      links: nodes.map((node) => (graph.degrees[node] ? plural(graph.degrees[node], "link") : "no link")),
       noise: nodes.map((node) => (graph.noise ? `${(100 * graph.noise[node]).toPrecision(2)} % of the variance is noise` : "")),
     };
   }

@@ -8,7 +8,7 @@ import pytest
 from dp_learn.graph import GraphEstimate
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.graph_figure import draw_network, network_data
-from dp_learn.output.page.network import MOST_EDGES, Network, find_network
+from dp_learn.output.page.network import MOST_EDGES, MOST_NODES, Network, find_network
 
 
 def blocks(n_blocks: int, size: int, *, alone: int = 0) -> GraphEstimate:
@@ -45,7 +45,7 @@ def test_only_the_strongest_links_are_drawn_and_the_page_says_so() -> None:
     assert len(network.weights) == MOST_EDGES
     every = np.sort(np.abs(graph.edge_columns["partial_correlation"]))[::-1]
     assert np.abs(network.weights) == pytest.approx(every[:MOST_EDGES])
-    assert f"strongest {MOST_EDGES:,} can be shown" in draw_network(network).caption
+    assert f"{MOST_EDGES:,} of the strongest, among 80 columns" in draw_network(network).caption
 
 
 def test_every_column_is_drawn_within_the_figure() -> None:
@@ -71,3 +71,13 @@ def test_places_are_the_same_in_every_run() -> None:
     """The same links give the same places and groups."""
     first, second = (network_data(network_of(blocks(4, 5, alone=1)), None) for _ in range(2))
     assert first == second
+
+
+def test_links_among_very_many_columns_are_drawn_between_some_of_them() -> None:
+    """Of 600 linked columns 500 are drawn, and the others keep their number of links, and are not called unlinked."""
+    network = network_of(blocks(120, 5))
+    assert network.drawn.sum() == MOST_NODES
+    assert network.degrees.tolist() == [4] * 600
+    data = network_data(network, None)
+    assert data["hidden"] == np.flatnonzero(~network.drawn).tolist()
+    assert data["n_edges"] == 1200
