@@ -52,11 +52,12 @@ with open_bundle(f"{folder}/coins.bundle.tar") as bundle:
 # in the hatched areas.
 
 mu = 1.0
-grid = np.linspace(-3.5, 4.5, 400)
 guesses = published > 0.5
 right = np.mean(guesses == coins)
 
+# sphinx_gallery_start_ignore
 figure, axes = plt.subplots()
+grid = np.linspace(-3.5, 4.5, 400)
 for candidate, place, colour in (("A", 0.0, "C0"), ("B", mu, "C1")):
     values = published[coins == int(place)]
     axes.hist(values, bins=80, range=(-3.5, 4.5), density=True, alpha=0.25, color=colour)
@@ -72,6 +73,7 @@ axes.set(xlabel="published value", ylabel="density", ylim=(0, 0.46), xlim=(-3.5,
 axes.set_title(f"mu = 1: published values overlap so much that {right:.1%} of the guesses are right")
 axes.legend(loc="upper right")
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # The share of right guesses is :math:`\Phi(\mu / 2)`, where pure guessing has 50 %:
@@ -98,6 +100,7 @@ def posterior(prior, mu, chance):
     return odds / (1 + odds)
 
 
+# sphinx_gallery_start_ignore
 figure, panels = plt.subplots(1, 3, figsize=(9, 3.4), sharey=True)
 for axes, each in zip(panels, (0.5, 1.0, 3.0), strict=True):
     axes.fill_between(prior, posterior(prior, each, 0.05), posterior(prior, each, 0.95), alpha=0.3, label="9 in 10")
@@ -108,6 +111,7 @@ for axes, each in zip(panels, (0.5, 1.0, 3.0), strict=True):
 panels[0].set_ylabel("believed after it")
 panels[0].legend(loc="lower right")
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # Read off where the prior is a half, or very small:
@@ -140,6 +144,7 @@ def epsilon_of(mu, delta):
 
 
 stated = receipt.release.guarantee.epsilon_delta
+# sphinx_gallery_start_ignore
 figure, (left, right_panel) = plt.subplots(1, 2, figsize=(9, 3.8))
 epsilons = np.linspace(0.01, 16, 400)
 for each, style, colour in ((0.5, ":", "C2"), (1.0, "-", "C0"), (2.0, "--", "C1")):
@@ -157,6 +162,7 @@ right_panel.set(xlabel="mu", ylabel="epsilon", xlim=(0, 5), ylim=(0, None))
 right_panel.set_title("One mu, three epsilons")
 right_panel.legend()
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # The way back: a policy may give ``epsilon`` and ``delta``. Then ``dp-publish`` takes the largest ``mu`` whose curve

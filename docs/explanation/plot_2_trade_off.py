@@ -62,6 +62,7 @@ def trade_off(alpha, mu):
     return norm.cdf(norm.ppf(1 - alpha) - mu)
 
 
+# sphinx_gallery_start_ignore
 figure, axes = plt.subplots(figsize=(5.6, 5.2))
 axes.plot(alpha, 1 - alpha, color="black", ls=":", lw=1.5, label="mu = 0: guessing")
 for mu, style, colour in ((0.5, "-.", "C2"), (1.0, "-", "C0"), (2.0, "--", "C1"), (4.0, (0, (5, 1, 1, 1, 1, 1)), "C3")):
@@ -72,6 +73,7 @@ axes.set_aspect("equal")
 axes.set_title("The attacked bundle lies on the curve of its mu")
 axes.legend()
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # No attack can fall below the curve; this one, the best, lies on it but for chance:
@@ -104,6 +106,7 @@ print("mu = 1 was spent above; three releases at mu = 0.25 bring the ledger's to
 print(", ".join(f"{total:.4f}" for total in totals))
 
 months = np.arange(1, 25)
+# sphinx_gallery_start_ignore
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4))
 for k, style, colour in ((1, "-.", "C2"), (4, "-", "C0"), (16, "--", "C1")):
     mu = np.sqrt(k) * 0.25
@@ -119,6 +122,7 @@ right.set(xlabel="releases at mu = 0.25", ylabel="total epsilon at delta = 1e-06
 right.set_title("Adding epsilons overstates what was lost")
 right.legend()
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # Cell, row, entity
@@ -147,6 +151,7 @@ epsilon = epsilon_of(1.0)
 gaussian = trade_off(alpha, 1.0)
 response = np.maximum(0, np.maximum(1 - np.exp(epsilon) * alpha, np.exp(-epsilon) * (1 - alpha)))
 
+# sphinx_gallery_start_ignore
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4))
 left.plot(alpha, gaussian, color="C0", label="Gaussian noise, mu = 1")
 left.plot(alpha, response, color="C1", ls="--", label="randomised response")
@@ -163,6 +168,7 @@ right.annotate(f"epsilon = {epsilon:.2f}\ndelta = 1e-06", (epsilon, 1e-6), xytex
 right.set(xlabel="epsilon", ylabel="delta", xlim=(0, 8), ylim=(1e-12, 2))
 right.set_title("Their pairs agree at a single point")
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 right_gaussian = norm.cdf(0.5)

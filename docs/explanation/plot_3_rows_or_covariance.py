@@ -58,6 +58,7 @@ with open_bundle(path) as bundle:
     noisy = pd.concat(batch.to_pandas() for batch in bundle.batches())
     sigma = bundle.release.columns[0].noise.sigma
 
+# sphinx_gallery_start_ignore
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.6))
 reach = 3.2 * sigma
 for axes, table, title in (
@@ -70,6 +71,7 @@ for axes, table, title in (
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xlabel="x0", ylabel="x1", aspect="equal")
     axes.set_title(title)
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # The noise has many times the variance of the values:
@@ -121,6 +123,7 @@ measured = {
 }
 
 counts = np.geomspace(200, 500_000, 50)
+# sphinx_gallery_start_ignore
 figure, axes = plt.subplots(figsize=(8, 4.6))
 axes.loglog(counts, (1 + ratio) / np.sqrt(counts), color="C1", lw=1.5, label="(1 + r) / sqrt(n)")
 axes.loglog(COUNTS, measured["rows"], "s", color="C1", ms=7, label="from noisy rows, measured")
@@ -133,6 +136,7 @@ axes.set(xlabel="rows", ylabel="error of a correlation", xlim=(200, 500_000), yl
 axes.set_title(f"The same guarantee, mu = {MU:g} for a row: second moments need far fewer rows")
 axes.legend(loc="lower left")
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # In numbers:

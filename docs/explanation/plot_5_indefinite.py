@@ -32,6 +32,7 @@ rows = rng.multivariate_normal(np.zeros(P), truth, size=N_ROWS)
 noisy = np.cov(rows + rng.normal(size=rows.shape), rowvar=False)
 debiased = debias_covariance(noisy, np.ones(P))
 
+# sphinx_gallery_start_ignore
 figure, axes = plt.subplots(figsize=(8, 3.8))
 order = np.arange(1, P + 1)
 for matrix, style, colour, label in (
@@ -45,6 +46,7 @@ axes.set(xlabel="eigenvalue, from the smallest", ylabel="size", xlim=(0, P + 1))
 axes.set_title("Subtracting the noise shifts all eigenvalues down, some of them below zero")
 axes.legend()
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 negative = np.sum(np.linalg.eigvalsh(debiased) < 0)
@@ -73,6 +75,7 @@ print(f"{negative} of {P} eigenvalues are negative; the smallest is {np.linalg.e
 small = np.array([[0.5, 0.9], [0.9, 0.5]])
 touching = smallest_solvable_alpha(small)
 
+# sphinx_gallery_start_ignore
 figure, axes = plt.subplots(figsize=(6.4, 4.6))
 w = np.linspace(0, 1.6, 2)
 axes.fill_between(w, -w, w, color="C2", alpha=0.2, label="positive definite")
@@ -90,6 +93,7 @@ axes.set(xlabel="variance w", ylabel="covariance c", xlim=(0, 1.6), ylim=(-0.2, 
 axes.set_title("A solution exists where the box around S reaches the cone")
 axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # A penalty on the diagonal moves w, and so helps. Without one (``penalize_diagonal=False``) the box is flat and has to
@@ -146,6 +150,7 @@ def gaps_of_admm(alpha, rounds, rho=1.0):
         yield objective(sparse, alpha) - np.linalg.slogdet(w)[1] - P if definite else np.inf
 
 
+# sphinx_gallery_start_ignore
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4))
 for ratio, style, colour in ((6.0, "-", "C0"), (3.0, "--", "C1"), (1.5, "-.", "C2")):
     gaps = np.array(list(gaps_of_admm(ratio * smallest, 400)))
@@ -163,6 +168,7 @@ right.loglog(ratios - 1, largest, "o-", ms=4)
 right.set(xlabel="alpha over the smallest solvable one, less 1", ylabel="largest entry of Theta")
 right.set_title("Towards the smallest alpha, Theta explodes")
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # The library's own answer comes with the gap that was reached:

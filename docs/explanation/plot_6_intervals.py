@@ -85,9 +85,10 @@ intervals = {mu: [three_intervals(mu, seed) for seed in range(REPETITIONS)] for 
 # ------------------
 #
 # The same edge of the chain, in 25 tables with as much noise as signal. Intervals that miss the truth are dashed and
-# end in a cross.
+# carry a cross.
 
 edge = int(np.flatnonzero(edges)[len(NAMES) // 2 - 1])
+# sphinx_gallery_start_ignore
 figure, panels = plt.subplots(1, 3, figsize=(10, 4.6), sharex=True, sharey=True)
 for index, (axes, reader) in enumerate(zip(panels, READERS, strict=True)):
     missed = 0
@@ -105,6 +106,7 @@ for index, (axes, reader) in enumerate(zip(panels, READERS, strict=True)):
 panels[0].set_ylabel("25 tables")
 panels[0].annotate("truth", (truth[edge], 25.5), xytext=(4, 0), textcoords="offset points", va="top")
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # How often they are right
@@ -113,36 +115,37 @@ plt.show()
 # All edges and all tables, at each strength. The bars are what chance may do to a count of so many tables (two standard
 # errors).
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.2), sharey=True)
-n_edges = int(edges.sum())
-print(f"{'noise / signal':>14}{'':>4}" + "".join(f"{reader:>24}" for reader in READERS))
-shares = np.array(list(STRENGTHS.values()))
-for axes, which, what in ((left, edges, "edges"), (right, ~edges, "pairs without an edge")):
-    table = []
-    for index, (reader, marker) in enumerate(zip(READERS, "s^o", strict=True)):
-        covered = np.array(
-            [
-                [((each[index][0] <= truth) & (truth <= each[index][1]))[which].mean() for each in intervals[mu]]
-                for mu in STRENGTHS
-            ]
-        )
+
+def shares_covered(mu, index, which):
+    """Return for each table the share of these pairs that a reader's intervals cover."""
+    ends = [each[index] for each in intervals[mu]]
+    return np.array([np.mean(((low <= truth) & (truth <= high))[which]) for low, high in ends])
+
+
+print("noise / signal" + "".join(f"{reader:>14}" for reader in READERS))
+for which, what in ((edges, "edges"), (~edges, "pairs without an edge")):
+    for mu, ratio in STRENGTHS.items():
+        cells = "".join(f"{shares_covered(mu, index, which).mean():14.1%}" for index in range(3))
+        print(f"{ratio:14.2f}{cells}   of {what}")
+
+# sphinx_gallery_start_ignore
+figure, panels = plt.subplots(1, 2, figsize=(9.5, 4.2), sharey=True)
+ratios = np.array(list(STRENGTHS.values()))
+for axes, which, what in zip(panels, (edges, ~edges), ("edges", "pairs without an edge"), strict=True):
+    for index, (reader, style) in enumerate(zip(READERS, ("s--", "^-.", "o-"), strict=True)):
+        covered = np.array([shares_covered(mu, index, which) for mu in STRENGTHS])
         error = 2 * covered.std(axis=1, ddof=1) / np.sqrt(REPETITIONS)
-        colour = ("C1", "C2", "C0")[index]
-        axes.errorbar(
-            shares * 1.03 ** (index - 1), covered.mean(axis=1), error, fmt=f"{marker}-", color=colour, label=reader
-        )
-        table.append(covered.mean(axis=1))
-    for row, share in enumerate(shares):
-        counts = "".join(f"{column[row]:24.1%}" for column in table)
-        print(f"{share:14.2f}{'':>4}{counts}   of {what}")
+        places, colour = ratios * 1.03 ** (index - 1), ("C1", "C2", "C0")[index]
+        axes.errorbar(places, covered.mean(axis=1), error, fmt=style, color=colour, label=reader)
     axes.axhline(0.95, color="black", ls=":", lw=1.5)
     axes.set(xscale="log", xlabel="noise / signal", ylim=(-0.03, 1.05))
-    axes.set_xticks(shares, [f"{share:.2g}" for share in shares])
+    axes.set_xticks(ratios, [f"{ratio:.2g}" for ratio in ratios])
     axes.minorticks_off()
     axes.set_title(f"Share of {what} that 95 % intervals cover")
-left.set_ylabel("covered")
-left.legend(loc="center left")
+panels[0].set_ylabel("covered")
+panels[0].legend(loc="center left")
 plt.show()
+# sphinx_gallery_end_ignore
 
 # %%
 # Why

@@ -33,13 +33,13 @@ def require_own(path: Path) -> None:
         shared_folder = place != target and status.st_mode & stat.S_ISVTX  # where nobody can rename the files of others
         if status.st_mode & _OTHERS and not shared_folder:
             raise KeyStoreError(
-                f"other users may change {quote_path(place)}, and with it whom you trust: make sure that its content "
-                f"is yours, then run: chmod go-w {shlex.quote(os.fspath(place))}"
+                f"other users may change {quote_path(place)}, and with it your keys or whom you trust: make sure "
+                f"that its content is yours, then run: chmod go-w {shlex.quote(os.fspath(place))}"
             )
         if status.st_uid not in (0, os.geteuid()):
             raise KeyStoreError(
-                f"{quote_path(place)} belongs to another user, who could change whom you trust: set DPGRAPH_HOME to a "
-                "folder of yours"
+                f"{quote_path(place)} belongs to another user, who could change your keys or whom you trust: set "
+                "DPGRAPH_HOME to a folder of yours"
             )
 
 

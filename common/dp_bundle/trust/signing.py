@@ -229,8 +229,9 @@ def load_private_key(path: Path, passphrase: str | None = None) -> Ed25519Privat
             f"the key {path} cannot be read ({error.strerror}): correct its name, or make a key with dp-bundle keys new"
         ) from error
     except TypeError as error:
-        need = "does not have" if passphrase else "has"
-        raise KeyStoreError(f"the key {path} {need} a passphrase: set DPGRAPH_PASSPHRASE to it, or unset it") from error
+        if passphrase:
+            raise KeyStoreError(f"the key {path} does not have a passphrase: unset DPGRAPH_PASSPHRASE") from error
+        raise KeyStoreError(f"the key {path} has a passphrase: set DPGRAPH_PASSPHRASE to it") from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise KeyStoreError(
             f"the key {path} cannot be opened: it is not a PEM key, or the passphrase is wrong"

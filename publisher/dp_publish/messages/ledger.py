@@ -46,7 +46,9 @@ def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
         spent = "no guarantee" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
         limit = "" if budget is None else f", of a budget of {budget:g}"
         but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
-        lines.append(f"{name}, per {unit}: {spent} over {counted(total.releases, 'release')}{limit}{but}")
+        parts = {entry.partition for entry in entries if entry.dataset == name}
+        parallel = " (partitions cost in parallel)" if len(parts) > 1 and unit in ("cell", "row") else ""
+        lines.append(f"{name}, per {unit}: {spent} over {counted(total.releases, 'release')}{limit}{but}{parallel}")
     return "\n".join(lines)
 
 

@@ -117,6 +117,7 @@ def test_partitions_cost_in_parallel(people: Path, call: Call) -> None:
         assert call("people.parquet", "--partition", month, "--out", f"{month}.tar").code == 0
     document = json.loads(call("ledger", "--json").out)
     assert [entry["partition"] for entry in document["releases"]] == ["2026-10", "2026-11"]
+    assert call("ledger").out.endswith(" over 2 releases (partitions cost in parallel)\n")
     assert document["totals"][0]["rho"] == pytest.approx(200)
     with open_bundle(Path("2026-11.tar")) as bundle:
         assert bundle.release.lineage.partition == "2026-11"
