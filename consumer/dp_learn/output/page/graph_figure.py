@@ -41,10 +41,10 @@ def draw_network(network: Network) -> Figure:
     )
     discs.selection_glyph = discs.nonselection_glyph = touched.nonselection_glyph = None
 
-    labels = _source("graph-labels", "x y text offset align")
+    labels = _source("graph-labels", "x y text dx dy align")
     for ink, halo in (("paper", 3.0), ("ink", 0.0)):  # Bokeh draws a text's outline over the text
         outline = {"text_outline_color": shade(ink).light if halo else None, "text_outline_width": halo}
-        place = {"x_offset": "offset", "text_align": "align", "text_baseline": "middle"}
+        place = {"x_offset": "dx", "y_offset": "dy", "text_align": "align", "text_baseline": "middle"}
         font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade(ink).light}
         plot.text("x", "y", text="text", source=labels, **place, **font, **outline)
     plot.add_tools(

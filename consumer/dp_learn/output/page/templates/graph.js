@@ -77,29 +77,34 @@
   let labelled = new Set();
 
   function place_labels() {
-    const [width, height] = [plot.inner_width, plot.inner_height];
     const [across, up] = [plot.x_range, plot.y_range];
-    const taken = [];
-    const columns = {x: [], y: [], text: [], offset: [], align: []};
+    const [width, height] = [plot.inner_width, plot.inner_height];
     const rank = (node) => (node === state.chosen ? 1e9 : 0) + (state.found.has(node) ? 1e6 : 0) + neighbours[node].length;
     const order = [...labelled].sort((first, second) => rank(second) - rank(first) || first - second);
+    const screen = new Map(order.map((node) => [node, [
+      ((graph.x[node] - across.start) / (across.end - across.start)) * width,
+      ((up.end - graph.y[node]) / (up.end - up.start)) * height,
+    ]]));
+    const discs = order.map((node) => {
+      const [[x, y], half] = [screen.get(node), size_of(node) / 2];
+      return [x - half, y - half, x + half, y + half, node];
+    });
+    const columns = {x: [], y: [], text: [], dx: [], dy: [], align: []};
+    const taken = [];
     for (const node of order) {
-      const x = ((graph.x[node] - across.start) / (across.end - across.start)) * width;
-      const y = ((graph.y[node] - up.start) / (up.end - up.start)) * height;
-      if (x < 0 || x > width || y < 0 || y > height) continue;
+      const [x, y] = screen.get(node);
       const long = pen.measureText(graph.labels[node]).width;
       const away = size_of(node) / 2 + 3;
-      for (const align of ["left", "right"]) {
-        const left = align === "left" ? x + away : x - away - long;
-        const box = [left, y - 8, left + long, y + 8];
-        if (box[0] < 0 || box[2] > width) continue;
-        if (taken.some(([a, b, c, d]) => box[0] < c && box[2] > a && box[1] < d && box[3] > b)) continue;
-        taken.push(box, [x - away, y - away, x + away, y + away]);
-        columns.x.push(graph.x[node]);
-        columns.y.push(graph.y[node]);
-        columns.text.push(graph.labels[node]);
-        columns.offset.push(align === "left" ? away : -away);
-        columns.align.push(align);
+      const places = [[away, 0, "left"], [-away, 0, "right"], [0, -away - 6, "center"], [0, away + 6, "center"]];
+      for (const [dx, dy, align] of places) {
+        const left = x + dx - {left: 0, center: long / 2, right: long}[align];
+        const box = [left, y + dy - 8, left + long, y + dy + 8];
+        if (box[0] < 0 || box[2] > width || box[1] < 0 || box[3] > height) continue;
+        const meets = ([l, t, r, b, whose]) => whose !== node && box[0] < r && box[2] > l && box[1] < b && box[3] > t;
+        if (taken.some(meets) || discs.some(meets)) continue;
+        taken.push(box);
+        const values = [graph.x[node], graph.y[node], graph.labels[node], dx, dy, align];
+        Object.keys(columns).forEach((column, place) => columns[column].push(values[place]));
         break;
       }
     }
