@@ -46,8 +46,12 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     spreads = {name: spread for name, spread in spreads.items() if spread > 0.0}
     n_rows = count_rows()
     errors = _errors_in_rows if privacy.release == "rows" else _errors_in_moments
-    least = 1.0 / (math.sqrt(2.0) * _STANDARD_ERRORS)
-    return [name for name, error in errors(spreads, policy, kinds, n_rows).items() if error > least]
+    return [name for name, error in errors(spreads, policy, kinds, n_rows).items() if drowns(error)]
+
+
+def drowns(error: float) -> bool:
+    """Return whether a column's variance is lost where a correlation of two like it has this standard error."""
+    return error > 1.0 / (math.sqrt(2.0) * _STANDARD_ERRORS)
 
 
 def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:

@@ -141,7 +141,7 @@ def _forecast_one(
     mechanism = _mechanism_of(n_rows, fill_bounds(policy, kinds), kinds, strength)
     if mechanism is None:
         columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
-        mechanism = _stand_in(len(columns), strength.max_rows, mu)
+        mechanism = stand_in(len(columns), strength.max_rows, mu)
         epsilon = epsilon_of_rows(strength, kinds, columns, mu, DELTA) if with_epsilon else math.nan
     else:
         mu = mechanism.spends(mechanism.max_rows).mu
@@ -150,7 +150,7 @@ def _forecast_one(
 
     p, spreads = len(kinds), assumed_spreads(policy, kinds, spread)
     widths = {column.name: _width(column, p) for column in columns}
-    in_rows = {**spreads, **_found_spreads(n_rows, policy, columns)}
+    in_rows = {**spreads, **found_spreads(n_rows, policy, columns)}
     deviations = {name: in_rows[name] * width for name, width in widths.items()}
     ratios = sorted(column.cell_noise.variance / deviations[column.name] ** 2 for column in columns) or [math.nan]
     row_error = _row_error(statistics.median(ratios))
@@ -181,7 +181,7 @@ def _forecast_one(
     )
 
 
-def _found_spreads(n_rows: int, policy: Policy, columns: Sequence[Column]) -> dict[str, float]:
+def found_spreads(n_rows: int, policy: Policy, columns: Sequence[Column]) -> dict[str, float]:
     """Return the spreads of columns whose bounds would be found, so many deviations to either side of the center."""
     return {
         column.name: 0.5 / half_width_for(n_rows, column.cell_mu)
@@ -213,7 +213,7 @@ def _mechanism_of(n_rows: int, policy: Policy, kinds: Mapping[str, str], strengt
     return mechanism.for_forecast()
 
 
-def _stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
+def stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
     """Return the mechanism that second moments would be released by, in place of rows."""
     limits = [(-1.0, 1.0)] * min(n_features, MAX_FEATURES)  # no more columns than a release can have
     setting = (scaling_for(limits), Neighbours.REPLACE_ONE, GaussianDP(mu), max_rows)

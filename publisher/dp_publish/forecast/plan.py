@@ -19,21 +19,19 @@ from dp_publish.data import Table, count_rows, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
+from dp_publish.forecast.strengths import fine_grid, forecast_each
 from dp_publish.policy import (
     BY_EPSILON_AND_DELTA,
     DEFAULT_SPREAD,
     Policy,
-    Privacy,
     choose_columns,
     find_policy,
     resolve,
 )
 from dp_publish.rows import rows_for_search, share_mu
 
-_STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
 _NARROW = (0.05, 0.02)  # spreads of values with longer and longer tails
 _LOST = 0.002  # probability that a column's center is missed: from here on it is told
-_POINTS_PER_DECADE = 20  # of the picture's curves
 
 
 @dataclass(frozen=True)
@@ -152,14 +150,14 @@ def make_plan(
         mechanism = setting.name
         notes += _lost_notes(n_rows, setting, median_spread(policy, kinds, spread))
 
-    rows, refused = _forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
+    rows, refused = forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
     if refused:
         mus = ", ".join(f"{mu:g}" for mu, _ in refused)
         notes.append(f"Not forecast: mu = {mus}, where a release would be refused ({refused[-1][1]}).")
     if own is not None:
         others = [row for row in rows if not math.isclose(row.mu, own.mu, rel_tol=1e-6)]
         rows = sorted([own, *others], key=lambda row: row.mu)
-    fine, _ = _forecast_each(n_rows, policy, kinds, _fine_grid(), spread, mechanism, with_epsilon=False)
+    fine, _ = forecast_each(n_rows, policy, kinds, fine_grid(), spread, mechanism, with_epsilon=False)
 
     if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
         notes.append("The policy leaves out some rows, so fewer will be published than were counted here.")
@@ -212,32 +210,6 @@ def _count_rows_of(data: Path, policy: Policy) -> int:
         raise
 
 
-def _forecast_each(
-    n_rows: int,
-    policy: Policy,
-    kinds: dict[str, str],
-    mus: tuple[float, ...],
-    spread: float,
-    mechanism: str | None,
-    *,
-    with_epsilon: bool = True,
-) -> tuple[list[ForecastRow], list[tuple[float, str]]]:
-    """Forecast each mu, and name those at which a release would be refused; all refused is an error."""
-    rows, refused = [], []
-    changes: dict[str, Any] = {}
-    if mechanism is not None:
-        changes = {"mechanism": "gaussian" if mechanism in BY_EPSILON_AND_DELTA else mechanism}
-    for mu in mus:
-        strength = Privacy.model_validate({**policy.privacy.model_dump(exclude=_STRENGTHS), **changes, "mu": mu})
-        try:
-            rows += forecast(n_rows, policy, kinds, [strength], spread=spread, with_epsilon=with_epsilon)
-        except (ParameterError, PrivacyError) as error:
-            if mu == mus[-1] and not rows:
-                raise
-            refused.append((mu, str(error)))
-    return rows, refused
-
-
 def _narrower(
     n_rows: int, policy: Policy, kinds: dict[str, str], focus: ForecastRow, spread: float, mechanism: str | None
 ) -> dict[float, ForecastRow]:
@@ -246,7 +218,7 @@ def _narrower(
         return {}
     found = {}
     for narrow in (each for each in _NARROW if each < spread):
-        rows, _ = _forecast_each(n_rows, policy, kinds, (focus.mu,), narrow, mechanism, with_epsilon=False)
+        rows, _ = forecast_each(n_rows, policy, kinds, (focus.mu,), narrow, mechanism, with_epsilon=False)
         found[narrow] = rows[0]
     return found
 
@@ -310,9 +282,3 @@ def _covariance_notes(mechanism: str, neighbours: Neighbours) -> list[str]:
             "The ledger books an add-remove release at its cost for a row that is replaced, which is more than mu."
         )
     return notes
-
-
-def _fine_grid() -> tuple[float, ...]:
-    low, high = math.log10(GRID[0]), math.log10(GRID[-1])
-    steps = math.ceil((high - low) * _POINTS_PER_DECADE)
-    return tuple(10 ** (low + (high - low) * step / steps) for step in range(steps + 1))

@@ -1,0 +1,61 @@
+"""The strengths that a plan compares with the policy's own: the same release at another mu."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dp_bundle.errors import ParameterError, PrivacyError
+from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
+from dp_publish.policy import BY_EPSILON_AND_DELTA, Policy, Privacy
+
+_STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
+_POINTS_PER_DECADE = 20  # of curves
+
+
+def privacy_at(policy: Policy, mechanism: str | None, mu: float) -> Privacy:
+    """Return the policy's release at another strength.
+
+    Parameters
+    ----------
+    policy : Policy
+        Resolved.
+    mechanism : str or None
+        That of a covariance release, in place of "auto"; Gaussian noise stands for those that take no mu. None of rows.
+    mu : float
+        The strength.
+    """
+    changes: dict[str, Any] = {"mu": mu}
+    if mechanism is not None:
+        changes["mechanism"] = "gaussian" if mechanism in BY_EPSILON_AND_DELTA else mechanism
+    return Privacy.model_validate({**policy.privacy.model_dump(exclude=_STRENGTHS), **changes})
+
+
+def forecast_each(
+    n_rows: int,
+    policy: Policy,
+    kinds: dict[str, str],
+    mus: tuple[float, ...],
+    spread: float,
+    mechanism: str | None,
+    *,
+    with_epsilon: bool = True,
+) -> tuple[list[ForecastRow], list[tuple[float, str]]]:
+    """Forecast each mu, and name those at which a release would be refused; all refused is an error."""
+    rows, refused = [], []
+    for mu in mus:
+        strength = privacy_at(policy, mechanism, mu)
+        try:
+            rows += forecast(n_rows, policy, kinds, [strength], spread=spread, with_epsilon=with_epsilon)
+        except (ParameterError, PrivacyError) as error:
+            if mu == mus[-1] and not rows:
+                raise
+            refused.append((mu, str(error)))
+    return rows, refused
+
+
+def fine_grid() -> tuple[float, ...]:
+    """Return the strengths that curves are drawn by."""
+    low, high = math.log10(GRID[0]), math.log10(GRID[-1])
+    steps = math.ceil((high - low) * _POINTS_PER_DECADE)
+    return tuple(10 ** (low + (high - low) * step / steps) for step in range(steps + 1))
