@@ -19,7 +19,7 @@ from dp_bundle.console import NewPath, already, answer, json_option, quiet_optio
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
-from dp_publish.cli_options import PublishByDefault, ShowByDefault, dialect_options, policy_options
+from dp_publish.cli_options import PublishByDefault, ShowByDefault, dialect_options, policy_options, typed_options
 from dp_publish.policy import DEFAULT_SPREAD
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     help="Assumed standard deviation over the width of the bounds, for columns without a spread in the policy.",
 )
 @click.option("--picture", type=NewPath(), help="Also draw the forecast to this .png file.")
+@click.option("--report", type=NewPath(), help="Also write the forecast, with a slider, to this .html page.")
 @click.option("--look", is_flag=True, help="Also read the first rows, and report what publishing would say about them.")
 @json_option
 @quiet_option
@@ -139,6 +140,7 @@ def plan_command(
     policy_file: Path | None,
     spread: float,
     picture: Path | None,
+    report: Path | None,
     look: bool,
     as_json: bool,
     quiet: bool,
@@ -151,20 +153,32 @@ def plan_command(
 
     \b
     Example:
+      dp-publish plan wine.parquet --report wine.plan.html
       dp-publish plan wine.parquet --picture wine.plan.png
       dp-publish plan wine.parquet --look
     """
     from dp_publish.forecast import describe_first_rows, make_plan
     from dp_publish.messages import describe_plan, plan_document
 
+    if report is not None:
+        from dp_publish.forecast.page import require_page
+
+        require_page(report)
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
-    for note in describe_first_rows(plan, looked=look):
+    notes = describe_first_rows(plan, looked=look)
+    for note in notes:
         tell(note, quiet=quiet)
     if picture is not None:
         from dp_publish.forecast import draw_plan
 
         draw_plan(plan, picture)
         tell(f"wrote {picture}", quiet=quiet)
+    if report is not None:
+        from dp_publish.forecast.page import Asked, write_page
+        from dp_publish.policy import used_policy
+
+        write_page(plan, report, Asked(_whole_name(data), typed_options(), used_policy(data, policy_file), notes, look))
+        tell(f"wrote {report}", quiet=quiet)
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
 
@@ -294,6 +308,10 @@ def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
         tell(f"made a signing key: announce its fingerprint, {fingerprint},", quiet=quiet)
         tell(f"or give researchers the file {public_key_path()}", quiet=quiet)
     return private
+
+
+def _whole_name(data: Path) -> str:
+    return os.fsencode(data.name or data.resolve().name).decode("utf-8", "replace")
 
 
 def _plain_name(data: Path) -> str:

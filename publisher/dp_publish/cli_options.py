@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
+from click.core import ParameterSource
 
 from dp_bundle.privacy import Neighbours
 from dp_publish.policy import Mechanism, ReleaseKind, SoundMechanism
@@ -96,6 +97,18 @@ def policy_options(command: F) -> F:
         ),
     ]
     return _with(options, command)
+
+
+def typed_options() -> dict[str, str]:
+    """Return the options of this command as they were typed; flags are empty, and files have their name alone."""
+    context = click.get_current_context()
+    typed = {}
+    for option in context.command.params:
+        name = option.name or ""
+        if isinstance(option, click.Option) and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            value = context.params[name]
+            typed[option.opts[0]] = "" if option.is_flag else value.name if isinstance(value, Path) else str(value)
+    return typed
 
 
 def _with(options: Sequence[Callable[[F], F]], command: F) -> F:

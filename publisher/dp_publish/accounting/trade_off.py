@@ -92,7 +92,7 @@ class GaussianTradeOff(TradeOff):
 
     def odds_factor(self, share: float) -> float:
         """Return share / Phi(Phi^-1(share) - mu)."""
-        return share / float(special.ndtr(special.ndtri(share) - self.mu))
+        return _exp(math.log(share) - float(special.log_ndtr(special.ndtri(share) - self.mu)))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dp_publish.forecast.refusal import why_hidden
 
 
 def describe_findings(plan: Plan) -> list[str]:
-    """Return the lines on what the plan shows at its own strength, and on what could not be forecast."""
-    return [*_verdict(plan), *_if_narrower(plan), *plan.notes]
+    """Return the lines on what the plan shows at the strength that it is about."""
+    return [*_verdict(plan), *_if_narrower(plan)]
 
 
 def describe_seen(rho: float | None) -> str:

@@ -16,10 +16,8 @@ from dp_bundle.quoting import listed
 from dp_publish.covariance import set_mechanism
 from dp_publish.data import Glance
 from dp_publish.forecast.assumptions import calibrate_assumed
-from dp_publish.forecast.power import moments_error
+from dp_publish.forecast.power import drowns, moments_error
 from dp_publish.policy import Policy
-
-_STANDARD_ERRORS = 2.0  # within which of zero a reader takes a debiased variance for none
 
 
 def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:
@@ -47,11 +45,6 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     n_rows = count_rows()
     errors = _errors_in_rows if privacy.release == "rows" else _errors_in_moments
     return [name for name, error in errors(spreads, policy, kinds, n_rows).items() if drowns(error)]
-
-
-def drowns(error: float) -> bool:
-    """Return whether a column's variance is lost where a correlation of two like it has this standard error."""
-    return error > 1.0 / (math.sqrt(2.0) * _STANDARD_ERRORS)
 
 
 def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ from dp_publish.accounting import GaussianDP
 from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, Place, TwoRound, scaling_for, set_mechanism
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
 from dp_publish.forecast.guarantees import epsilon_of_moments, epsilon_of_rows
-from dp_publish.forecast.power import moments_error, rows_needed, smallest_seen
+from dp_publish.forecast.power import drowns, moments_error, rows_needed, smallest_seen
 from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy
 from dp_publish.rows import half_width_for
 
@@ -65,6 +66,8 @@ class ForecastRow:
         one of second moments only; None if there is none below 1.
     clearest_in_rows, clearest_in_moments : float or None
         The same between the two columns that stand out most from their noise.
+    drowned_in_rows, drowned_in_moments : int or None
+        The number of columns whose variance is lost in the noise; None of rows that do not take the strength.
     rows_needed, rows_needed_for_moments : dict of float to int
         How many rows it takes to detect a partial correlation of that size.
     least_rows_for_moments : int
@@ -84,6 +87,8 @@ class ForecastRow:
     seen_in_moments: float | None
     clearest_in_rows: float | None
     clearest_in_moments: float | None
+    drowned_in_rows: int | None
+    drowned_in_moments: int
     rows_needed: Mapping[float, int]
     rows_needed_for_moments: Mapping[float, int]
     least_rows_for_moments: int
@@ -175,6 +180,10 @@ def _forecast_one(
         seen_in_moments=smallest_seen(n_rows, p, moment_error(n_rows)),
         clearest_in_rows=smallest_seen(n_rows, p, least_row_error(n_rows)),
         clearest_in_moments=smallest_seen(n_rows, p, least_moment_error(n_rows)),
+        drowned_in_rows=sum(drowns(_row_error(ratio)(n_rows)) for ratio in ratios) if columns else None,
+        drowned_in_moments=sum(
+            number for own, number in Counter(spreads.values()).items() if drowns(_moment_error(mechanism, own)(n_rows))
+        ),
         rows_needed=_needed(p, row_error) if columns else {},
         rows_needed_for_moments=_needed(p, moment_error),
         least_rows_for_moments=rows_needed(p, moment_error),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import write_whole
 from dp_bundle.quoting import quote_path
 from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow
+from dp_publish.forecast.own_file import require_own, write_own
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.power import describe_count
 
+_OPTION = "--picture"
 _MARK = "dpgraph plan"  # by which an earlier picture is known
 _ROWS, _MOMENTS, _OWN = "#c4452d", "#1f6fb4", "#666666"
 
@@ -37,7 +36,7 @@ def draw_plan(plan: Plan, path: Path) -> None:
         The path does not end in .png, there is something at it that is no earlier picture of a plan, or it cannot be
         written.
     """
-    _require_free(path)
+    require_own(path, _is_ours, _OPTION)
     if path.suffix.lower() != ".png":
         raise DpGraphError(f"a picture is a PNG file: give --picture a name that ends in .png, not {quote_path(path)}")
     figure = Figure(figsize=(8.5, 8), layout="constrained")
@@ -59,31 +58,11 @@ def draw_plan(plan: Plan, path: Path) -> None:
 
     image = io.BytesIO()
     figure.savefig(image, dpi=130, format="png", metadata={"Software": _MARK})
-    try:
-        _require_free(path)
-        write_whole(path, image.getvalue(), replace=os.path.lexists(path))
-    except OSError as error:
-        raise DpGraphError(f"the picture {path} cannot be written: {error.strerror}") from error
+    write_own(path, image.getvalue(), _is_ours, _OPTION)
 
 
-def _require_free(path: Path) -> None:
-    """Refuse a path at which there is anything but an earlier picture of ours."""
-    if not os.path.lexists(path):
-        return
-    try:
-        ours = stat.S_ISREG(path.lstat().st_mode) and _is_ours(path)
-    except OSError:
-        ours = False
-    if not ours:
-        raise DpGraphError(
-            f"there is something at {quote_path(path)} that dp-publish plan did not draw: give another --picture"
-        )
-
-
-def _is_ours(path: Path) -> bool:
+def _is_ours(start: bytes) -> bool:
     """Return True if a file is a PNG that says near its beginning that it was drawn here."""
-    with path.open("rb") as file:
-        start = file.read(4096)
     return start.startswith(b"\x89PNG\r\n") and f"Software\0{_MARK}".encode() in start
 
 

@@ -36,6 +36,7 @@ _SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 POWER = 0.8
 FDR = 0.05
+_DROWNED = 2.0  # standard errors of zero within which a reader takes a debiased variance for none
 _CLEAR = 5.0  # standard errors that a debiased variance must stand clear of zero
 
 
@@ -55,6 +56,11 @@ def moments_error(n_rows: int, noise: float) -> float:
 def is_clear(error: float) -> bool:
     """Return whether a column stands clear of its noise where a correlation has this standard error."""
     return 2 * (error * _CLEAR) ** 2 <= 1
+
+
+def drowns(error: float) -> bool:
+    """Return whether a column's variance is lost where a correlation of two like it has this standard error."""
+    return error > 1.0 / (math.sqrt(2.0) * _DROWNED)
 
 
 def smallest_seen(n_rows: int, n_features: int, error: float) -> float | None:

@@ -10,13 +10,15 @@ is found by drawing the mechanism on made-up sums (`drawn`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from scipy import special
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Column
 from dp_bundle.quoting import counted, listed
+from dp_publish.covariance import mechanism_named
 from dp_publish.data import ColumnType
 from dp_publish.forecast.advice import forecast_drawn, round_down, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
@@ -27,6 +29,7 @@ from dp_publish.rows import ENOUGH_SIGMA
 
 _VERBATIM = 0.99  # share of values that come out as they went in
 _ENOUGH_SIGMA = {"integer": ENOUGH_SIGMA, "continuous": 0.2}  # at which fewer do, of whole numbers
+Pointless: TypeAlias = Literal["hidden", "unchanged"]
 _ANYWAY = "or publish it all the same with --anyway"
 
 
@@ -58,6 +61,23 @@ def refuse_pointless(
         _refuse_verbatim(policy, kinds, types)
     if privacy.neighbours.n_rows_public:
         _refuse_hidden(policy, kinds, count_rows())
+
+
+def why_pointless(
+    policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType], row: ForecastRow
+) -> Pointless | None:
+    """Return why `refuse_pointless` would refuse a release, given its forecast.
+
+    A mechanism that would have to be drawn to be forecast is not judged.
+    """
+    privacy = policy.privacy
+    if privacy.snr_db is not None:
+        return None
+    if privacy.release == "rows" and _verbatim(calibrate_assumed(policy, kinds)[0], types):
+        return "unchanged"
+    kind = mechanism_named(privacy.mechanism) if privacy.release == "covariance" else None
+    judged = privacy.neighbours.n_rows_public and (kind is None or kind.forecast_as is None)
+    return "hidden" if judged and not shows_something(row, privacy.release, len(kinds)) else None
 
 
 def share_unchanged(column: Column) -> float:
@@ -92,8 +112,7 @@ def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> s
 
 def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType]) -> None:
     columns, mu = calibrate_assumed(policy, kinds)
-    whole = [column for column in columns if not column.bounds_found and _holds_integers(column, types)]
-    verbatim = [column for column in whole if share_unchanged(column) > _VERBATIM]
+    verbatim = _verbatim(columns, types)
     if not verbatim:
         return
     worst = max(verbatim, key=share_unchanged)
@@ -106,6 +125,12 @@ def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[st
         f"and only a sigma of {enough:g} changes more than one in a hundred; choose mu = {round_down(mu * weaker)} "
         f"or less, drop the column, {_ANYWAY}"
     )
+
+
+def _verbatim(columns: Sequence[Column], types: Mapping[str, ColumnType]) -> list[Column]:
+    """Return the columns of whole numbers that would be published as they are."""
+    whole = [column for column in columns if not column.bounds_found and _holds_integers(column, types)]
+    return [column for column in whole if share_unchanged(column) > _VERBATIM]
 
 
 def _holds_integers(column: Column, types: Mapping[str, ColumnType]) -> bool:

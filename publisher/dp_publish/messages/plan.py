@@ -39,7 +39,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "need more rows.",
     ]
 
-    return "\n".join([*tables, "", *legend, "", *describe_findings(plan), "", *_paper_sentences(plan)])
+    return "\n".join([*tables, "", *legend, "", *describe_findings(plan), *plan.notes, "", *_paper_sentences(plan)])
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

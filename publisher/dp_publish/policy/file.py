@@ -28,8 +28,13 @@ def policy_path(data: Path) -> Path:
 
 def find_policy(data: Path, given: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:
     """Read the policy that was given, or else the data's own if there is one; see `load_policy`."""
+    return load_policy(used_policy(data, given), default_name, overrides)
+
+
+def used_policy(data: Path, given: Path | None) -> Path | None:
+    """Return the policy that was given, or else the data's own if there is one."""
     own = policy_path(data)
-    return load_policy(given or (own if own.is_file() else None), default_name, overrides)
+    return given or (own if own.is_file() else None)
 
 
 def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:

@@ -251,7 +251,7 @@ def test_picture_replaces_only_an_earlier_one(people: Path, command: Run, tmp_pa
         assert (finished.returncode, finished.stdout) == (1, "")
         assert (
             finished.stderr
-            == f"error: there is something at {name} that dp-publish plan did not draw: give another --picture\n"
+            == f"error: there is something at {name} that dp-publish plan did not write: give another --picture\n"
         )
     assert people.read_bytes() == before
     assert (tmp_path / "other.png").read_bytes() == b"\x89PNG\r\n another"

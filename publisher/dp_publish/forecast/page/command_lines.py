@@ -1,0 +1,93 @@
+"""The lines to type: what made the page, and what would publish at one of its strengths."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dp_publish.forecast.advice import changes_for_moments
+from dp_publish.forecast.page.positions import Position
+from dp_publish.forecast.plan import Plan
+from dp_publish.policy import BY_EPSILON_AND_DELTA
+
+_STRENGTHS = frozenset({"--mu", "--epsilon", "--delta", "--rho", "--sigma", "--snr-db"})
+_OF_PLANS = frozenset({"--spread", "--picture", "--report", "--look"})
+_WITHOUT_EFFECT = frozenset({"--json", "--quiet", "--picture"})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was typed for a plan, and what the publisher was told besides it.
+
+    Attributes
+    ----------
+    data : str
+        The table's name, without its folder.
+    typed : mapping of str to str
+        The options as they were typed, with the names of files but not where they are; flags are empty.
+    policy : Path or None
+        The policy's file, if there is one.
+    notes : sequence of str
+        What publishing would say of names, or of the first rows.
+    looked : bool
+        Whether the first rows were read.
+    """
+
+    data: str
+    typed: Mapping[str, str] = field(default_factory=dict)
+    policy: Path | None = None
+    notes: Sequence[str] = ()
+    looked: bool = False
+
+    @property
+    def command(self) -> str:
+        """The command that makes the same page."""
+        return _spell(["dp-publish", "plan", self.data], _without(self.typed, _WITHOUT_EFFECT))
+
+    @property
+    def policy_sha256(self) -> str:
+        """The digest of the policy's file."""
+        return "" if self.policy is None else hashlib.sha256(self.policy.read_bytes()).hexdigest()
+
+    @property
+    def publishing(self) -> dict[str, str]:
+        """The options that publishing takes as well."""
+        return _without(self.typed, _WITHOUT_EFFECT | _OF_PLANS)
+
+
+def publish_line(plan: Plan, asked: Asked, position: Position) -> str:
+    """Return the command that publishes at one strength."""
+    options = asked.publishing
+    if not position.is_own:
+        options = _without(options, _STRENGTHS)
+        if plan.mechanism in BY_EPSILON_AND_DELTA:
+            options["--mechanism"] = "gaussian"
+        elif plan.is_pure and plan.policy.privacy.mechanism == "auto" and plan.mechanism is not None:
+            options["--mechanism"] = plan.mechanism  # as mu alone would choose another one
+        options["--mu"] = f"{position.row.mu:.6g}"
+    return _spell(["dp-publish", asked.data], options)
+
+
+def moments_line(asked: Asked, mu: float) -> str:
+    """Return the command that publishes second moments at one strength in place of rows."""
+    options = {**_without(asked.publishing, _STRENGTHS), "--release": "covariance", "--mu": f"{mu:.6g}"}
+    return _spell(["dp-publish", asked.data], options)
+
+
+def changes_before_moments(plan: Plan) -> list[str]:
+    """Return what must change in the policy before that."""
+    missing = any(plan.policy.column(name).bounds is None for name in plan.kinds)
+    changes = changes_for_moments(plan.policy, plan.kinds, plan.focus.mu)
+    first = ["declare bounds for every column"] if missing else []
+    return [*first, *(each for each in changes if "in place of sigma" not in each)]  # the line gives mu
+
+
+def _without(options: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if name not in names}
+
+
+def _spell(words: Sequence[str], options: Mapping[str, str]) -> str:
+    return shlex.join([*words, *(word for pair in options.items() for word in pair if word)])

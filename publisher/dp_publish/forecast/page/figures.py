@@ -1,0 +1,228 @@
+"""The figures of a plan's page: what would be seen, how wrong a correlation is, rows needed, and the trade-off curve.
+
+Each has a source by the name of "chosen", which the slider fills with the numbers of one strength.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bokeh.models import ColumnDataSource, FixedTicker, Range1d
+
+from dp_bundle.page import FONT, Figure, hover, new_figure, shade
+from dp_publish.forecast.outlook import GRID, TARGETS, ForecastRow
+from dp_publish.forecast.page.positions import Position
+from dp_publish.forecast.page.texts import trade_off_points
+from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.power import describe_count
+
+ALPHAS = tuple(round(step / 50, 4) for step in range(51))
+_FINE = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.006, 0.01, 0.015, 0.03)
+DRAWN_ALPHAS = tuple(sorted({*ALPHAS, *_FINE, *(1 - alpha for alpha in _FINE)}))
+_SOURCES = (("noisy rows", "negative", "square", "dashed"), ("second moments", "positive", "circle", "solid"))
+_MU = "mu (smaller protects more)"
+
+Read = Callable[[ForecastRow], tuple[float | None, float | None]]
+
+
+def seen(row: ForecastRow) -> tuple[float | None, float | None]:
+    """Return the smallest partial correlation that is seen, in rows and in second moments."""
+    return row.seen_in_rows, row.seen_in_moments
+
+
+def error(row: ForecastRow) -> tuple[float | None, float | None]:
+    """Return the standard error of a correlation, in rows and in second moments."""
+    return _finite(row.error_in_rows), _finite(row.error_in_moments)
+
+
+def needed(row: ForecastRow) -> tuple[float | None, float | None]:
+    """Return how many rows it takes to see the smaller target."""
+    return row.rows_needed.get(TARGETS[0]), row.rows_needed_for_moments.get(TARGETS[0])
+
+
+MARKED: dict[str, Read] = {"seen": seen, "error": error, "needed": needed}
+
+
+def figures_of(plan: Plan, positions: Sequence[Position], start: int) -> list[Figure]:
+    """Return the figures, with the strength at this place marked."""
+    rows = sorted([*plan.curve, *(position.row for position in positions)], key=lambda row: row.mu)
+    row = positions[start].row
+    return [
+        _draw_seen(plan, rows, row),
+        _draw_error(plan, rows, row),
+        _draw_needed(plan, rows, row),
+        _draw_trade_off(positions, start),
+    ]
+
+
+def _draw_seen(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> Figure:
+    made = _against_mu(rows, "smallest partial correlation seen", y_range=Range1d(start=0, end=1))
+    _curves(made, rows, chosen, seen, "0.00")
+    ends = [_end_of(rows, place) for place in (0, 1)]
+    named = [f"{name.capitalize()}: {end}" for (name, *_), end in zip(_SOURCES, ends, strict=True)]
+    return Figure(
+        "seen",
+        "The smallest partial correlation seen",
+        f"What would be found among {plan.n_rows:,} rows at each strength: lower is better. A curve "
+        "begins where anything can be seen at all; to the left of it the noise hides everything.",
+        f"{'. '.join(named)}. The numbers are in the table of all strengths.",
+        made,
+    )
+
+
+def _end_of(rows: Sequence[ForecastRow], place: int) -> str:
+    found = [(row.mu, rho) for row in rows if (rho := seen(row)[place]) is not None]
+    if not found:
+        return "nothing is seen at any strength"
+    (first, most), (last, least) = found[0], found[-1]
+    return f"from {most:.2g} at mu = {first:.2g} to {least:.2g} at mu = {last:.3g}"
+
+
+def _draw_error(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> Figure:
+    chance = plan.n_rows**-0.5
+    made = _against_mu(rows, "standard error of a correlation", y_axis_type="log")
+    _curves(made, rows, chosen, error, "0.000")
+    ends = [row.mu for row in (rows[0], rows[-1])]
+    made.line(
+        ends, [chance] * 2, color=shade("quiet").light, line_dash="dotted", line_width=2, legend_label="chance alone"
+    )
+    return Figure(
+        "error",
+        "How wrong a correlation would be",
+        "The standard error of a correlation near zero that researchers compute from the release. The dotted line is "
+        "what chance alone causes with this number of rows: no release can do better.",
+        f"Both curves fall as protection weakens, towards {chance:.2g}. The numbers are in the table of all strengths.",
+        made,
+    )
+
+
+def _draw_needed(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> Figure:
+    made = _against_mu(rows, "rows needed", y_axis_type="log")
+    _curves(made, rows, chosen, needed, "0,0")
+    ends = [row.mu for row in (rows[0], rows[-1])]
+    made.line(
+        ends,
+        [plan.n_rows] * 2,
+        color=shade("ink").light,
+        line_width=2,
+        line_dash="dotted",
+        legend_label="rows in the table",
+    )
+    numbers = [value for row in rows for value in needed(row) if value]
+    powers = range(*_decades([*numbers, plan.n_rows]))
+    ticks = [10.0**power for power in powers][:: max(1, len(powers) // 6)]
+    made.yaxis.ticker = FixedTicker(ticks=ticks)
+    made.yaxis.major_label_overrides = {tick: _short(tick) for tick in ticks}
+    return Figure(
+        "needed",
+        f"How many rows it takes to see {TARGETS[0]:g}",
+        f"The number of rows from which on a partial correlation of {TARGETS[0]:g} would be found. The dotted line is "
+        f"the {plan.n_rows:,} rows of this table: where a curve is above it, rows are too few.",
+        "Both curves fall as protection weakens. The numbers are in the table of rows needed.",
+        made,
+    )
+
+
+def _draw_trade_off(positions: Sequence[Position], start: int) -> Figure:
+    made = new_figure(
+        height=420,
+        max_width=640,
+        x_axis_label="probability of a false alarm (type I)",
+        y_axis_label="probability of a miss (type II)",
+        x_range=Range1d(start=0, end=1),
+        y_range=Range1d(start=0, end=1),
+    )
+    quiet = shade("quiet").light
+    made.line([0, 1], [1, 0], color=quiet, line_width=2, line_dash="dotted", legend_label="without the release")
+    own = next((each for each in positions if each.is_own), None)
+    if own is not None:
+        made.line(
+            list(DRAWN_ALPHAS),
+            trade_off_points(own.protection.trade_off, DRAWN_ALPHAS),
+            color=shade("negative").light,
+            line_width=2,
+            line_dash="dashed",
+            legend_label="the policy’s own strength",
+        )
+    missed = trade_off_points(positions[start].protection.trade_off, DRAWN_ALPHAS)
+    source = ColumnDataSource({"x": list(DRAWN_ALPHAS), "y": missed}, name="chosen")
+    line = made.line(
+        "x", "y", source=source, color=shade("positive").light, line_width=3, legend_label="chosen strength"
+    )
+    made.varea(x="x", y1=0, y2="y", source=source, fill_color=shade("positive").light, fill_alpha=0.12)
+    made.add_tools(hover([("false alarms", "@x{0.0 %}"), ("misses", "@y{0.0 %}")], renderers=[line], mode="vline"))
+    _dress_legend(made)
+    return Figure(
+        "trade-off",
+        "The two errors of somebody who wants to know",
+        "For every rate of false alarms, the smallest rate of misses that the guarantee allows. Nobody’s errors lie in "
+        "the shaded area. The dotted line is guessing without the release: nearer is stronger.",
+        "The curve bends from (0, 1) to (1, 0) below the dotted diagonal. The numbers are in the table below it.",
+        made,
+    )
+
+
+def _against_mu(rows: Sequence[ForecastRow], label: str, **options: Any) -> Any:
+    low, high = rows[0].mu, rows[-1].mu
+    made = new_figure(
+        height=340,
+        x_axis_type="log",
+        x_range=Range1d(start=low / 1.12, end=high * 1.12),
+        x_axis_label=_MU,
+        y_axis_label=label,
+        **options,
+    )
+    wide = high / low > 2 * GRID[-1] / GRID[0]
+    ticks = [10.0**power for power in range(*_decades([low, high]))] if wide else [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]
+    made.xaxis.ticker = FixedTicker(ticks=ticks)
+    made.xaxis.major_label_overrides = {tick: f"{tick:g}" for tick in ticks}
+    made.xgrid.ticker = FixedTicker(ticks=ticks)
+    return made
+
+
+def _curves(made: Any, rows: Sequence[ForecastRow], chosen: ForecastRow, read: Read, form: str) -> None:
+    """Draw both sources, and the chosen strength on them."""
+    lines = []
+    for place, (name, colour, _, dash) in enumerate(_SOURCES):
+        values = [math.nan if (value := read(row)[place]) is None else float(value) for row in rows]
+        source = ColumnDataSource({"mu": [row.mu for row in rows], "y": values, "of": [name] * len(rows)})
+        label = name if any(math.isfinite(value) for value in values) else f"{name}: nothing is seen"
+        drawn = {"color": shade(colour).light, "line_width": 2.5, "line_dash": dash, "legend_label": label}
+        lines.append(made.line("mu", "y", source=source, **drawn))
+    made.vspan(x="mu", source=ColumnDataSource({"mu": [chosen.mu]}, name="strength"), color=shade("control").light)
+    for place, (_, colour, marker, _) in enumerate(_SOURCES):
+        own = ColumnDataSource(
+            {"mu": [chosen.mu], "y": [_or_nan(read(chosen)[place])]}, name=("rows", "moments")[place]
+        )
+        made.scatter("mu", "y", source=own, marker=marker, size=11, color=shade(colour).light)
+    made.add_tools(hover([("", "@of"), ("mu", "@mu{0.00}"), ("", f"@y{{{form}}}")], renderers=lines, mode="vline"))
+    _dress_legend(made)
+
+
+def _dress_legend(made: Any) -> None:
+    legend = made.legend[0]
+    legend.label_text_color = shade("ink").light
+    legend.background_fill_color = shade("paper").light
+    legend.background_fill_alpha = 0.85
+    legend.border_line_color = None
+    legend.label_text_font_size = "12px"
+    legend.label_text_font = FONT
+    legend.location = "top_right"
+
+
+def _decades(values: Sequence[float]) -> tuple[int, int]:
+    return math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1
+
+
+def _short(rows: float) -> str:
+    return describe_count(round(rows)) if rows >= 1 else f"{rows:g}"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else float(value)

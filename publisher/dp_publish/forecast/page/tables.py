@@ -1,0 +1,104 @@
+"""The tables of a plan's page: the numbers behind its figures, and the columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dp_bundle.page import Column, Table
+from dp_publish.forecast.assumptions import assumed_spreads
+from dp_publish.forecast.outlook import DELTA, TARGETS
+from dp_publish.forecast.page.positions import Position
+from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.power import describe_count
+
+_FORM = ",.12g"
+
+
+def strengths_table(plan: Plan, positions: Sequence[Position]) -> Table:
+    """Return what every strength would show."""
+    rows = [position.row for position in positions]
+    epsilon = "epsilon is pure" if plan.is_pure else f"epsilon is at delta = {DELTA:g}"
+    return Table(
+        "strengths",
+        f"What every strength of the slider would show, from rows and from second moments; {epsilon}.",
+        [
+            Column("mu", [row.mu for row in rows], ".4g"),
+            Column("epsilon", [row.epsilon for row in rows], ",.3g"),
+            Column(
+                "seen: rows",
+                [row.seen_in_rows for row in rows],
+                ".2g",
+                about="the smallest partial correlation that would be seen; empty where there is none.",
+            ),
+            Column("seen: moments", [row.seen_in_moments for row in rows], ".2g"),
+            Column(
+                "error: rows",
+                _rounded([row.error_in_rows for row in rows]),
+                _FORM,
+                about="the standard error of a correlation near zero.",
+            ),
+            Column("error: moments", _rounded([row.error_in_moments for row in rows]), _FORM),
+            Column(
+                "hidden: rows",
+                [row.drowned_in_rows for row in rows],
+                "d",
+                about=f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise.",
+            ),
+            Column("hidden: moments", [row.drowned_in_moments for row in rows], "d"),
+        ],
+    )
+
+
+def needed_table(plan: Plan, positions: Sequence[Position]) -> Table:
+    """Return how many rows every strength would take."""
+    columns = [
+        Column(
+            f"{rho:g}: {name}",
+            [describe_count(each[rho]) if rho in each else "" for each in counts],
+        )
+        for rho in TARGETS
+        for name, counts in (
+            ("rows", [position.row.rows_needed for position in positions]),
+            ("moments", [position.row.rows_needed_for_moments for position in positions]),
+        )
+    ]
+    targets = " and ".join(f"{rho:g}" for rho in TARGETS)
+    mus = Column("mu", [position.row.mu for position in positions], ".4g")
+    return Table(
+        "rows-needed",
+        f"How many rows it takes to see partial correlations of {targets}; there are {plan.n_rows:,}.",
+        [mus, *columns],
+    )
+
+
+def _rounded(values: Sequence[float]) -> list[float]:
+    """Return numbers of two significant digits, which `_FORM` spells without an exponent."""
+    return [float(f"{value:.2g}") for value in values]
+
+
+def columns_table(plan: Plan) -> Table:
+    """Return what is publicly known of every column, and the noise that rows would get."""
+    entries = [plan.policy.column(name) for name in plan.kinds]
+    spreads = assumed_spreads(plan.policy, plan.kinds, plan.spread)
+    limits = [
+        "found privately" if each.bounds is None else f"{each.bounds[0]:g} to {each.bounds[1]:g}" for each in entries
+    ]
+    if plan.release == "covariance":
+        limits = [limit.replace("found privately", "yet to be declared") for limit in limits]
+    columns = [
+        Column("column", list(plan.kinds)),
+        Column("kind", list(plan.kinds.values())),
+        Column("bounds", limits, about="values outside are clipped; they must be public knowledge."),
+        Column(
+            "assumed spread",
+            list(spreads.values()),
+            ".3g",
+            about="the standard deviation over the width of the bounds, which the forecast assumes.",
+        ),
+    ]
+    if plan.release == "rows" and plan.focus.sigma:
+        sigma = [plan.focus.sigma.get(name, math.nan) for name in plan.kinds]
+        about = f"the standard deviation of the noise at mu = {plan.focus.mu:.4g}, in the column’s own unit."
+        columns.append(Column("noise: sigma", [float(f"{each:.3g}") for each in sigma], _FORM, about=about))
+    return Table("columns-planned", "The columns that would be published.", columns)
