@@ -131,7 +131,9 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     help="Assumed standard deviation over the width of the bounds, for columns without a spread in the policy.",
 )
 @click.option("--picture", type=NewPath(), help="Also draw the forecast to this .png file.")
-@click.option("--report", type=NewPath(), help="Also write the forecast, with a slider, to this .html page.")
+@click.option(
+    "--report", type=NewPath(), help="Also write the forecast, with a slider for the strength, to this .html page."
+)
 @click.option("--look", is_flag=True, help="Also read the first rows, and report what publishing would say about them.")
 @json_option
 @quiet_option

@@ -13,7 +13,8 @@ everything else here follows from:
 f(alpha)) / 2. Of k candidates that are all neighbours of one table, each as likely as any other, it is right with
 probability at most 1 - f(1/k): under the one table it names candidate i with probability a_i, under candidate i with
 1 - f(a_i) at most; the a_i add up to 1, and f is convex. The same holds where the likeliest candidate has probability
-1/k.
+1/k. Candidates that are neighbours of each other are guessed no better than two of them: whoever is told all wrong ones
+but one is not hindered by it.
 
 **Belief.** Let f(a) = 1 - s and K = s / a. Then an outcome that is more than K times as likely under Q as under P comes
 with a probability of at most s under Q: had the set of such outcomes a probability p > s under Q, it would have less
@@ -33,7 +34,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import optimize, special
+from scipy import special
 
 
 class TradeOff(ABC):
@@ -52,10 +53,20 @@ class TradeOff(ABC):
         """Return the largest probability of detection at a probability alpha of false alarm."""
         return 1.0 - self.type_2(alpha)
 
-    def right_among(self, candidates: int) -> float:
-        """Return the most that the probability of a right guess can be among so many equally likely candidates."""
-        return self.right_of_two if candidates == 2 else self.power(1.0 / candidates)
+    def right_among(self, candidates: int, *, neighbours: bool = True) -> float:
+        """Return a bound on the probability of a right guess among so many equally likely candidates.
 
+        Parameters
+        ----------
+        candidates : int
+            How many there are, at least 2; all are neighbours of one table.
+        neighbours : bool
+            Whether they are neighbours of each other as well.
+        """
+        bound = self.power(1.0 / candidates)
+        return min(bound, self.right_of_two) if neighbours else bound
+
+    @abstractmethod
     def odds_factor(self, share: float) -> float:
         """Return what nobody's odds in favour of the truth are multiplied by more than, but for this share of releases.
 
@@ -69,10 +80,6 @@ class TradeOff(ABC):
         float
             Infinite where events of that probability may prove something beyond doubt.
         """
-        if self.power(0.0) >= share:
-            return math.inf
-        alpha = optimize.brentq(lambda each: self.power(each) - share, 0.0, share, xtol=1e-300, rtol=1e-12)
-        return share / alpha
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,13 @@ class EnvelopeTradeOff(TradeOff):
     def right_of_two(self) -> float:
         """The least that any one point allows: (1 + delta + (1 - delta) tanh(epsilon / 2)) / 2."""
         return min(0.5 * (1.0 + delta + (1.0 - delta) * math.tanh(epsilon / 2)) for epsilon, delta in self.points)
+
+    def odds_factor(self, share: float) -> float:
+        """Return share / a with f(a) = 1 - share; a is the largest that any one line of the envelope takes."""
+        steep = max((share - delta) * math.exp(-epsilon) for epsilon, delta in self.points)
+        flat = max(1.0 - delta - (1.0 - share) * _exp(epsilon) for epsilon, delta in self.points)
+        alpha = max(steep, flat)
+        return share / alpha if alpha > 0.0 else math.inf
 
 
 def trade_off_epsilons(mu: float) -> list[float]:

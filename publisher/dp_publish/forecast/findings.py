@@ -57,7 +57,7 @@ def _if_narrower(plan: Plan) -> list[str]:
     for spread, row in plan.narrower.items():
         rows = f"{describe_seen(row.seen_in_rows)} from rows and " if row.rows_possible else ""
         shown = f"{rows}{describe_seen(row.seen_in_moments)} from moments"
-        lines.append(f"if standard deviations are {spread:g} of the width, {shown}.")
+        lines.append(f"{'If' if lines[1:] else 'if'} standard deviations are {spread:g} of the width, {shown}.")
     return lines
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from dp_bundle.errors import DpGraphError
 from dp_bundle.manifest import Guarantee
 from dp_bundle.page import Page, render_page
-from dp_bundle.quoting import quote_path
+from dp_bundle.quoting import quote, quote_path
 from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.own_file import require_own, write_own
 from dp_publish.forecast.page.command_lines import Asked, changes_before_moments
@@ -77,8 +77,9 @@ def make_page(plan: Plan, asked: Asked) -> str:
         "change": change(guarantee),
         "protected": protected(plan, guarantee),
         "attacker": attacker(plan, guarantee),
-        "unprotected": unprotected(guarantee),
+        "unprotected": unprotected(plan, guarantee),
         "candidates": CANDIDATES,
+        "pairs": guarantee.neighbours.n_rows_public,
         "shares": SHARES,
         "false_alarms": FALSE_ALARMS,
         "deltas": [point.delta for point in guarantee.epsilon_delta],
@@ -114,7 +115,9 @@ def _provenance(plan: Plan, asked: Asked, guarantee: Guarantee) -> list[tuple[st
     """Return what the page comes from, by labels."""
     noise = {"rows": "noisy rows", "covariance": f"second moments, with {plan.mechanism} noise"}[plan.release]
     unit = (
-        guarantee.unit if guarantee.entity is None else f"{guarantee.entity}, at most {guarantee.max_rows} rows of each"
+        guarantee.unit
+        if guarantee.entity is None
+        else f"{quote(guarantee.entity)}, at most {guarantee.max_rows} rows of each"
     )
     return [
         ("Table", asked.data),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dp_bundle.manifest import Guarantee
+from dp_bundle.quoting import quote
 from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.plan import Plan
 
@@ -10,7 +11,7 @@ from dp_publish.forecast.plan import Plan
 def change(guarantee: Guarantee) -> str:
     """Return what neighbouring tables differ in, as a clause."""
     if guarantee.unit == "entity":
-        rows = f"all rows of one {guarantee.entity} (at most {guarantee.max_rows})"
+        rows = f"all rows of one {quote(guarantee.entity or '')}, at most {guarantee.max_rows} of them,"
         return f"{rows} are replaced by any others" if guarantee.neighbours.n_rows_public else f"{rows} are left out"
     if not guarantee.neighbours.n_rows_public:
         return "one row is left out"
@@ -18,38 +19,37 @@ def change(guarantee: Guarantee) -> str:
 
 
 def protected(plan: Plan, guarantee: Guarantee) -> str:
-    """Return what is protected, in the singular: of second moments a cell is protected as its whole row is."""
+    """Return what is protected: of second moments, a whole row where the unit is a cell."""
     if guarantee.unit == "entity":
-        return f"{guarantee.entity}’s rows"
-    return "row" if plan.release == "covariance" else guarantee.unit
+        return f"the rows of one {quote(guarantee.entity or '')}"
+    return "one row" if plan.release == "covariance" else f"one {guarantee.unit}"
 
 
 def attacker(plan: Plan, guarantee: Guarantee) -> str:
     """Return who the attacker is, and what is to be found out."""
-    what = f"one {protected(plan, guarantee)}"
-    holds = "hold" if guarantee.unit == "entity" else "holds"
-    wants = f"what {what} {holds}"
+    they, hold, are = ("they", "hold", "are") if guarantee.unit == "entity" else ("it", "holds", "is")
+    wants = f"what {they} {hold}"
     if not guarantee.neighbours.n_rows_public:
-        wants = f"whether {what} {'are' if guarantee.unit == 'entity' else 'is'} in the table at all, and {wants}"
+        wants = f"whether {they} {are} in the table at all, and {wants}"
     return (
-        f"The attacker knows the whole table but {what}, how the noise is made, and the rest of the world, and "
-        f"wants to know {wants}."
+        f"The attacker knows the whole table but {protected(plan, guarantee)}, how the noise is made, and the rest of "
+        f"the world, and wants to know {wants}."
     )
 
 
-def unprotected(guarantee: Guarantee) -> list[str]:
+def unprotected(plan: Plan, guarantee: Guarantee) -> list[str]:
     """Return what no strength on the page protects."""
     facts = [f"{fact[0].upper()}{fact[1:]}." for fact in guarantee.public]
-    unit = {
-        "row": "If one person has several rows, each row is protected as stated, and the person less.",
-        "cell": "A person’s whole row, of several cells, is protected less than a single cell.",
-        "entity": f"Rows of a {guarantee.entity} beyond {guarantee.max_rows} are left out.",
-    }[guarantee.unit]
+    unit = "If a person has several rows, each of them is protected as stated, but not all of them together."
+    if guarantee.unit == "entity":
+        unit = f"Rows of one {quote(guarantee.entity or '')} beyond {guarantee.max_rows} are left out of the release."
+    elif guarantee.unit == "cell" and plan.release == "rows":
+        unit = "Each cell of a row is protected as stated, but not the whole row."
     return [
         *facts,
         unit,
         "What follows from everybody’s rows together. If the data show that smokers fall ill more often, then this is "
-        "learned about every smoker, whether or not he is in the table.",
+        "learned about every smoker, whether in the table or not.",
         "Other releases of the same rows. Their costs add up, and dp-publish keeps the total in its ledger.",
     ]
 

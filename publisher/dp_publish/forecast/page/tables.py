@@ -24,7 +24,7 @@ def strengths_table(plan: Plan, positions: Sequence[Position]) -> Table:
         f"What every strength of the slider would show, from rows and from second moments; {epsilon}.",
         [
             Column("mu", [row.mu for row in rows], ".4g"),
-            Column("epsilon", [row.epsilon for row in rows], ",.3g"),
+            Column("epsilon", [_spelled(row.epsilon) for row in rows], _FORM),
             Column(
                 "seen: rows",
                 [row.seen_in_rows for row in rows],
@@ -70,6 +70,11 @@ def needed_table(plan: Plan, positions: Sequence[Position]) -> Table:
         f"How many rows it takes to see partial correlations of {targets}; there are {plan.n_rows:,}.",
         [mus, *columns],
     )
+
+
+def _spelled(value: float) -> float:
+    """Return a number as the terminal's tables have it: whole from 100 on, of three digits below."""
+    return float(round(value)) if value >= 100 else float(f"{value:.3g}")
 
 
 def _rounded(values: Sequence[float]) -> list[float]:

@@ -32,8 +32,8 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     texts = {
         "mu": f"{row.mu:.4g}",
         "own": "the policy’s own strength" if position.is_own else "",
-        "seen-rows": _seen(row.seen_in_rows) if row.rows_possible else "–",
-        "seen-moments": _seen(row.seen_in_moments),
+        "seen-rows": _seen(row.seen_in_rows) if row.rows_possible and row.rows_needed else "–",
+        "seen-moments": _seen(row.seen_in_moments) if row.rows_needed_for_moments else "–",
         "error-rows": _figure(row.error_in_rows),
         "error-moments": _figure(row.error_in_moments),
         "drowned-rows": _of(row.drowned_in_rows, len(plan.kinds)),
@@ -48,8 +48,10 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     for rho in TARGETS:
         texts[f"need-{rho:g}-rows"] = _count(row.rows_needed, rho)
         texts[f"need-{rho:g}-moments"] = _count(row.rows_needed_for_moments, rho)
+    pairs = position.protection.guarantee.neighbours.n_rows_public  # or else any two are two steps apart
+    texts["guess-two"] = at_most(trade_off.right_of_two)
     for candidates in CANDIDATES:
-        texts[f"guess-{candidates}"] = at_most(trade_off.right_among(candidates))
+        texts[f"guess-{candidates}"] = at_most(trade_off.right_among(candidates, neighbours=pairs))
     for share in SHARES:
         texts[f"belief-{share:g}"] = _belief(trade_off, share)
     for alpha in FALSE_ALARMS:
@@ -137,7 +139,7 @@ def _strength(position: Position) -> str:
     """Return the guarantee's strength in the words of the field."""
     guarantee = position.protection.guarantee
     if guarantee.epsilon is not None:
-        excepted = f", except with a probability of {round_up(guarantee.excepted_delta)}"
+        excepted = f", except with a probability of {round_up(guarantee.excepted_delta, 3)}"
         pure = "" if guarantee.excepted_delta else "pure "
         return (
             f"epsilon = {round_up(guarantee.epsilon, 4)} ({pure}differential privacy)"

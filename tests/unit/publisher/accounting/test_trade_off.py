@@ -110,10 +110,11 @@ def test_guesses_among_many_candidates_stay_below_the_bound(mu: float, candidate
     guesses = np.array([np.argmax(points @ each) for each in seen])
 
     right = float(np.mean(guesses == truth))
-    bound = GaussianTradeOff(mu).right_among(candidates)
+    bound = GaussianTradeOff(mu).right_among(candidates, neighbours=False)
     assert bound == pytest.approx(NORMAL.cdf(NORMAL.inv_cdf(1 / candidates) + mu))
     assert right < bound
     assert GaussianTradeOff(mu).right_among(2) == pytest.approx(NORMAL.cdf(mu / 2))
+    assert GaussianTradeOff(mu).right_among(candidates) == min(bound, NORMAL.cdf(mu / 2))
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])

@@ -1,0 +1,101 @@
+"""The page of a plan in the browser: its slider, by keyboard too, on a desktop, a phone, paper, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Page
+from tests.browser.judging import axe_violations, keyboard_complaints, outside_the_window
+from tests.browser.opening import PHONE, Opened
+from tests.browser.printing import print_page
+
+from dp_publish.forecast.page import Asked, make_page
+from dp_publish.forecast.plan import make_plan
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module", params=["rows", "covariance"])
+def plan_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the page of a plan for 2,000 rows of 30 columns, some of whose names are hard to show."""
+    folder = tmp_path_factory.mktemp("plan")
+    names = ["<script>alert('name')</script>", "$$x$$", "n" * 200, *(f"c{place}" for place in range(27))]
+    pd.DataFrame(np.zeros((2000, 30)), columns=names).to_parquet(folder / "t.parquet")
+    policy = f'[privacy]\nmu = 2.2\nrelease = "{request.param}"\n[columns."*"]\nbounds = [0, 1]\n'
+    (folder / "t.policy.toml").write_text(policy)
+    plan = make_plan(folder / "t.parquet", None, "t", {})
+    asked = Asked("t.parquet", notes=["a note on <b>names</b>"], looked=True)
+    path = folder / "plan.html"
+    path.write_text(make_page(plan, asked), encoding="utf-8")
+    return path
+
+
+def shown(page: Page, key: str) -> str:
+    """Return a text of the page that depends on the strength."""
+    text: str = page.locator(f'[data-say="{key}"]').first.inner_text()
+    return text
+
+
+@pytest.mark.parametrize("options", [{}, {"size": PHONE}, {"scheme": "dark"}])
+def test_a_plan_is_a_sound_page(plan_page: Path, options: dict[str, Any], open_silent: Callable[..., Opened]) -> None:
+    """axe finds nothing, nothing hangs over the edge, and all controls are in the reach of Tab."""
+    page = open_silent(plan_page, **options).page
+    page.wait_for_timeout(300)
+    assert outside_the_window(page) == []
+    assert axe_violations(page) == []
+    assert keyboard_complaints(page) == []
+
+
+def test_the_slider_changes_words_and_marks(plan_page: Path, open_silent: Callable[..., Opened]) -> None:
+    """Arrow keys move the strength; words, the line to type, the table's row and the figures follow."""
+    page = open_silent(plan_page).page
+    slider = page.get_by_label("Strength of protection", exact=True)
+    assert (shown(page, "mu"), shown(page, "own")) == ("2.2", "the policy’s own strength")
+    before = {key: shown(page, key) for key in ("guess-two", "error-rows", "line", "epsilon-1e-06", "miss-0.05")}
+    pictures = [page.locator(f"#{name}").screenshot() for name in ("error", "needed", "trade-off")]
+
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(200)
+    assert (shown(page, "mu"), shown(page, "own")) == ("2.5", "")
+    assert slider.get_attribute("aria-valuetext") == "mu = 2.5"
+    assert all(shown(page, key) != text for key, text in before.items())
+    assert "--mu 2.5" in shown(page, "line")
+    assert page.locator("#strengths tr[aria-current] th").inner_text() == "2.5"
+    assert all(
+        page.locator(f"#{name}").screenshot() != old
+        for name, old in zip(("error", "needed", "trade-off"), pictures, strict=True)
+    )
+
+    page.keyboard.press("Home")
+    assert shown(page, "mu") == "0.1"
+    page.keyboard.press("End")
+    assert shown(page, "mu") == "50"
+    assert shown(page, "guess-two") == "100 %"
+
+
+def test_a_plan_without_scripts_shows_the_policys_own_strength(
+    plan_page: Path, open_silent: Callable[..., Opened]
+) -> None:
+    """All words and tables are there without a script, and the slider cannot be moved."""
+    page = open_silent(plan_page, scripts=False).page
+    assert shown(page, "mu") == "2.2"
+    assert page.get_by_label("Strength of protection", exact=True).is_disabled()
+    assert page.locator("#strengths tbody tr").count() >= 15
+
+
+def test_a_plan_is_printed_with_its_figures(
+    plan_page: Path, tmp_path: Path, open_silent: Callable[..., Opened]
+) -> None:
+    """On paper the chosen strength is named, without the slider, and the four figures are there."""
+    page = open_silent(plan_page).page
+    page.wait_for_timeout(300)
+    printed = print_page(page, tmp_path / "plan.pdf")
+    assert "mu = 2.2" in printed.text
+    assert "do not pass this page on" in printed.text
+    assert printed.n_pictures >= 4

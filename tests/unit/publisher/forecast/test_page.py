@@ -1,0 +1,221 @@
+"""The page of a plan: the terminal's numbers, what attackers learn at each strength, and the lines to type."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.unit.publisher.conftest import Call
+
+from dp_publish.forecast.page import Asked, make_page
+from dp_publish.forecast.page.positions import positions_of, start_of
+from dp_publish.forecast.page.texts import at_least, at_most
+from dp_publish.forecast.plan import Plan, make_plan
+
+NORMAL = NormalDist()
+BOUNDS = '[columns."*"]\nbounds = [0, 1]\n'
+
+
+@pytest.fixture
+def table_of(tmp_path: Path) -> Any:
+    """Return a function that writes a table of zeros and a policy, and returns the table's path."""
+
+    def write(privacy: str, n_rows: int = 500, names: str = "abcd", columns: str = BOUNDS) -> Path:
+        frame = pd.DataFrame(np.zeros((n_rows, len(names))), columns=list(names))
+        frame.to_parquet(tmp_path / "t.parquet")
+        (tmp_path / "t.policy.toml").write_text(f"[privacy]\n{privacy}\n{columns}")
+        return tmp_path / "t.parquet"
+
+    return write
+
+
+def plan_of(path: Path, **overrides: Any) -> Plan:
+    """Return the plan of a table by its policy."""
+    return make_plan(path, None, "t", overrides)
+
+
+def data_of(page: str) -> list[dict[str, Any]]:
+    """Return what the slider of a page chooses from."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert found is not None
+    positions: list[dict[str, Any]] = json.loads(found[1])["positions"]
+    return positions
+
+
+@pytest.mark.parametrize("words", [(), ("--release", "covariance"), ("--unit", "cell"), ("--spread", "0.05")])
+def test_page_and_terminal_show_the_same_numbers(words: tuple[str, ...], table_of: Any, call: Call) -> None:
+    """Every strength of the terminal's tables is on the slider, with the same numbers and words."""
+    table_of("mu = 1.0")
+    document = json.loads(call("plan", "t.parquet", "--json", "--report", "t.html", *words).out)
+    text = call("plan", "t.parquet", *words).out
+    page = Path("t.html").read_text()
+    positions = {f"{each['mu']:.6g}": each for each in data_of(page)}
+
+    assert 15 <= len(positions) <= 25
+    for row in document["forecast"]:
+        found = positions[f"{row['mu']:.6g}"]
+        assert found["seen"] == [row["seen_in_rows"], row["seen_in_moments"]]
+        assert found["error"] == [row["error_in_rows"], row["error_in_moments"]]
+        assert found["needed"] == [row["rows_needed"]["0.1"], row["rows_needed_for_moments"]["0.1"]]
+        for rho in ("0.1", "0.3"):
+            said = [found["texts"][f"need-{rho}-{source}"] for source in ("rows", "moments")]
+            line = next(
+                line
+                for line in text[text.index("Rows needed") :].splitlines()
+                if line.split()[:1] == [found["texts"]["mu"]]
+            )
+            assert all(words in line for words in said)
+        assert found["texts"]["drowned-rows"] == f"{row['drowned_in_rows']} of 4"
+    own = positions["1"]["texts"]
+    assert own["own"] == "the policy’s own strength"
+    assert [each["texts"]["own"] for each in positions.values()].count("") == len(positions) - 1
+
+
+def test_what_an_attacker_learns_follows_from_mu(table_of: Any) -> None:
+    """Guesses, detections and beliefs are those of N(0, 1) against N(mu, 1), rounded to the safe side."""
+    path = table_of("mu = 1.3")
+    for each in data_of(make_page(plan_of(path), Asked("t.parquet"))):
+        mu, texts = each["mu"], each["texts"]
+        right = percent(texts["guess-two"])
+        assert NORMAL.cdf(mu / 2) <= right + 1e-9
+        assert right <= min(1.0, NORMAL.cdf(mu / 2) * 1.005 + 1e-9)
+        among = min(NORMAL.cdf(NORMAL.inv_cdf(1e-3) + mu), NORMAL.cdf(mu / 2))
+        assert among - 1e-9 <= percent(texts["guess-1000"]) <= min(1.0, among * 1.01 + 1e-9)
+        missed = NORMAL.cdf(NORMAL.inv_cdf(0.95) - mu)
+        assert missed * 0.99 - 1e-9 <= percent(texts["miss-0.05"]) <= missed + 1e-9
+    belief = next(
+        each for each in data_of(make_page(plan_of(path), Asked("t.parquet"))) if each["mu"] == pytest.approx(1)
+    )
+    factor = 0.05 / NORMAL.cdf(NORMAL.inv_cdf(0.05) - 1)
+    assert f"at most a factor of {math.ceil(10 * factor) / 10}" in belief["texts"]["belief-0.05"]
+
+
+def percent(text: str) -> float:
+    """Return a percentage as a share."""
+    return float(text.removesuffix(" %")) / 100
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.001, 0.05, 0.123456, 0.5, 0.69146, 0.9, 0.98889, 0.999, 0.9999999, 1.0])
+def test_percentages_are_rounded_to_the_safe_side(share: float) -> None:
+    """At most is never less, at least never more, and both are near."""
+    assert share - 1e-15 <= percent(at_most(share)) <= min(1.0, share * 1.01 + 1e-9)
+    assert share * 0.99 - 1e-9 <= percent(at_least(share)) <= share + 1e-15
+
+
+@pytest.mark.parametrize(
+    ("privacy", "words"),
+    [
+        ("mu = 1.0", {}),
+        ("rho = 0.5", {"--unit": "cell"}),
+        ('mu = 1.0\nrelease = "covariance"', {"--policy": "t.policy.toml"}),
+        ('epsilon = 1.0\nrelease = "covariance"', {}),
+        ('epsilon = 1.0\ndelta = 1e-6\nrelease = "covariance"\nmechanism = "wishart"', {}),
+        ("snr_db = 10", {}),
+    ],
+)
+def test_the_lines_to_type_publish_what_the_page_shows(
+    privacy: str, words: dict[str, str], table_of: Any, call: Call
+) -> None:
+    """Planned with the options of its line, every third strength is the policy's own, with the same guarantee."""
+    path = table_of(privacy, n_rows=5000)
+    options = {name[2:]: value for name, value in words.items() if name != "--policy"}
+    plan = plan_of(path, **options)
+    positions = positions_of(plan)
+    texts = data_of(make_page(plan, Asked("t.parquet", words)))
+    chosen = {*range(0, len(positions), 6), start_of(plan, positions)}
+    for place in sorted(chosen):
+        command, data, *line = texts[place]["texts"]["line"].split()
+        assert (command, data) == ("dp-publish", "t.parquet")
+        document = json.loads(call("plan", "t.parquet", *line, "--json").out)
+        own = next(row for row in document["forecast"] if row["mu"] == document["own_mu"])
+        row = positions[place].row
+        assert own["mu"] == pytest.approx(row.mu, rel=1e-5)
+        assert own["epsilon"] == pytest.approx(row.epsilon, rel=1e-4, nan_ok=True) or math.isnan(row.epsilon)
+        assert own["error_in_moments"] == pytest.approx(row.error_in_moments, rel=1e-4)
+
+
+def test_a_page_says_what_is_for_the_publisher_alone(table_of: Any, call: Call) -> None:
+    """With --look, and where the number of rows is protected, the page must not be passed on; else nothing says so."""
+    table_of("mu = 1.0")
+    warnings = []
+    for words in ((), ("--look",), ("--release", "covariance", "--neighbours", "add-remove")):
+        assert call("plan", "t.parquet", "--report", "t.html", *words).code == 0
+        page = Path("t.html").read_text()
+        assert ("only the first rows were read" in page) == ("--look" in words)
+        warnings.append("do not pass this page on" in page)
+    assert warnings == [False, True, True]
+    assert "in the table, or not" in page
+
+
+@pytest.mark.parametrize(
+    ("privacy", "options", "sentence"),
+    [
+        (
+            'mu = 1.0\nunit = {entity = "a", max_rows = 3}',
+            {},
+            "all rows of one &#34;a&#34;, at most 3 of them, are replaced",
+        ),
+        ("mu = 1.0", {"unit": "cell"}, "knows the whole table but one cell, how"),
+        ("mu = 1.0", {"unit": "cell", "release": "covariance"}, "knows the whole table but one row, how"),
+        (
+            'mu = 1.0\nrelease = "covariance"\nneighbours = "add-remove"',
+            {},
+            "whether it is in the table at all, and what",
+        ),
+    ],
+)
+def test_the_unit_and_its_neighbours_are_named(
+    privacy: str, options: dict[str, str], sentence: str, table_of: Any
+) -> None:
+    """The guarantee is for exactly the unit that the policy names, and for its neighbouring tables."""
+    assert sentence in make_page(plan_of(table_of(privacy), **options), Asked("t.parquet"))
+
+
+def test_hostile_names_stay_text(table_of: Any) -> None:
+    """Names of columns, of the dataset and of the file end no element and begin none."""
+    hostile = "</script><script>alert(1)</script>"
+    path = table_of("mu = 1.0", columns=f'[dataset]\nname = "{hostile}"\n{BOUNDS}')
+    frame = pd.DataFrame(np.zeros((50, 2)), columns=[hostile, "{{ 7 * 7 }}"])
+    frame.to_parquet(path)
+    page = make_page(plan_of(path), Asked(f"{hostile}.parquet", {"--policy": hostile}))
+    assert "<script>alert" not in page
+    assert "{{ 7 * 7 }}" in page
+    assert page.count("</script>") == page.count("<script")
+
+
+def test_small_and_odd_tables_have_a_page(table_of: Any) -> None:
+    """Three rows, a single column, integers, no bounds: nothing on the page is None or not a number."""
+    integers = '[columns."*"]\nbounds = [0, 5]\nkind = "integer"\n'
+    for n_rows, names, columns in ((3, "abcd", BOUNDS), (300, "a", BOUNDS), (300, "abc", integers), (300, "abc", "")):
+        page = make_page(plan_of(table_of("mu = 2.0", n_rows, names, columns)), Asked("t.parquet"))
+        said = [text for each in data_of(page) for text in each["texts"].values()]
+        assert not [text for text in said if re.search(r"\b(nan|inf|None)\b", text)]
+    assert "found privately" in page
+
+
+def test_a_report_replaces_only_an_earlier_one(table_of: Any, call: Call, tmp_path: Path) -> None:
+    """Nothing that plan did not write goes for a report, whatever it is; a name must end in .html."""
+    table_of("mu = 1.0")
+    (tmp_path / "other.html").write_text("<html></html>")
+    (tmp_path / "link.html").symlink_to(tmp_path / "nowhere.html")
+    (tmp_path / "folder.html").mkdir()
+    os.mkfifo(tmp_path / "pipe.html")
+    for name in ("t.parquet", "other.html", "link.html", "folder.html", "pipe.html"):
+        said = f"error: there is something at {name} that dp-publish plan did not write: give another --report\n"
+        assert call("plan", "t.parquet", "--report", name) == (1, "", said)
+    assert (tmp_path / "other.html").read_text() == "<html></html>"
+    wrong = "error: a report is an HTML file: give --report a name that ends in .html, not plan.pdf\n"
+    assert call("plan", "t.parquet", "--report", "plan.pdf") == (1, "", wrong)
+    assert not (tmp_path / "plan.pdf").exists()
+
+    for _ in range(2):
+        assert call("plan", "t.parquet", "--report", "plan.html", "--quiet") == (0, "", "")
+    assert (tmp_path / "plan.html").stat().st_size < 3e6
