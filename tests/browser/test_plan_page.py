@@ -43,7 +43,7 @@ def shown(page: Page, key: str) -> str:
 
 @pytest.mark.parametrize("options", [{}, {"size": PHONE}, {"scheme": "dark"}])
 def test_a_plan_is_a_sound_page(plan_page: Path, options: dict[str, Any], open_silent: Callable[..., Opened]) -> None:
-    """axe finds nothing, nothing hangs over the edge, and all controls are in the reach of Tab."""
+    """An axe-core run finds nothing, nothing hangs over the edge, and all controls are in the reach of Tab."""
     page = open_silent(plan_page, **options).page
     page.wait_for_timeout(300)
     assert outside_the_window(page) == []
@@ -54,7 +54,7 @@ def test_a_plan_is_a_sound_page(plan_page: Path, options: dict[str, Any], open_s
 def test_the_slider_changes_words_and_marks(plan_page: Path, open_silent: Callable[..., Opened]) -> None:
     """Arrow keys move the strength; words, the line to type, the table's row and the figures follow."""
     page = open_silent(plan_page).page
-    slider = page.get_by_label("Strength of protection", exact=True)
+    slider = page.get_by_role("slider", name="Strength of protection")
     assert (shown(page, "mu"), shown(page, "own")) == ("2.2", "the policy’s own strength")
     before = {key: shown(page, key) for key in ("guess-two", "error-rows", "line", "epsilon-1e-06", "miss-0.05")}
     pictures = [page.locator(f"#{name}").screenshot() for name in ("error", "needed", "trade-off")]
@@ -85,7 +85,7 @@ def test_a_plan_without_scripts_shows_the_policys_own_strength(
     """All words and tables are there without a script, and the slider cannot be moved."""
     page = open_silent(plan_page, scripts=False).page
     assert shown(page, "mu") == "2.2"
-    assert page.get_by_label("Strength of protection", exact=True).is_disabled()
+    assert page.get_by_role("slider", name="Strength of protection").is_disabled()
     assert page.locator("#strengths tbody tr").count() >= 15
 
 
