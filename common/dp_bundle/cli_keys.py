@@ -115,6 +115,8 @@ def _read_key(key: str) -> PublicKey:
     if key.startswith("ed25519:"):
         return PublicKey.from_fingerprint(key)
     path = Path(key)
+    if path.suffix == ".pub" and not path.exists():
+        raise ParameterError("KEY", "a file that exists", key)
     if not path.is_file() or path.stat().st_size > 10_000:
         raise ParameterError("KEY", "a publisher's .pub file, or a fingerprint that begins with ed25519:", key)
     return PublicKey.from_pem(path.read_bytes())

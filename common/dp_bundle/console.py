@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from dp_bundle.errors import DpGraphError
-from dp_bundle.quoting import escape
+from dp_bundle.quoting import escape, quote_path
 from dp_bundle.startup import launch
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,10 +23,14 @@ version_option = click.version_option(package_name="dpgraph", prog_name="dpgraph
 
 
 class NewPath(click.Path):
-    """The path of what a command writes; no name, and a dash, which means stdout to other tools, are refused."""
+    """The path of what a command writes.
 
-    def __init__(self) -> None:
+    No name, a dash, which means stdout to other tools, and a file whose name ends in a slash are refused.
+    """
+
+    def __init__(self, *, folder: bool = False) -> None:
         super().__init__(path_type=Path)
+        self.folder = folder
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -36,6 +40,8 @@ class NewPath(click.Path):
             self.fail("a name is missing", param, ctx)
         if value == "-":
             self.fail("this is never written to stdout: give a name (./- if it is to be called so)", param, ctx)
+        if not self.folder and os.fspath(value).endswith(tuple(filter(None, ("/", os.sep, os.altsep)))):
+            self.fail(f"{quote_path(value)} names a folder: add the name of a file", param, ctx)
         return super().convert(value, param, ctx)
 
 

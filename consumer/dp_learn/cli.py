@@ -104,7 +104,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
 )
 @click.option("--report/--no-report", default=True, show_default=True, help="Write report.html too, or not.")
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
-@click.option("--out", type=NewPath(), help="The folder for the results; NAME.graph by default.")
+@click.option("--out", type=NewPath(folder=True), help="The folder for the results; NAME.graph by default.")
 @json_option
 @quiet_option
 @version_option

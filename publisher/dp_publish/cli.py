@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dp_bundle.console import NewPath, already, answer, json_option, quiet_option, run, tell, version_option
-from dp_bundle.errors import DpGraphError, PrivacyError
+from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
 from dp_publish.cli_options import PublishByDefault, ShowByDefault, dialect_options, policy_options, typed_options
@@ -302,6 +302,8 @@ def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) 
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
+    if not key:
+        raise ParameterError("--key", "the name of a signing key, or a key file", key)
     if key != DEFAULT_KEY:
         return load_key(key)
     private, is_new = signing_key()

@@ -15,7 +15,7 @@ from dp_bundle.describe import (
     describe_size,
     describe_total,
 )
-from dp_bundle.manifest import Release
+from dp_bundle.manifest import Column, Release
 from dp_bundle.quoting import quote, quote_name, quote_path
 
 _OLD_FORMAT = ["version 1, whose README and descriptions are not compared with the manifest: rely on these lines"]
@@ -87,7 +87,17 @@ def _describe_columns(release: Release) -> list[str]:
     clip = release.second_moments.column_clip if release.second_moments is not None else None
     lines = []
     for name, column in zip(names, release.columns, strict=True):
-        unit = quote_name(column.unit) if column.unit else ""
+        unit = f" {quote_name(column.unit)}" if column.unit else ""
         noise = "" if column.noise is None else f": {describe_noise(column)}"
-        lines.append(f"    {name:<{width}}  {describe_bounds(column, clip)} {unit}".rstrip() + noise)
+        kept = f"{describe_bounds(column)}{unit}" if not column.standards else _describe_kept(column, clip or 1.0, unit)
+        lines.append(f"    {name:<{width}}  {kept}{noise}")
     return lines
+
+
+def _describe_kept(column: Column, clip: float, unit: str) -> str:
+    """Return the range that two rounds left to a column's values, and how that was obtained."""
+    first = column.standards[0]
+    low, high = first.center - clip * first.scale, first.center + clip * first.scale
+    within = "" if column.bounds is None else f" in {column.bounds[0]:g} to {column.bounds[1]:g}"
+    found = f" (found privately{within})" if column.standard_obtained == "private-quantiles" else ""
+    return f"{low:.6g} to {high:.6g}{unit}{found}"

@@ -100,7 +100,9 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": dataset.name,
         "alternateName": dataset.title,
-        "description": " ".join([dataset.description, *describe_guarantee(release), describe_total(release)]).strip(),
+        "description": " ".join(
+            [dataset.description, *describe_guarantee(release), describe_total(release, in_file=True)]
+        ).strip(),
         "creator": {"@type": "sc:Organization", "name": dataset.creator} if dataset.creator else None,
         "publisher": {"@type": "sc:Organization", "name": dataset.contact} if dataset.contact else None,
         "license": dataset.license,

@@ -18,7 +18,7 @@ from dp_bundle.manifest import (
     Release,
     SecondMoments,
 )
-from dp_bundle.quoting import quote, quote_name
+from dp_bundle.quoting import counted, quote, quote_name
 
 REPLACEMENT = (
     "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu, and twice "
@@ -133,13 +133,23 @@ def _size_of_noise(matrix: NoisyMatrix) -> str:
     )
 
 
-def describe_size(release: Release) -> str:
-    """Return one phrase that says how large the release is."""
+def describe_size(release: Release, *, in_file: bool = False) -> str:
+    """Return one phrase that says how large the release is.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    in_file : bool
+        In the words of the bundle's own descriptions, which the manifest determines to the byte: they never change.
+    """
+    columns = f"{len(release.columns)} columns" if in_file else counted(len(release.columns), "column")
+    rows = f"{release.n_rows} rows" if in_file or release.n_rows != 1 else "1 row"
     if release.second_moments is None:
-        return f"{release.n_rows} rows, {len(release.columns)} columns"
+        return f"{rows}, {columns}"
     protected = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
     about = "about (a noisy estimate) " if protected else ""
-    return f"second moments of {len(release.columns)} columns, over {about}{release.n_rows} rows; no rows"
+    return f"second moments of {columns}, over {about}{rows}; no rows"
 
 
 def describe_guarantee(release: Release) -> list[str]:
@@ -188,16 +198,18 @@ def _change(guarantee: Guarantee) -> str:
     return f"Replacing one {guarantee.unit} by any other"
 
 
-def describe_total(release: Release) -> str:
-    """Return one sentence about the cost of all releases of the dataset so far."""
+def describe_total(release: Release, *, in_file: bool = False) -> str:
+    """Return one sentence about the cost of all releases of the dataset so far; `in_file` as for `describe_size`."""
     total = release.cumulative
+    releases = f"{total.releases} release(s)" if in_file else counted(total.releases, "release")
+    cost = "cost" if in_file or total.releases != 1 else "costs"
     part = f" (this one is partition {quote(release.lineage.partition)})" if release.lineage.partition else ""
     if total.rho is None:
-        return f"{total.releases} release(s) of this dataset{part}, without a guarantee in all."
+        return f"{releases} of this dataset{part}, without a guarantee in all."
     costs = {total.unit: total.rho, **total.other_units_rho}
     spent = [f"rho = {round_up(rho)} per {quote_name(unit)}" for unit, rho in costs.items()]
     mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "
     but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
-    said = f"{total.releases} release(s) of this dataset{part} cost {mu}{'; '.join(spent)} in all{but}."
+    said = f"{releases} of this dataset{part} {cost} {mu}{'; '.join(spent)} in all{but}."
     add_remove = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
     return f"{said} {REPLACEMENT}" if add_remove else said

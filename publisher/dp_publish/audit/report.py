@@ -46,18 +46,19 @@ def describe_audit(report: AuditReport) -> str:
         label, stated, proved = "epsilon", report.stated_epsilon, report.epsilon_lower or 0.0
         at_delta = f" at delta = {report.stated_delta:g}" if report.stated_delta else ""
 
+    width = max([14, *(len(check.name) + 1 for check in report.checks)])
     lines = [
         f"attacked {what}; no data were read, nothing was spent",
-        f"  {'unit':<14}{report.unit}{_of_entity(report)}",
-        f"  {label:<14}{stated:.4g}{at_delta}",
-        f"  {'lower bound':<14}{proved:.4g} ({proved / stated:.0%} of it)",
-        f"  {'confidence':<14}{100 * report.confidence:g} %, for the bound and all checks together",
+        f"  {'unit':<{width}}{report.unit}{_of_entity(report)}",
+        f"  {label:<{width}}{stated:.4g}{at_delta}",
+        f"  {'lower bound':<{width}}{proved:.4g} ({proved / stated:.0%} of it)",
+        f"  {'confidence':<{width}}{100 * report.confidence:g} %, for the bound and all checks together",
     ]
     for check in report.checks:
         mark = "ok  " if check.passed else "FAIL"
         if check.name == "attack" and check.passed and not proved:
             mark = "none"
-        lines.append(f"  {check.name + ' ':<14}{mark}  {check.detail}")
+        lines.append(f"  {check.name:<{width}}{mark}  {check.detail}")
     return "\n".join(lines)
 
 

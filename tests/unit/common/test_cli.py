@@ -264,6 +264,22 @@ def test_a_csv_file_needs_a_folder_and_a_name(bundle: Receipt, command: Run) -> 
     assert "Invalid value for '--out': a name is missing" in nameless.stderr
 
 
+def test_a_file_is_not_called_like_a_folder(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """A name that ends in a slash is refused for a file, and taken for a folder."""
+    ended = command("dp-bundle", "export", bundle.path, "--out", "rows/")
+    assert ended.returncode == 2
+    assert "Invalid value for '--out': rows/ names a folder: add the name of a file" in ended.stderr
+    assert not (tmp_path / "rows").exists()
+    assert command("dp-learn", bundle.path, "--alpha", "0.5", "--no-report", "--out", "found/").returncode == 0
+    assert (tmp_path / "found" / "edges.csv").exists()
+
+
+def test_a_public_key_that_is_not_there_is_called_so(command: Run) -> None:
+    """Whoever mistypes the name of a .pub file is not told how fingerprints begin."""
+    ended = command("dp-bundle", "trust", "nobody.pub")
+    assert (ended.returncode, ended.stderr) == (2, "error: KEY must be a file that exists, not 'nobody.pub'\n")
+
+
 @pytest.mark.parametrize(
     ("program", "words", "said"),
     [

@@ -85,6 +85,7 @@ def test_where_no_bounds_can_be_found_the_way_to_them_is_told(people: Path, call
         (["people.parquet", "--key", "nobody"], 1),
         (["people.parquet", "--key", "../nobody"], 1),
         (["people.parquet", "--key", "a b"], 2),
+        (["people.parquet", "--key", ""], 2),
         (["people.policy.toml", "--mu", "1"], 1),
         (["people.parquet", "extra"], 2),
         (["--wrong"], 2),
@@ -112,6 +113,7 @@ def test_mistakes_have_their_exit_code_and_one_sentence(words: list[str], code: 
     [
         (["--out", "no/folder.tar"], "--out must be in a folder that exists, and no is none"),
         (["--out", "people.parquet/a.tar"], "--out must be in a folder that exists, and people.parquet is none"),
+        (["--key", ""], "--key must be the name of a signing key, or a key file, not ''"),
         (["--key", "nobody"], "there is no key called nobody: make it with dp-bundle keys new nobody"),
     ],
 )

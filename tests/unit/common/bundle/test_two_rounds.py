@@ -293,6 +293,19 @@ def test_the_descriptions_tell_the_three_matrices_apart(path: Path) -> None:
     assert len(described) == 3
 
 
+def test_inspection_shows_the_range_that_was_left_to_each_column(path: Path) -> None:
+    """A person reads from where to where values were kept, in the column's unit, and how that was found."""
+    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+        shown = describe_bundle(bundle, None)
+        clip, column = bundle.release.second_moments.column_clip, bundle.release.columns[0]
+    first = column.standards[0]
+    low, high = (first.center + sign * clip * first.scale for sign in (-1, 1))
+
+    line = next(each for each in shown.splitlines() if each.startswith(f"    {column.name}"))
+    assert line.split(maxsplit=1)[1].startswith(f"{low:.6g} to {high:.6g}")
+    assert "(found privately" in line
+
+
 def test_all_three_matrices_come_out_as_csv(path: Path, rounds: Rounds, tmp_path: Path) -> None:
     """The matrix of the first round and the transform get files of their own; none replaces one that is there."""
     with open_bundle(path, UnsafeTrustAnyone()) as bundle:

@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 
 from dp_bundle.bundle import open_bundle, write_bundle
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.describe.sentences import describe_bounds, describe_guarantee, describe_noise, round_up
+from dp_bundle.describe.sentences import (
+    describe_bounds,
+    describe_guarantee,
+    describe_noise,
+    describe_size,
+    describe_total,
+    round_up,
+)
 from dp_bundle.manifest import EpsilonDelta, Guarantee, Release
 from dp_bundle.manifest.columns import Ball, Column, Noise
 from dp_publish import Receipt
@@ -253,3 +260,14 @@ def test_noise_phrase_has_sigma_grid_and_variance() -> None:
     assert describe_noise(fine) == "Gaussian, sigma 2, on a grid of 0.0078125, variance 4.00001"
     assert describe_noise(whole) == "discrete Gaussian, sigma 2, variance 4"
     assert math.isclose(fine.noise.variance, 4 + 0.0078125**2 / 12, rel_tol=1e-12)
+
+
+def test_things_are_counted_for_people_and_as_ever_in_files(release: Release) -> None:
+    """One release costs and two cost; a bundle's own files keep their words to the byte."""
+    two = variant(release, cumulative=release.cumulative.model_copy(update={"releases": 2}))
+    assert describe_total(release).startswith("1 release of this dataset costs ")
+    assert describe_total(two).startswith("2 releases of this dataset cost ")
+    assert describe_total(release, in_file=True).startswith("1 release(s) of this dataset cost ")
+
+    single = variant(release, n_rows=1, columns=release.columns[:1])
+    assert (describe_size(single), describe_size(single, in_file=True)) == ("1 row, 1 column", "1 rows, 1 columns")
