@@ -63,7 +63,7 @@ def test_the_price_of_add_remove_neighbours_is_explained(people: Path, call: Cal
     why = "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu"
 
     assert published.code == 0, published.err
-    assert "cost mu = 4.24" in published.out
+    assert "costs mu = 4.24" in published.out
     assert why in published.out
     assert refused.code == 5
     assert "4.24" in refused.err
