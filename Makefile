@@ -1,12 +1,12 @@
 # Everything runs from a fresh clone with Python >= 3.11 (with venv), git and make.
 PYTHON ?= python3
 BIN := .venv/bin
-# The tests that need neither minutes, nor real tables, nor a browser.
-QUICK := not slow and not data and not browser
+# The tests that need neither minutes, nor real tables, nor a browser, nor tools of others.
+QUICK := not slow and not data and not browser and not tools
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow test-browser test-minimum test-newest lint format docs site dist clean
+.PHONY: demo test test-slow test-tools test-browser test-minimum test-newest lint format docs site dist clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -16,6 +16,10 @@ test: .venv/installed
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m "(slow or data) and not browser" -n auto
+
+# Has bundles verified by minisign, and by the reader in JavaScript, whose library for Parquet comes from npm.
+test-tools: .venv/installed examples/reader-node/node_modules/installed
+	$(BIN)/python -m pytest -m tools tests/bad_bundles tests/e2e tests/unit -n auto
 
 # Opens every page in this machine's Chromium, without network, those of the site as it was last built;
 # axe-core comes from npm.
@@ -64,7 +68,7 @@ dist: .venv/installed
 
 clean:
 	rm -rf .venv .venv-minimum .venv-newest .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf tests/browser/node_modules tests/browser/pictures
+	rm -rf examples/reader-node/node_modules tests/browser/node_modules tests/browser/pictures
 	rm -rf docs/_build docs/explained docs/reference/api
 
 .venv/installed: pyproject.toml
@@ -80,6 +84,12 @@ tests/browser/node_modules/installed: tests/browser/package-lock.json
 
 .venv/installed-docs: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
+examples/reader-node/node_modules/installed: examples/reader-node/package-lock.json
+	@command -v npm > /dev/null || { echo "the reader in JavaScript needs npm: install it (apt-get install npm)" >&2; exit 1; }
+	@command -v minisign > /dev/null || { echo "these tests need minisign: install it (apt-get install minisign)" >&2; exit 1; }
+	cd examples/reader-node && npm ci --silent
 	touch $@
 
 .venv-minimum/installed: .venv/installed

@@ -18,6 +18,7 @@ from dp_bundle.trust.signing import encode_pre_authentication, public_key_of
 SECRET = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
+@pytest.mark.tools
 def test_stock_minisign_verifies_a_file_and_shows_the_comment(tmp_path: Path) -> None:
     """The installed minisign accepts signature, key and a comment in any script, and refuses another file."""
     path, comment = tmp_path / "file", 'release 1 of "数据 é", manifest sha256:00'

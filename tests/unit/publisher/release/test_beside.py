@@ -33,6 +33,7 @@ def _minisign(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.tools
 def test_minisign_accepts_what_dp_publish_writes(data: Path, tmp_path: Path, command: Command) -> None:
     """The stock minisign accepts the bundle by the exported key, and its comment names release and manifest."""
     assert command("dp-publish", data, "--quiet").returncode == 0

@@ -1,0 +1,196 @@
+// Rules C, N, G and T, and R of a release by itself: what the manifest states, and what follows from it.
+
+import { checkCovariance } from './covariance.mjs'
+import { discreteGaussianVariance, gaussianDelta, muImpliedBy, roundedGaussianVariance } from './functions.mjs'
+import { require } from './refusal.mjs'
+
+const FOUND = ['private-quantiles', 'private-histogram']
+const SLACK = 1e-9
+const CURVE_SLACK = 1e-5
+
+export const isNear = (one, other) => Math.abs(one - other) <= SLACK * Math.max(Math.abs(one), Math.abs(other))
+export const isAtLeast = (one, least) => one >= least * (1 - SLACK)
+export const isPowerOfTwo = (x) => Number.isInteger(Math.log2(x)) && 2 ** Math.log2(x) === x
+
+export function checkRelease(release) {
+  const { columns, guarantee, kind } = release
+  release.columns.forEach((column) => checkColumn(column, release))
+  require(new Set(columns.map((each) => each.name)).size === columns.length, 'C1', 'two columns have one name')
+  require((release.second_moments !== null) === (kind === 'covariance'), 'C3', 'the kind is not that of the data')
+  checkTime(release.lineage.created)
+  if (release.format_version !== '3') checkWords(release)
+
+  require(release.sigma_derived_from_data === (guarantee === null), 'C5', 'a guarantee is missing, or too many')
+  if (guarantee) {
+    require(release.conditional_mu === null, 'C5', 'the guarantee is conditional')
+    const isEntity = guarantee.unit === 'entity'
+    require((guarantee.entity !== null) === isEntity && (guarantee.max_rows !== null) === isEntity, 'G1', 'the entity')
+    checkPublic(release)
+  }
+  if (kind === 'covariance') {
+    require(guarantee, 'K1', 'a covariance release has a guarantee')
+    checkCovariance(release)
+  } else if (guarantee) {
+    checkRowsGuarantee(guarantee, columns)
+  } else {
+    checkWithoutGuarantee(release)
+  }
+  checkTotals(release)
+}
+
+function checkColumn(column, release) {
+  const { bounds, ball, bounds_obtained: obtained, noise } = column
+  const limited = bounds !== null ? ['declared', ...FOUND].includes(obtained) : obtained === (ball ? 'ball' : 'none')
+  require(limited && !(bounds && ball), 'C2', `the bounds of ${column.name} were not obtained so`)
+  require(!bounds || bounds[0] < bounds[1], 'C2', `the bounds of ${column.name} are no interval`)
+  const isInside = column.fill === null || (bounds && bounds[0] <= column.fill && column.fill <= bounds[1])
+  require(isInside, 'C2', `the fill of ${column.name} is outside its bounds`)
+
+  const isRows = release.kind === 'rows'
+  require((noise !== null) === isRows, 'C3', `the noise of ${column.name} is that of another kind of release`)
+  const isDiscrete = noise?.distribution === 'discrete-gaussian'
+  require(isDiscrete === (column.kind === 'integer'), 'C3', `the noise of ${column.name} is of another kind`)
+  const radius = (each) => each.ball?.radius ?? null
+  require(!isRows || radius(column) === radius(release.columns[0]), 'C3', 'not all columns have one ball')
+
+  const rounds = release.second_moments?.first_round ? 2 : 0
+  require(column.standards.length === rounds, 'C4', `${column.name} has not one standard for each round`)
+  require((column.standard_obtained !== null) === rounds > 0, 'C4', `the standards of ${column.name} have no origin`)
+  if (noise) checkNoise(column.name, noise)
+}
+
+function checkNoise(name, { distribution, sigma, granularity, variance }) {
+  const isDiscrete = distribution === 'discrete-gaussian'
+  require(isPowerOfTwo(granularity) && !(isDiscrete && granularity !== 1), 'N1', `the grid of ${name} is none`)
+  const s = sigma / granularity
+  require(s >= 0.05 && s <= 1e9, 'N1', `the noise of ${name} is too narrow or too wide for its grid`)
+  const exact = isDiscrete ? discreteGaussianVariance(sigma) : granularity ** 2 * roundedGaussianVariance(s)
+  require(isNear(variance, exact), 'N2', `the variance of ${name} is ${exact}, and not ${variance}`)
+}
+
+function checkTime(created) {
+  const time = new Date(created)
+  const exists = !Number.isNaN(time.getTime()) && time.toISOString() === created.replace('Z', '.000Z')
+  require(exists && !created.startsWith('0000'), 'P5', 'there is no such time')
+}
+
+function checkWords({ columns, second_moments: moments }) {
+  const words = [...columns.map((each) => each.bounds_obtained), moments?.mechanism]
+  const later = words.find((word) => ['two-round', 'wishart-difference', 'private-quantiles'].includes(word))
+  require(!later, 'P4', `${later} is no word of this format version`)
+}
+
+// The mu of rows (G2): of a cell, of a row, or of an entity's rows together.
+function muOf(unit, columns, rows = 1) {
+  const width = ({ bounds, ball }) => (ball ? 2 * ball.radius * ball.scale : bounds ? bounds[1] - bounds[0] : Infinity)
+  const mus = columns.map((column) => width(column) / column.noise.sigma)
+  const isWhole = unit !== 'cell' || columns.some((column) => column.missing === 'center')
+  return Math.sqrt(rows) * (isWhole && !columns[0].ball ? Math.hypot(...mus) : Math.max(...mus))
+}
+
+function checkRowsGuarantee(guarantee, columns) {
+  const isPlain = guarantee.epsilon === null && guarantee.excepted_delta === 0
+  require(isPlain && guarantee.neighbours === 'replace-one', 'G3', 'this is no guarantee of rows')
+  const isFound = columns.some((column) => FOUND.includes(column.bounds_obtained))
+  require(guarantee.bounds_mu > 0 === isFound, 'G2', 'the cost of bounds is not stated where there is one')
+  const isCentered = columns.some((column) => column.missing === 'center')
+  const isFilled = columns.every((column) => (column.fill !== null) === isCentered)
+  require(guarantee.centers_mu > 0 === isCentered && isFilled, 'G2', 'the cost of centers is not stated')
+
+  const own = muOf(guarantee.unit, columns, guarantee.max_rows ?? 1)
+  const isContinuous = columns.every((column) => column.kind === 'continuous')
+  const accountant = isContinuous ? 'gaussian-dp' : 'privacy-loss-distribution'
+  const isStated = (guarantee.mu !== null) === isContinuous && guarantee.accountant === accountant
+  require(isStated, 'G3', 'the accountant is not the one for these columns')
+  checkStrength(guarantee, Math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu), isContinuous)
+}
+
+// G2 and G4 for a mu that the noise leaves.
+export function checkStrength(guarantee, mu, withCurve) {
+  require(mu > 0 && mu < Infinity, 'G2', 'the bounds and the noise give no guarantee')
+  require(guarantee.mu === null || isAtLeast(guarantee.mu, mu), 'G2', `mu is ${mu}, and not ${guarantee.mu}`)
+  require(isAtLeast(guarantee.rho, mu ** 2 / 2), 'G2', `rho is ${mu ** 2 / 2}, and not ${guarantee.rho}`)
+  for (const { epsilon, delta } of withCurve ? guarantee.epsilon_delta : []) {
+    const least = gaussianDelta(mu, epsilon)
+    require(delta >= least * (1 - CURVE_SLACK), 'G4', `delta at ${epsilon} is ${least}, and not ${delta}`)
+  }
+}
+
+function checkWithoutGuarantee({ columns, conditional_mu: conditional }) {
+  const isFree = columns.every(
+    ({ bounds_obtained: obtained, missing, fill }) => !FOUND.includes(obtained) && missing !== 'center' && fill === null,
+  )
+  require(isFree, 'C5', 'a cost that no guarantee states')
+  require(conditional === null || isAtLeast(conditional, muOf('cell', columns)), 'C5', 'the conditional mu is too small')
+}
+
+function checkPublic({ guarantee, columns, lineage, kind, format_version: version }) {
+  const named = guarantee.public
+  require(new Set(named).size === named.length, 'G6', 'something is public twice')
+  const isReplaced = guarantee.neighbours === 'replace-one'
+  if (kind === 'covariance') {
+    require(named.includes('the number of the rows') === isReplaced, 'G6', 'the number of rows is public, or is not')
+    const isOrdered = named.includes('the number and the order of the rows')
+    require(isReplaced || !isOrdered, 'G6', 'the number of rows is public, and is not')
+  }
+  if (version === '1') return
+  const due = [
+    ['the number and the order of the rows', kind === 'rows'],
+    ['which rows belong together', isReplaced && guarantee.entity !== null],
+    ['that the rows are those of ', lineage.partition !== null],
+    ['which rows have no value in ', isReplaced && columns.some((column) => column.missing === 'drop')],
+  ]
+  for (const [text, isDue] of due) {
+    require(!isDue || named.some((each) => each.startsWith(text)), 'G6', `it is not named as public, ${text.trim()}`)
+  }
+}
+
+function checkTotals(release) {
+  const { guarantee, cumulative: total, lineage } = release
+  const isFirst = lineage.number === 1
+  require(!isFirst || (lineage.previous === null && total.releases === 1), 'T1', 'the first release is one of several')
+  if (!guarantee) {
+    const isEmpty = total.mu === null && total.rho === null && Object.keys(total.other_units_rho).length === 0
+    require(isEmpty && /^(cell|row|entity:.*)$/.test(total.unit), 'T2', 'a total without a guarantee')
+    return
+  }
+  const unit = guarantee.unit === 'entity' ? `entity:${guarantee.entity}` : guarantee.unit
+  require(total.unit === unit, 'T2', 'the total is about another unit')
+  const isMu = total.mu === null || (total.rho !== null && guarantee.mu !== null && isAtLeast(total.mu, guarantee.mu))
+  const isRho = total.rho === null || isAtLeast(total.rho, guarantee.rho)
+  const isDelta = isAtLeast(total.excepted_delta, guarantee.excepted_delta)
+  require(isMu && isRho && isDelta, 'T3', "the total is less than the release's own")
+  if (release.format_version !== '1') checkUnits(release, unit)
+}
+
+function checkUnits({ guarantee, columns, cumulative: total, kind }, unit) {
+  const own = kind === 'rows' ? costOfRows(guarantee, columns, unit) : costOfMoments(guarantee, unit)
+  const others = total.rho === null ? [] : Object.keys(own).filter((each) => each !== unit)
+  const stated = Object.keys(total.other_units_rho)
+  const isSame = stated.length === others.length && others.every((each) => stated.includes(each))
+  require(isSame, 'T4', 'totals are not stated in all units')
+  for (const [each, rho] of [[unit, total.rho], ...Object.entries(total.other_units_rho)]) {
+    require(rho === null || isAtLeast(rho, own[each] ** 2 / 2), 'T4', `the total per ${each} is too small`)
+  }
+}
+
+function costOfRows(guarantee, columns, unit) {
+  const m = guarantee.max_rows ?? 1
+  const k = columns.filter((column) => FOUND.includes(column.bounds_obtained)).length
+  const moved = { row: Math.sqrt(k), [unit]: Math.sqrt(k) * m, cell: 1 }
+  const noise = { [unit]: muOf('entity', columns, m), cell: muOf('cell', columns), row: muOf('row', columns) }
+  const cost = (each) => {
+    const search = k ? (guarantee.bounds_mu * moved[each]) / moved[unit] : 0
+    return Math.hypot(noise[each], search, guarantee.centers_mu / (each === unit ? 1 : m))
+  }
+  return Object.fromEntries(Object.keys(noise).map((each) => [each, cost(each)]))
+}
+
+function costOfMoments(guarantee, unit) {
+  const m = guarantee.max_rows ?? 1
+  const steps = guarantee.neighbours === 'replace-one' ? 1 : 2
+  const { epsilon, mu } = guarantee
+  const row = epsilon === null ? (mu * Math.sqrt(steps)) / m : muImpliedBy((epsilon * steps) / m)
+  const whole = epsilon === null ? mu * Math.sqrt(steps) : muImpliedBy(epsilon * steps)
+  return { cell: row, row, [unit]: whole }
+}

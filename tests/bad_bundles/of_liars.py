@@ -1,0 +1,185 @@
+"""Bad bundles whose manifest contradicts itself: it states more than bounds and noise give, or leaves a cost out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.bad_bundles.making import Case, statement
+from tests.bad_bundles.of_signers import put
+
+__all__ = ["CASES"]
+
+Predicate = dict[str, Any]
+_GAUSSIAN, _VECTORS, _WISHART, _TWO = (
+    "v3-covariance",
+    "v3-eigenvectors-covariance",
+    "v3-wishart-difference-covariance",
+    "v3-two-round-covariance",
+)
+
+
+def times(path: str, factor: float) -> Callable[[Predicate], None]:
+    """Return a change that multiplies one number, by a dotted path."""
+
+    def change(predicate: Predicate) -> None:
+        *folders, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+        inner: Any = predicate
+        for folder in folders:
+            inner = inner[folder]
+        inner[last] *= factor
+
+    return change
+
+
+def _same_name(predicate: Predicate) -> None:
+    predicate["columns"][1]["name"] = predicate["columns"][0]["name"]
+
+
+def _ball_of_one(predicate: Predicate) -> None:
+    column = predicate["columns"][0]
+    column |= {"bounds": None, "bounds_obtained": "ball", "ball": {"center": 0.0, "scale": 1.0, "radius": 1.0}}
+
+
+def _no_guarantee(predicate: Predicate) -> None:
+    predicate["guarantee"] = None
+
+
+def _entity(predicate: Predicate) -> None:
+    predicate["guarantee"] |= {"unit": "entity", "entity": "who", "max_rows": 1}
+    total = predicate["cumulative"]
+    total |= {"unit": "entity:who", "other_units_rho": {"row": total["rho"], **total["other_units_rho"]}}
+
+
+def _unsearched(predicate: Predicate) -> None:
+    predicate["guarantee"]["bounds_mu"] = 0.1
+
+
+def _with_mu(predicate: Predicate) -> None:
+    predicate["guarantee"]["mu"] = 1e3
+
+
+def _points(factor: float) -> Callable[[Predicate], None]:
+    def change(predicate: Predicate) -> None:
+        for point in predicate["guarantee"]["epsilon_delta"]:
+            point["epsilon"] *= factor
+
+    return change
+
+
+def _search_not_in_the_curve(predicate: Predicate) -> None:
+    for column in predicate["columns"]:
+        column["bounds_obtained"] = "private-histogram"
+    guarantee, total = predicate["guarantee"], predicate["cumulative"]
+    guarantee |= {"bounds_mu": 20.0, "rho": guarantee["rho"] + 200.001}
+    total |= {"rho": 1e4, "other_units_rho": {"cell": 1e4}}
+
+
+def _twice_public(predicate: Predicate) -> None:
+    predicate["guarantee"]["public"] *= 2
+
+
+def _half_of_the_total(predicate: Predicate) -> None:
+    total = predicate["cumulative"]
+    total["rho"] *= 0.5
+    total["other_units_rho"]["cell"] *= 0.5
+
+
+def _wishart(predicate: Predicate) -> None:
+    """State Wishart noise soundly, but for a delta of nothing."""
+    moments, guarantee, total = predicate["second_moments"], predicate["guarantee"], predicate["cumulative"]
+    n, scale = moments["parameters"]["degrees_of_freedom"], moments["parameters"]["scale"]
+    rounding = moments["granularity"] ** 2 / 12
+    moments |= {"mechanism": "wishart", "distribution": "wishart", "bias": n * scale}
+    moments |= {"diagonal_variance": 2 * n * scale**2 + rounding, "off_diagonal_variance": n * scale**2 + rounding}
+    guarantee["excepted_delta"] = total["excepted_delta"] = 1e-300
+
+
+def _one_round(predicate: Predicate) -> None:
+    predicate["second_moments"]["fourth_moment"] = None
+
+
+def _free_search(predicate: Predicate) -> None:
+    predicate["guarantee"]["bounds_mu"] = 0.0
+
+
+_S = "the signed manifest is not sound"
+
+CASES = [
+    Case("two columns of one name", "C1", statement(_same_name), "the same name"),
+    Case("bounds that are no interval", "C2", statement(put("columns.0.bounds", [16.0, 10.0])), "not an interval"),
+    Case("bounds of another origin", "C2", statement(put("columns.0.bounds_obtained", "none")), "were obtained as"),
+    Case("fill outside the bounds", "C2", statement(put("columns.0.fill", 99.0)), "outside its bounds"),
+    Case("noise of the other kind", "C3", statement(put("columns.0.kind", "integer")), "noise of the other kind"),
+    Case("ball of one column", "C3", statement(_ball_of_one), "not the same for all columns"),
+    Case("covariance called rows", "C3", statement(put("kind", "rows"), _GAUSSIAN), "exactly in a"),
+    Case("standard of no round", "C4", statement(put("columns.0.standard_obtained", "declared")), "not one standard"),
+    Case("no guarantee, for no reason", "C5", statement(_no_guarantee), "missing or conditional"),
+    Case("noise from the data, and a guarantee", "C5", statement(put("sigma_derived_from_data", True)), "no guarantee"),
+    Case("grid that is no power of two", "N1", statement(times("columns.0.noise.granularity", 1.5)), "power of two"),
+    Case("sigma too large for its grid", "N1", statement(put("columns.2.noise.sigma", 2e9)), _S),
+    Case("another variance", "N2", statement(times("columns.0.noise.variance", 1.01)), "variance is not"),
+    Case("another variance of an integer", "N2", statement(times("columns.2.noise.variance", 0.99)), "variance is not"),
+    Case("entity without rows", "G1", statement(put("guarantee.entity", "who")), "an entity is named"),
+    Case("rho too small", "G2", statement(times("guarantee.rho", 0.5)), "rho is smaller"),
+    Case("sigma too small for rho", "G2", statement(put("columns.2.bounds", [0.0, 4000.0])), "rho is smaller"),
+    Case("cost of bounds that were declared", "G2", statement(_unsearched), "cost of private bounds"),
+    Case("mu of integers", "G3", statement(_with_mu), "mu is stated exactly"),
+    Case("neighbours of another kind", "G3", statement(put("guarantee.neighbours", "add-remove")), "replaced rows"),
+    Case("epsilon too small", "G4", statement(_points(0.9), _GAUSSIAN), "epsilon is smaller"),
+    Case("epsilon of integers too small", "G5", statement(_points(0.9)), "epsilon is smaller"),
+    Case("search that the curve leaves out", "G5", statement(_search_not_in_the_curve), "epsilon is smaller"),
+    Case("nothing public", "G6", statement(put("guarantee.public", [])), "not named as such"),
+    Case("public twice", "G6", statement(_twice_public), "public twice"),
+    Case("gaps that are not public", "G6", statement(put("columns.0.missing", "drop")), "no value in"),
+    Case("partition that is not public", "G6", statement(put("lineage.partition", "October")), "rows are those of"),
+    Case("entity whose rows are not public", "G6", statement(_entity), "belong together"),
+    Case("release before the first", "T1", statement(put("lineage.previous", "0" * 64)), "none before it"),
+    Case("first of several", "T1", statement(put("cumulative.releases", 2)), "one of several"),
+    Case("total of another unit", "T2", statement(put("cumulative.unit", "cell")), "another unit"),
+    Case("total below the release", "T3", statement(times("cumulative.rho", 0.9)), "total rho is smaller"),
+    Case("total per cell too small", "T4", statement(times("cumulative.other_units_rho.cell", 0.9)), "total per cell"),
+    Case("no total per cell", "T4", statement(put("cumulative.other_units_rho", {})), "in all units"),
+    Case(
+        "total per cell of strangers",
+        "T4",
+        statement(put("cumulative.other_units_rho.entity:doctor", 0.1)),
+        "in all units",
+    ),
+    Case(
+        "radius beyond all rows", "K1", statement(put("second_moments.radius", 9.0), _GAUSSIAN), "larger than any row"
+    ),
+    Case("constant off its grid", "K1", statement(put("second_moments.constant", 0.3), _GAUSSIAN), "1/256"),
+    Case("bounds that were not declared", "K1", statement(_ball_of_one, _GAUSSIAN), "declared bounds"),
+    Case(
+        "noise of another mechanism", "K2", statement(put("second_moments.mechanism", "laplace"), _GAUSSIAN), "another"
+    ),
+    Case(
+        "off-diagonal variance too large",
+        "K2",
+        statement(times("second_moments.off_diagonal_variance", 1.01), _GAUSSIAN),
+        "not those of the stated noise",
+    ),
+    Case("parameter too many", "K2", statement(put("second_moments.parameters.x", 1.0), _GAUSSIAN), "parameters"),
+    Case("mu of second moments too small", "G2", statement(times("guarantee.mu", 0.99), _GAUSSIAN), "mu is smaller"),
+    Case("mu that epsilon does not imply", "K3", statement(times("guarantee.mu", 0.99), _VECTORS), "implies"),
+    Case("point that epsilon does not imply", "K3", statement(_points(0.9), _VECTORS), "stated epsilon implies"),
+    Case(
+        "accountant of another noise", "K3", statement(put("guarantee.accountant", "pure-epsilon"), _GAUSSIAN), "by mu"
+    ),
+    Case("delta that is not excepted", "K4", statement(put("guarantee.excepted_delta", 0.0), _VECTORS), "excepted"),
+    Case(
+        "constant too large for epsilon", "K4", statement(put("second_moments.constant", 1.5), _WISHART), "epsilon is"
+    ),
+    Case("delta of Wishart noise too small", "K5", statement(_wishart, _WISHART), "delta is smaller"),
+    Case("two rounds without a fourth moment", "W1", statement(_one_round, _TWO), "fourth moment are stated"),
+    Case("clip beyond all rows", "W2", statement(put("second_moments.column_clip", 1e-3), _TWO), "larger than any row"),
+    Case(
+        "fourth moment off its grid",
+        "W3",
+        statement(times("second_moments.fourth_moment.total", 1.0001), _TWO),
+        "multiple",
+    ),
+    Case("search that costs nothing", "W4", statement(_free_search, _TWO), "found privately, at a cost"),
+    Case("total that leaves out the half", "T3", statement(_half_of_the_total), "total rho is smaller"),
+]
