@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any, cast
 
 from dp_bundle import Bundle
 from dp_bundle.describe import describe_guarantee, describe_moments, describe_size, describe_total
 from dp_learn.output.page.findings import Findings
+from dp_learn.output.page.guessing import describe_guess
 
 _SPECIAL = re.compile(r"([\\{}$&#^_%~])")
 _SPELLED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -47,7 +49,8 @@ def describe_promise(bundle: Bundle) -> list[str]:
     """Return the sentences on the guarantee of one bundle, and on its noise where that is on a matrix."""
     release = bundle.release
     moments = [] if release.second_moments is None else describe_moments(release.second_moments)
-    return [*describe_guarantee(release), describe_total(release), *moments]
+    words = [] if release.guarantee is None else [describe_guess(release.guarantee)]
+    return [*words, *describe_guarantee(release), describe_total(release), *moments]
 
 
 def settings(findings: Findings) -> list[tuple[str, str]]:
@@ -75,6 +78,23 @@ def settings(findings: Findings) -> list[tuple[str, str]]:
     return facts
 
 
+def describe_prediction(findings: Findings) -> list[tuple[str, str]]:
+    """Return the numbers of a regression or a discriminant beside its coefficients, by labels."""
+    summary = cast(dict[str, Any], findings.summary)
+    if summary["estimator"] == "regression":
+        r_squared, bound = summary["r_squared"], summary["excess_bound"]
+        return [
+            ("Intercept", f"{summary['intercept']:.5g}"),
+            ("Estimated R²", f"{r_squared:.3f}" if 0.0 <= r_squared <= 1.0 else "not known under this noise"),
+            ("Lost to the noise", f"at most {bound:.3g} of mean squared error plus penalty" if bound else "not known"),
+        ]
+    if summary["estimator"] == "lda":
+        shares = (f"{value:g}: {share:.1%}" for value, share in zip(summary["classes"], summary["priors"], strict=True))
+        rule = f"{summary['intercept']:+.5g} + the sum of coefficients times columns > 0"
+        return [("Classes", ", ".join(shares)), (f"Class {summary['classes'][1]:g} where", rule)]
+    return []
+
+
 def _spell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -87,7 +107,7 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
     for bundle in bundles:
         release, dataset = bundle.release, bundle.release.dataset
         title, year = dataset.title or dataset.name, release.lineage.created[:4]
-        creator = dataset.creator or bundle.signer.name
+        creator = dataset.creator or f"Signer {bundle.signer.key.fingerprint[:24]}"
         digest = bundle.manifest_sha256
         about = f"Release {release.lineage.number}, manifest sha256:{digest}"
         own = f" {dataset.citation.rstrip('.')}." if dataset.citation else ""
@@ -96,7 +116,7 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
         fields |= {"url": dataset.url} if dataset.url else {}
         inner = ",\n".join(f"  {name:<6} = {{{value}}}" for name, value in fields.items())
         entries.append(f"@misc{{dpgraph-{digest[:12]},\n{inner}\n}}")
-    texts.append(f"The graph was learned from it with {software()}.")
+    texts.append(f"This page was made from {'these releases' if len(bundles) > 1 else 'it'} with {software()}.")
     return "\n".join(texts), "\n\n".join(entries)
 
 

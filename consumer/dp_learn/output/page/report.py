@@ -10,7 +10,14 @@ from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.graph_figure import draw_network, network_data
 from dp_learn.output.page.network import find_network
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
-from dp_learn.output.page.provenance import cite, describe_promise, describe_release, settings, software
+from dp_learn.output.page.provenance import (
+    cite,
+    describe_prediction,
+    describe_promise,
+    describe_release,
+    settings,
+    software,
+)
 from dp_learn.output.page.tables import columns_table, edges_table, frame_table
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -38,6 +45,7 @@ def make_report(findings: Findings) -> str:
         "columns": columns_table(findings, network),
         "promises": [(bundle, describe_promise(bundle)) for bundle in findings.bundles],
         "releases": [(bundle, describe_release(bundle)) for bundle in findings.bundles],
+        "prediction": describe_prediction(findings),
         "settings": settings(findings),
         "command": findings.command,
         "software": software(),

@@ -89,7 +89,7 @@ def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> Tabl
     import pandas as pd
 
     if not isinstance(frame.index, pd.RangeIndex):
-        frame = frame.reset_index(names="")
+        frame = frame.reset_index(names="Class")
     shown = frame.head(MOST_ROWS)
     columns = [_column(str(label), shown[label].tolist()) for label in shown]
     more = "" if len(shown) == len(frame) else f"The first {len(shown)} of {len(frame)} rows; {file} has all of them."
@@ -97,6 +97,7 @@ def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> Tabl
 
 
 def _column(label: str, values: list[Any]) -> Column:
+    label = label[:1].upper() + label[1:].replace("_", " ")
     if not all(isinstance(value, int | float) for value in values):
-        return Column(label.replace("_", " "), [str(value) for value in values])
-    return Column(label.replace("_", " "), [float(value) for value in values], ".4g")
+        return Column(label, [str(value) for value in values])
+    return Column(label, [float(value) for value in values], ".4g")

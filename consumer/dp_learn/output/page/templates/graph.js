@@ -118,7 +118,8 @@
     model("graph-edges").data = drawn;
     model("graph-middles").data = middle;
     model("graph-nodes").data = node_columns(linked);
-    labelled = new Set([...linked, ...state.found]);
+    const alone = graph.degrees.flatMap((links, node) => (links || hidden.has(node) ? [] : [node]));
+    labelled = new Set([...linked, ...state.found, ...(state.chosen < 0 ? alone : [])]);
     if (state.chosen >= 0) labelled.add(state.chosen);
     place_labels();
     element("graph-shown").textContent = `${shown.length} of ${plural(graph.n_edges, "link")} shown`;

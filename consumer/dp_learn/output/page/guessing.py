@@ -1,0 +1,46 @@
+"""What a guarantee says, in the words of somebody who guesses."""
+
+from __future__ import annotations
+
+import math
+
+from dp_bundle.manifest import Guarantee
+from dp_bundle.privacy import normal_tail
+
+_KNOWN = {
+    "cell": "the whole table but one cell, and that this cell holds one of two values",
+    "row": "all rows but one, and that this one is one of two",
+    "entity": "all rows but those of one {}, and that these are one of two sets of rows",
+}
+
+
+def chance_of_guess(guarantee: Guarantee) -> float:
+    """Return the most that the probability of a right guess can be, of two possibilities as likely as each other.
+
+    It is ``Phi(mu / 2)``, and ``(e^epsilon + delta) / (1 + e^epsilon)``; the least that the guarantee implies.
+
+    References
+    ----------
+    Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1), section 2. Kairouz, Oh & Viswanath (2015), The
+    composition theorem for differential privacy, theorem 2.1.
+    """
+    points = [(point.epsilon, point.delta) for point in guarantee.epsilon_delta]
+    if guarantee.epsilon is not None:
+        points.append((guarantee.epsilon, 0.0))
+    chances = [1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0))) for epsilon, delta in points]
+    if guarantee.mu is not None:
+        chances.append(1.0 - normal_tail(guarantee.mu / 2.0))
+    return min(1.0, min(chances, default=1.0) + guarantee.excepted_delta)
+
+
+def describe_guess(guarantee: Guarantee) -> str:
+    """Return one sentence that says what somebody could learn of one protected unit, never too little."""
+    chance = math.ceil(1000.0 * chance_of_guess(guarantee) - 1e-9) / 1000.0
+    known = _KNOWN[guarantee.unit].format(f"“{guarantee.entity}”")
+    if not guarantee.neighbours.n_rows_public:
+        others = f"the rows of one “{guarantee.entity}”" if guarantee.unit == "entity" else "one more row"
+        known = f"all other rows, and that {others} may be there or not"
+    return (
+        f"In words: somebody who knows {known}, each as likely as the other, guesses right with a probability of at "
+        f"most {chance:g} after seeing this release, in place of 0.5."
+    )

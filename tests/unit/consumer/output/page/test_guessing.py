@@ -1,0 +1,52 @@
+"""What a guarantee says to somebody who guesses: by the error of the best test, computed in another way."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from scipy.integrate import quad
+from scipy.stats import laplace, norm
+
+from dp_bundle.manifest import Guarantee
+from dp_learn.output.page.guessing import chance_of_guess, describe_guess
+
+POINT = {"epsilon": 3.0, "delta": 1e-6}
+
+
+def guarantee(**given: object) -> Guarantee:
+    """Return a guarantee for one row."""
+    usual = {"unit": "row", "mu": None, "rho": 0.5, "epsilon_delta": [], "accountant": "gaussian-dp", "public": []}
+    return Guarantee.model_validate_json(json.dumps(usual | given))
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
+def test_mu_is_the_best_guess_between_two_normal_numbers(mu: float) -> None:
+    """The larger of both densities, integrated and halved, is the chance of the likelier guess."""
+    best = quad(lambda x: max(norm.pdf(x), norm.pdf(x - mu)) / 2, -12, 15, points=[mu / 2])[0]
+    assert chance_of_guess(guarantee(mu=mu)) == pytest.approx(best, rel=1e-8)
+
+
+def test_epsilon_is_attained_by_laplace_noise_at_its_best() -> None:
+    """No guess from a number with Laplace noise beats the bound, and randomised response attains it."""
+    bound = chance_of_guess(guarantee(epsilon=1.0))
+    best = quad(lambda x: max(laplace.pdf(x), laplace.pdf(x - 1.0)) / 2, -40, 40, points=[0, 0.5, 1])[0]
+    assert best < bound == pytest.approx(math.e / (1 + math.e))
+
+
+def test_delta_is_counted_in_full() -> None:
+    """With probability delta all is known, else the guess is that of epsilon; what is excepted is added."""
+    expected = 1e-6 + (1 - 1e-6) * math.exp(3) / (1 + math.exp(3))
+    assert chance_of_guess(guarantee(epsilon_delta=[POINT])) == pytest.approx(expected)
+    assert chance_of_guess(guarantee(epsilon_delta=[POINT], excepted_delta=0.01)) == pytest.approx(expected + 0.01)
+    assert chance_of_guess(guarantee()) == 1.0
+    assert chance_of_guess(guarantee(epsilon=5000.0)) == 1.0
+
+
+def test_sentence_names_the_unit_and_never_rounds_down() -> None:
+    """The sentence says what the guesser knows, and a chance that is not below the bound."""
+    assert "one row" not in describe_guess(guarantee(mu=1.0, unit="cell"))
+    assert "at most 0.692" in describe_guess(guarantee(mu=1.0))
+    assert "“hospital”" in describe_guess(guarantee(mu=1.0, unit="entity", entity="hospital", max_rows=3))
+    assert "may be there or not" in describe_guess(guarantee(mu=1.0, neighbours="add-remove"))
