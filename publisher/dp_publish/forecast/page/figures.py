@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bokeh.models import ColumnDataSource, FixedTicker, Range1d
+from bokeh.models import ColumnDataSource, FixedTicker, NumeralTickFormatter, Range1d
 
 from dp_bundle.page import FONT, Figure, hover, new_figure, shade
 from dp_publish.forecast.outlook import GRID, TARGETS, ForecastRow
@@ -84,6 +84,9 @@ def _draw_error(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) ->
     chance = plan.n_rows**-0.5
     made = _against_mu(rows, "standard error of a correlation", y_axis_type="log")
     _curves(made, rows, chosen, error, "0.000")
+    powers = range(*_decades([chance, *(value for row in rows for value in error(row) if value)]))
+    made.yaxis.ticker = FixedTicker(ticks=[10.0**power for power in powers][:: max(1, len(powers) // 6)])
+    made.yaxis.formatter = NumeralTickFormatter(format="0,0.[000000]")
     ends = [row.mu for row in (rows[0], rows[-1])]
     made.line(
         ends, [chance] * 2, color=shade("quiet").light, line_dash="dotted", line_width=2, legend_label="chance alone"
