@@ -9,7 +9,9 @@ from dp_learn.matrices import FloatArray
 
 SEED = 1
 _BY_DISTANCES = 120  # nodes of a part up to which every distance is fitted, which is clearer and soon takes longer
-_STEPS = 60  # of the forces on larger parts
+_STEPS = 60  # of the forces on larger parts,
+_STEPS_OF_MANY = 30  # and from _MANY nodes on, where networkx takes another method, whose steps take twice as long
+_MANY = 500
 _MARGIN = 0.5  # around a part, in lengths of an edge
 _APART = 0.35  # lengths of an edge between any two nodes, at least
 _ROUNDS = 50
@@ -72,7 +74,7 @@ def _lay_out_part(graph: nx.Graph, nodes: list[int]) -> FloatArray:  # type: ign
     if len(nodes) <= _BY_DISTANCES:
         found = nx.kamada_kawai_layout(ordered)
     else:
-        found = nx.spring_layout(ordered, seed=SEED, iterations=_STEPS)
+        found = nx.spring_layout(ordered, seed=SEED, iterations=_STEPS if len(nodes) < _MANY else _STEPS_OF_MANY)
     xy = np.array([found[node] for node in nodes])
 
     axes = np.linalg.eigh(np.cov(xy.T))[1][:, ::-1]

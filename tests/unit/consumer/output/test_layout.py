@@ -26,7 +26,7 @@ def _random_edges(n_nodes: int, n_edges: int) -> np.ndarray:
     return np.array([rng.choice(n_nodes, 2, replace=False) for _ in range(n_edges)])
 
 
-@pytest.mark.parametrize("n_nodes", [30, 200])
+@pytest.mark.parametrize("n_nodes", [30, 200, 600])
 def test_nodes_have_places_of_their_own(n_nodes: int) -> None:
     """Linked nodes are inside the area, no two of them at one place; a node without an edge has no place."""
     ends = _random_edges(n_nodes - 1, 2 * n_nodes)
