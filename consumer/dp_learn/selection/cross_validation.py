@@ -20,7 +20,7 @@ from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.covariance import Split
 from dp_learn.glasso import Solution
 from dp_learn.matrices import FloatArray, logdet
-from dp_learn.selection.path import Selection, check_alphas, check_patience, choose, solve_path, why_ended
+from dp_learn.selection.path import Selection, check_alphas, check_patience, choose, count_edges, solve_path, why_ended
 
 PATIENCE = 3  # so many alphas in a row without a better score end the walk
 SHARP = 0.5  # the share of its whole fall by which the error has dropped sharply
@@ -83,7 +83,7 @@ def cross_validate(
     check_patience(patience)
     alphas = check_alphas(alphas)
 
-    by_fold, ended = _walk(
+    by_fold, n_edges, ended = _walk(
         splits, alphas, _SCORES[score], patience, solver, weights, penalize_diagonal=penalize_diagonal
     )
     scores: FloatArray = by_fold.mean(axis=1)
@@ -101,6 +101,7 @@ def cross_validate(
         f"{len(splits)}-fold cross-validation of the {_TITLES[score]}",
         alphas,
         scores,
+        n_edges,
         why_empty="no edge made the estimate agree better with the held-out rows",
         ended=why_ended([split.train for split in splits]) if ended else None,
     )
@@ -115,23 +116,24 @@ def _walk(
     weights: ArrayLike | None,
     *,
     penalize_diagonal: bool,
-) -> tuple[FloatArray, bool]:
-    """Return the scores by alpha and fold, and whether the path ended for want of a solution."""
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Return the scores by alpha and fold, the mean numbers of edges, and whether the path ended without a solution."""
     paths = [
         solve_path(split.train, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal)
         for split in splits
     ]
-    scores = np.full((len(alphas), len(splits)), np.nan)
+    scores, n_edges = np.full((len(alphas), len(splits)), np.nan), np.full(len(alphas), np.nan)
     best = 0
     for index, step in enumerate(zip(*paths, strict=True)):
         solutions = [solution for _, solution in step if solution is not None]
         if len(solutions) < len(splits):
-            return scores, True
+            return scores, n_edges, True
+        n_edges[index] = np.mean([count_edges(solution) for solution in solutions])
         scores[index] = [score(solution, split) for solution, split in zip(solutions, splits, strict=True)]
         best = index if scores[index].mean() > scores[best].mean() else best
         if patience is not None and index - best >= patience:
             break
-    return scores, False
+    return scores, n_edges, False
 
 
 def _sharp_drop(scores: FloatArray, best: int) -> int:

@@ -20,6 +20,7 @@ from dp_learn.selection.path import (
     check_alphas,
     check_patience,
     choose,
+    count_edges,
     solve_path,
     why_ended,
 )
@@ -96,7 +97,7 @@ def select_ebic(
         raise ParameterError("n_effective", "> 0, or a function", n_effective)
     check_patience(patience)
     alphas = check_alphas(alphas)
-    scores, judge = np.full(len(alphas), np.nan), _definite(matrix)
+    scores, n_edges, judge = np.full(len(alphas), np.nan), np.full(len(alphas), np.nan), _definite(matrix)
     path = solve_path(
         matrix,
         alphas,
@@ -122,7 +123,8 @@ def select_ebic(
             edges = support
             tol = PATH_TOL if len(matrix) >= WIDE else min(PATH_TOL, price / len(matrix))
             likelihood, fitted = _fit(judge, support, fitted or solution, solver, tol)
-        scores[index] = likelihood - np.count_nonzero(np.triu(support, 1)) * price
+        n_edges[index] = count_edges(solution)
+        scores[index] = likelihood - n_edges[index] * price
 
         if scores[index] > np.nan_to_num(scores[best], nan=-math.inf):
             best, n_worse = index, 0
@@ -137,6 +139,7 @@ def select_ebic(
         f"the extended Bayesian information criterion (gamma = {gamma:g})",
         alphas,
         scores,
+        n_edges,
         why_empty="no edge improves the fit enough to be worth its parameter",
         ended=why_ended([matrix]) if ended else None,
         why_last=why_last,

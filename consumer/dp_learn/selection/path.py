@@ -6,7 +6,7 @@ A smaller alpha allows fewer dual matrices: where one alpha has no solution, no 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +39,10 @@ class Selection:
         after a rule has stopped early.
     note : str or None
         A sentence on a choice at an end of the path: why no edge was worth including, or why the path ended.
+    n_edges : ndarray, shape (n_alphas,)
+        The number of edges at each alpha, the mean over folds or subsamples of the rows; NaN where the rule did not go.
+    ended : bool
+        Whether the path ended for want of a solution.
     """
 
     alpha: float
@@ -46,6 +50,8 @@ class Selection:
     alphas: FloatArray
     scores: FloatArray
     note: str | None = None
+    n_edges: FloatArray = field(default_factory=lambda: np.empty(0))
+    ended: bool = False
 
 
 def alpha_grid(
@@ -176,6 +182,7 @@ def choose(
     rule: str,
     alphas: FloatArray,
     scores: FloatArray,
+    n_edges: FloatArray,
     *,
     why_empty: str,
     ended: str | None,
@@ -187,7 +194,7 @@ def choose(
     ----------
     index : int
         Of the chosen alpha.
-    rule, alphas, scores
+    rule, alphas, scores, n_edges
         As in `Selection`.
     why_empty : str
         The reason to give when the first alpha is chosen.
@@ -207,4 +214,9 @@ def choose(
         note = f"{_EMPTIEST} because {why_empty}"
     elif index == len(alphas) - 1:
         note = why_last
-    return Selection(float(alphas[index]), rule, alphas, scores, note)
+    return Selection(float(alphas[index]), rule, alphas, scores, note, n_edges, ended is not None)
+
+
+def count_edges(solution: Solution) -> int:
+    """Return the number of edges of a solution's graph."""
+    return (int(np.count_nonzero(solution.precision)) - len(solution.precision)) // 2

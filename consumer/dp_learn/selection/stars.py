@@ -94,7 +94,7 @@ def select_stars(
         solve_path(matrix, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal)
         for matrix in subsamples
     ]
-    scores = np.full(len(alphas), np.nan)
+    scores, n_edges = np.full(len(alphas), np.nan), np.full(len(alphas), np.nan)
     ended = False
 
     for index, step in enumerate(zip(*paths, strict=True)):
@@ -102,6 +102,7 @@ def select_stars(
         ended = shares is None
         if shares is None:
             break
+        n_edges[index] = shares.sum()
         scores[index] = -float(np.mean(2.0 * shares * (1.0 - shares)))
         if scores[index] < -threshold and shares.mean() > SPARSE:
             break
@@ -118,6 +119,7 @@ def select_stars(
         f"the stability of the graph over {len(subsamples)} subsamples (threshold {threshold:g})",
         alphas,
         scores,
+        n_edges,
         why_empty="the edges of any larger graph change from subsample to subsample",
         ended=why_ended(subsamples) if ended else None,
     )
