@@ -1,0 +1,69 @@
+"""What a test can see: its power, the smallest partial correlation that it finds most of the time, and rows for less.
+
+A test of a partial correlation r with standard error s finds it, at level a, when |estimate| > z s with z the normal
+quantile of 1 - a/2. To first order s does not depend on r.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dp_bundle.privacy import normal_quantile
+from dp_learn.covariance import NoisyCovariance, PooledCovariance
+from dp_learn.matrices import FloatArray, normal_tails
+
+POWER = 0.8
+LEVEL = 0.05
+
+
+def detection_power(size: FloatArray, standard_error: float, level: float = LEVEL) -> FloatArray:
+    """Return the probability that a two-sided test of no edge finds partial correlations of these sizes.
+
+    Parameters
+    ----------
+    size : ndarray
+        Partial correlations.
+    standard_error : float
+        Of their estimate, positive.
+    level : float
+        Of the test.
+    """
+    z = normal_quantile(1.0 - level / 2.0)
+    shift = size / standard_error
+    return normal_tails(z - shift) + normal_tails(z + shift)
+
+
+def smallest_visible(standard_error: float, level: float = LEVEL, power: float = POWER) -> float:
+    """Return the partial correlation that a test finds with this power: (z_{1 - a/2} + z_power) standard errors.
+
+    The test that finds it with the wrong sign, which has no part in the power here, has a probability below 1e-6 at the
+    usual levels.
+    """
+    return (normal_quantile(1.0 - level / 2.0) + normal_quantile(power)) * standard_error
+
+
+def rows_to_see(
+    pooled: PooledCovariance, standard_error: float, size: float, level: float = LEVEL, power: float = POWER
+) -> float:
+    """Return about how many rows, published with the same noise, would show a partial correlation.
+
+    The noise on rows adds to the variance of their covariance like further rows of another kind: all of it falls as
+    1/n. The noise of a covariance release is on sums over rows, whatever their number: its part falls as 1/n^2, the
+    sampling error's as 1/n.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        What was learned from, of n rows.
+    standard_error : float
+        Of a partial correlation in it.
+    size, level, power : float
+        The partial correlation, and the level and the power of the test that is to find it.
+    """
+    wanted = (size / smallest_visible(1.0, level, power)) ** 2
+    n_rows, variance = pooled.n_rows, standard_error**2
+    if all(isinstance(source, NoisyCovariance) for source in pooled.sources):
+        return n_rows * variance / wanted
+    sampling = min(pooled.sampling_factor, variance)
+    linear, square = n_rows * sampling, n_rows**2 * (variance - sampling)
+    return (linear + math.sqrt(linear**2 + 4.0 * square * wanted)) / (2.0 * wanted)
