@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.page import Page, Table, render_page
+from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
 from dp_learn.output.page.findings import Findings
+from dp_learn.output.page.forest import draw_forest
 from dp_learn.output.page.graph_figure import draw_network, network_data
+from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.network import find_network
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
 from dp_learn.output.page.provenance import (
@@ -19,6 +22,7 @@ from dp_learn.output.page.provenance import (
     software,
 )
 from dp_learn.output.page.tables import columns_table, edges_table, frame_table
+from dp_learn.output.page.visible_links import describe_visibility, draw_visibility, find_visibility, visibility_table
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _CAPTIONS = {
@@ -30,8 +34,14 @@ _CAPTIONS = {
 
 def make_report(findings: Findings) -> str:
     """Return the page of a result as one HTML document that needs no network, the same for the same result."""
-    network = find_network(findings)
-    figures = {} if network is None else {"graph": draw_network(network)}
+    network, maps, seen = find_network(findings), find_heat_maps(findings), find_visibility(findings)
+    figures = {
+        "graph": [] if network is None else [draw_network(network)],
+        "forest": [forest] if findings.graph is not None and (forest := draw_forest(findings.graph)) else [],
+        "heat": [] if maps is None else draw_heat_maps(maps),
+        "alpha": draw_paths(findings),
+        "visible": [] if seen is None else [draw_visibility(seen)],
+    }
     names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in findings.bundles]
     text, bibtex = cite(findings.bundles)
     values: dict[str, Any] = {
@@ -43,6 +53,10 @@ def make_report(findings: Findings) -> str:
         "figures": figures,
         "tables": _tables(findings),
         "columns": columns_table(findings, network),
+        "maps": maps,
+        "alpha": explain_alpha(findings),
+        "visible": [] if seen is None else describe_visibility(seen),
+        "visible_table": None if seen is None else visibility_table(seen),
         "promises": [(bundle, describe_promise(bundle)) for bundle in findings.bundles],
         "releases": [(bundle, describe_release(bundle)) for bundle in findings.bundles],
         "prediction": describe_prediction(findings),
@@ -53,9 +67,11 @@ def make_report(findings: Findings) -> str:
         "bibtex": bibtex,
     }
     data = {} if network is None else {"graph": network_data(network, findings.summary["noise_share_of_variance"])}
+    data |= {} if maps is None else {"heat": heat_map_data(maps)}
     title = f"{', '.join(values['names'])}: {findings.summary['estimator']}"
-    scripts = [] if network is None else ["graph.js"]
-    return render_page(Page(_TEMPLATES, "report.html", title, values, list(figures.values()), scripts, data))
+    scripts = [*([] if network is None else ["graph.js"]), *([] if maps is None else ["heat_maps.js"])]
+    drawn = [figure for group in figures.values() for figure in group]
+    return render_page(Page(_TEMPLATES, "report.html", title, values, drawn, scripts, data))
 
 
 def _tables(findings: Findings) -> list[Table]:

@@ -1,0 +1,120 @@
+"""The path of penalties that alpha was chosen from: its scores, the edges at each, and where no solution exists."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource, LogTicker, Range1d
+from bokeh.models.annotations import BoxAnnotation, Span
+
+from dp_bundle.page import Figure, hover, new_figure, number, shade
+from dp_learn.matrices import FloatArray
+from dp_learn.output.page.findings import Findings
+from dp_learn.pipeline import Learned
+from dp_learn.selection import Selection
+
+_ROOM = 1.15  # beyond the path, on either side
+
+
+def explain_alpha(findings: Findings) -> list[str]:
+    """Return sentences on how alpha was chosen, and from which alpha on there is a solution; none without a path."""
+    learned = findings.learned
+    if learned is None:
+        return []
+    said = []
+    alpha = number(learned.fit.solution.alpha, ".3g")
+    if learned.estimate.fdr is not None:
+        said.append("The links listed were found by tests; alpha decides on the graph that the tests start from.")
+    if (selection := learned.fit.selection) is None:
+        said.append(f"The penalty alpha = {alpha} was given with the command.")
+    else:
+        said.append(f"Of {len(selection.alphas)} penalties, alpha = {alpha} was chosen by {selection.rule}.")
+    return [*said, _solvable(learned)]
+
+
+def _solvable(learned: Learned) -> str:
+    smallest = learned.smallest_alpha
+    if smallest == 0.0:
+        return "Every penalty has a solution, as the matrix is positive definite."
+    if math.isinf(smallest):
+        return "Which penalties have a solution is not known."
+    return (
+        f"Only penalties above {number(smallest, '.2g')} have a solution: with the noise subtracted the matrix is "
+        f"indefinite, its smallest eigenvalue being {number(learned.smallest_eigenvalue, '.2g')}."
+    )
+
+
+def draw_paths(findings: Findings) -> list[Figure]:
+    """Return the figures of the scores and of the numbers of edges, none where alpha was not chosen from a path."""
+    learned = findings.learned
+    selection = None if learned is None else learned.fit.selection
+    if learned is None or selection is None or np.isfinite(selection.scores).sum() < 2:
+        return []
+    smallest = learned.smallest_alpha
+    return [_draw_scores(selection, smallest), _draw_edges(selection, smallest)]
+
+
+def _draw_scores(selection: Selection, smallest: float) -> Figure:
+    known = np.isfinite(selection.scores)
+    best = int(np.flatnonzero(selection.alphas == selection.alpha)[0])
+    plot = _draw(selection, selection.scores, smallest, "score (larger is better)")
+    low, high = selection.scores[known].min(), selection.scores[known].max()
+    told = (
+        f"The score is known at {int(known.sum())} of {len(selection.alphas)} penalties, from {number(low, '.4g')} to "
+        f"{number(high, '.4g')}; at the chosen one it is {number(selection.scores[best], '.4g')}."
+    )
+    left = "" if known.all() else " The rule ended before the smallest penalties of the path."
+    caption = f"The score of each penalty by the rule that chose; the line marks the choice.{left}"
+    return Figure("alpha-scores", "Score of each penalty", caption, told, plot)
+
+
+def _draw_edges(selection: Selection, smallest: float) -> Figure:
+    known = np.isfinite(selection.n_edges)
+    best = int(np.flatnonzero(selection.alphas == selection.alpha)[0])
+    plot = _draw(selection, selection.n_edges, smallest, "links")
+    told = (
+        f"There are {selection.n_edges[best]:,.0f} links at the chosen penalty, and up to "
+        f"{selection.n_edges[known].max():,.0f} at the smallest one."
+    )
+    shaded = " The shaded range has no solution." if 0.0 < smallest < math.inf else ""
+    caption = f"The number of links at each penalty: a smaller penalty allows more of them.{shaded}"
+    return Figure("alpha-edges", "Links at each penalty", caption, told, plot)
+
+
+def _draw(selection: Selection, values: FloatArray, smallest: float, label: str) -> Any:
+    known = np.isfinite(values)
+    alphas, shown = selection.alphas[known], values[known]
+    source = ColumnDataSource(
+        {
+            "alpha": alphas,
+            "value": shown,
+            "is_chosen": [10 if alpha == selection.alpha else 6 for alpha in alphas],
+            "words": [f"{value:.5g}" for value in shown],
+            "penalty": [f"{alpha:.3g}" for alpha in alphas],
+        }
+    )
+    shaded = 0.0 < smallest < math.inf
+    least = min(alphas.min(), smallest) if shaded else alphas.min()
+    span = Range1d(start=least / _ROOM**2, end=alphas.max() * _ROOM)
+    plot = new_figure(height=300, x_axis_type="log", x_range=span, x_axis_label="penalty alpha", y_axis_label=label)
+    plot.xaxis.ticker = LogTicker(desired_num_ticks=4, num_minor_ticks=0)
+    if shaded:
+        plot.add_layout(
+            BoxAnnotation(right=smallest, fill_color=shade("faint").light, fill_alpha=0.45, line_color=None)
+        )
+    plot.add_layout(
+        Span(location=selection.alpha, dimension="height", line_color=shade("negative").light, line_width=2)
+    )
+    plot.line("alpha", "value", source=source, line_color=shade("positive").light, line_width=2)
+    discs = plot.scatter(
+        "alpha",
+        "value",
+        source=source,
+        size="is_chosen",
+        fill_color=shade("positive").light,
+        line_color=shade("paper").light,
+    )
+    plot.add_tools(hover([("alpha", "@penalty"), (label.split(" ")[0], "@words")], renderers=[discs]))
+    return plot

@@ -1,0 +1,101 @@
+"""The strongest links with their intervals, one line for each."""
+
+from __future__ import annotations
+
+import numpy as np
+from bokeh.models import ColumnDataSource, FactorRange, Range1d
+from bokeh.models.annotations import Span
+
+from dp_bundle.page import Figure, figure_text, hover, new_figure, number, shade
+from dp_learn.graph import GraphEstimate
+
+_MOST = 30
+_LINE = 22  # pixels
+_LONGEST_NAME = 22
+
+
+def draw_forest(graph: GraphEstimate) -> Figure | None:
+    """Return the figure of the surest links, None without links or without intervals."""
+    edges = graph.edge_columns
+    n_edges = len(edges["source"])
+    if not n_edges or "ci_low" not in edges:
+        return None
+
+    shown = min(n_edges, _MOST)
+    value, low, high = (edges[name][:shown] for name in ("desparsified", "ci_low", "ci_high"))
+    fitted, q_value = edges["partial_correlation"][:shown], edges["q_value"][:shown]
+    pairs = list(zip(edges["source"][:shown], edges["target"][:shown], strict=True))
+    ends = [" – ".join(figure_text(name, _LONGEST_NAME) for name in pair) for pair in pairs]
+    labels = [f"{name}{chr(8203) * place}" for place, name in enumerate(ends)]  # cut names may be alike; factors not
+    source = ColumnDataSource(
+        {
+            "pair": labels,
+            "ends": [" – ".join(figure_text(name, 80) for name in pair) for pair in pairs],
+            "value": value,
+            "low": low,
+            "high": high,
+            "fitted": fitted,
+            "colour": [shade("positive" if each > 0.0 else "negative").light for each in value],
+            "words": [
+                f"{number(middle, '+.3f')} ({number(least, '+.3f')} to {number(most, '+.3f')})"
+                for middle, least, most in zip(value, low, high, strict=True)
+            ],
+            "graph": [number(each, "+.3f") for each in fitted],
+            "q": [f"{each:.2g}" for each in q_value],
+        }
+    )
+    largest = min(1.02, 1.06 * float(np.nanmax(np.abs([low, high, fitted, value]))))
+    plot = new_figure(
+        height=70 + _LINE * shown,
+        x_range=Range1d(start=-largest if np.nanmin(low) < 0.0 else -0.02, end=largest),
+        y_range=FactorRange(factors=labels[::-1]),
+        x_axis_label="partial correlation",
+    )
+    plot.ygrid.visible = False
+    plot.yaxis.major_tick_line_color = None
+    plot.add_layout(Span(location=0.0, dimension="height", line_color=shade("control").light, line_width=1))
+    plot.segment("low", "pair", "high", "pair", source=source, line_width=2.5, line_color="colour", line_cap="round")
+    discs = plot.scatter("value", "pair", source=source, size=9, fill_color="colour", line_color=shade("paper").light)
+    plot.scatter(
+        "fitted",
+        "pair",
+        source=source,
+        size=11,
+        marker="x",
+        line_color=shade("ink").light,
+        fill_color=None,
+        line_width=1.5,
+    )
+    lines = [("", "<b>@ends</b>"), ("without a graph, 95 %", "@words"), ("on this graph", "@graph"), ("q-value", "@q")]
+    plot.add_tools(hover(lines, renderers=[discs]))
+    title = f"The {shown} surest links" if shown < n_edges else f"{shown} link{'' if shown == 1 else 's'}"
+    return Figure("forest", f"{title}, with intervals", _caption(graph), _alternative(graph, shown), plot)
+
+
+def _caption(graph: GraphEstimate) -> str:
+    penalised = (
+        ""
+        if graph.fdr is not None
+        else " The links were chosen by the sparse estimate, not by tests: an interval may hold zero."
+    )
+    return (
+        "Each disc is an estimate that assumes no graph, with its 95 % interval, which accounts for the noise; blue is "
+        "positive and orange negative. Each cross is the estimate on this graph, which supposes that all other links "
+        f"are absent.{penalised} An interval holds for one pair at a time, not for all of them at once."
+    )
+
+
+def _alternative(graph: GraphEstimate, shown: int) -> str:
+    edges = graph.edge_columns
+    low, high = edges["ci_low"][:shown], edges["ci_high"][:shown]
+    sure = int(np.count_nonzero((low > 0.0) | (high < 0.0)))
+    whole = (
+        f"{sure} of these {shown} intervals exclude"
+        if shown > 1
+        else f"The interval {'excludes' if sure else 'includes'}"
+    )
+    return (
+        f"{whole} zero; the first link is between “{edges['source'][0]}” and “{edges['target'][0]}”, "
+        f"{number(float(edges['desparsified'][0]), '+.2f')}, from {number(float(low[0]), '+.2f')} to "
+        f"{number(float(high[0]), '+.2f')}. All numbers are in the table of links."
+    )

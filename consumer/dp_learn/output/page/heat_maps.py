@@ -1,0 +1,185 @@
+"""Correlations as maps of colours: as published, without the noise, and as estimated, all in one order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from bokeh.models import BasicTicker, ColumnDataSource, LinearColorMapper, Range1d
+from bokeh.models.annotations import ColorBar
+
+from dp_bundle.page import DIVERGING, FONT, Figure, figure_text, new_figure, shade
+from dp_learn.graph import GraphEstimate
+from dp_learn.matrices import FloatArray
+from dp_learn.output.page.findings import Findings
+
+MOST_COLUMNS = 400  # that a map can show, and a page can hold
+_BEST_ORDER = 150  # columns, up to which neighbours are arranged as well as can be
+_WIDE = 0.9  # over high, with the scale below
+_BEYOND = 1.005  # what is larger after rounding cannot be a correlation
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """One map: its title, a sentence on what it shows, and the correlations, NaN where there is none."""
+
+    name: str
+    title: str
+    caption: str
+    correlation: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class HeatMaps:
+    """Maps of the same columns in the same order, and a sentence on columns that are left out."""
+
+    names: tuple[str, ...]
+    maps: tuple[HeatMap, ...]
+    left_out: str = ""
+
+
+def find_heat_maps(findings: Findings) -> HeatMaps | None:
+    """Return the maps that a result has, or None where it has no matrix."""
+    graph = findings.graph
+    if graph is None or len(graph.columns) < 2:
+        return None
+
+    debiased = _correlation(graph.covariance)
+    maps = [
+        HeatMap(
+            "heat-debiased",
+            "Without the noise",
+            "The correlations after the noise's known part was subtracted.",
+            debiased,
+        )
+    ]
+    shares = findings.summary["noise_share_of_variance"]
+    if shares is not None:
+        kept = np.sqrt([1.0 - shares[name] for name in graph.columns])
+        published = debiased * np.outer(kept, kept)
+        np.fill_diagonal(published, 1.0)
+        caption = "The correlations of the values that were published; noise makes all of them smaller."
+        maps.insert(0, HeatMap("heat-published", "As published", caption, published))
+    if (estimated := _implied(graph)) is not None:
+        caption = "The correlations that the graph implies: what its links explain, and nothing else."
+        maps.append(HeatMap("heat-estimated", "As estimated", caption, estimated))
+    return _in_order(graph, debiased, maps)
+
+
+def _correlation(covariance: FloatArray) -> FloatArray:
+    """Return the correlations, NaN for columns without a positive variance."""
+    variances = np.diagonal(covariance)
+    root = np.sqrt(np.where(variances > 0.0, variances, np.nan))
+    correlation = np.asarray(covariance / np.outer(root, root))
+    np.fill_diagonal(correlation, np.where(np.isnan(root), np.nan, 1.0))
+    return correlation
+
+
+def _implied(graph: GraphEstimate) -> FloatArray | None:
+    """Return the correlations of the inverse of the estimated precision matrix, None if that is not definite."""
+    root = np.sqrt(np.abs(np.diagonal(graph.precision)))
+    try:
+        factor = np.linalg.cholesky(graph.precision / np.outer(root, root))
+    except np.linalg.LinAlgError:
+        return None
+    inverse = np.linalg.inv(factor)
+    return _correlation(inverse.T @ inverse)
+
+
+def _in_order(graph: GraphEstimate, debiased: FloatArray, maps: list[HeatMap]) -> HeatMaps:
+    """Return the maps with similar columns beside each other, of many columns those with the strongest links."""
+    p = len(graph.columns)
+    kept = np.arange(p)
+    left_out = ""
+    if p > MOST_COLUMNS:
+        off_diagonal = np.abs(np.nan_to_num(debiased)) - np.eye(p)
+        kept = np.sort(np.argsort(-off_diagonal.max(axis=1), kind="stable")[:MOST_COLUMNS])
+        left_out = f"Of {p:,} columns, the {MOST_COLUMNS} with the strongest correlations are shown."
+
+    order = kept[_cluster(debiased[np.ix_(kept, kept)])]
+    shown = [HeatMap(each.name, each.title, each.caption, each.correlation[np.ix_(order, order)]) for each in maps]
+    return HeatMaps(tuple(graph.columns[place] for place in order), tuple(shown), left_out)
+
+
+def _cluster(correlation: FloatArray) -> npt.NDArray[np.int64]:
+    """Return an order in which columns that are correlated stand together (average linkage on 1 - |r|)."""
+    from scipy.cluster import hierarchy
+    from scipy.spatial.distance import squareform
+
+    if len(correlation) < 3:
+        return np.arange(len(correlation))
+    distance = 1.0 - np.minimum(np.abs(np.nan_to_num(correlation)), 1.0)
+    np.fill_diagonal(distance, 0.0)
+    condensed = squareform((distance + distance.T) / 2.0, checks=False)
+    tree = hierarchy.linkage(condensed, "average", optimal_ordering=len(correlation) <= _BEST_ORDER)
+    return np.asarray(hierarchy.leaves_list(tree), dtype=np.int64)
+
+
+def draw_heat_maps(maps: HeatMaps) -> list[Figure]:
+    """Return one figure for each map; the script heat_maps.js tells what the pointer is on."""
+    return [
+        Figure(each.name, each.title, _caption(each), _alternative(each, maps.names), _draw(each)) for each in maps.maps
+    ]
+
+
+def _draw(heat_map: HeatMap) -> Any:
+    p = len(heat_map.correlation)
+    hundredths = np.round(100.0 * np.nan_to_num(heat_map.correlation[::-1], nan=-128.0)).clip(-128, 127).astype(np.int8)
+    source = ColumnDataSource({"image": [hundredths], "x": [0], "y": [0], "dw": [p], "dh": [p]}, name=heat_map.name)
+    span = Range1d(start=0, end=p)
+    shape: dict[str, Any] = {"height": None, "sizing_mode": "scale_width", "aspect_ratio": _WIDE}
+    plot = new_figure(x_range=span, y_range=Range1d(start=0, end=p), **shape)
+    plot.axis.visible = plot.grid.visible = False
+    mapper = LinearColorMapper(
+        palette=[each.light for each in DIVERGING],
+        low=-100,
+        high=100,
+        low_color=shade("warning").light,
+        high_color=shade("warning").light,
+    )
+    plot.image("image", "x", "y", "dw", "dh", source=source, color_mapper=mapper)
+    text: dict[str, Any] = {"text_color": shade("ink").light, "text_font": FONT, "text_font_size": "11px"}
+    bar = ColorBar(
+        color_mapper=mapper,
+        ticker=BasicTicker(desired_num_ticks=5),
+        orientation="horizontal",
+        height=10,
+        background_fill_color=None,
+        bar_line_color=None,
+        major_label_overrides={-100: "−1", -50: "−0.5", 0: "0", 50: "0.5", 100: "1"},
+        **{f"major_label_{name}": value for name, value in text.items()},
+    )
+    plot.add_layout(bar, "below")
+    return plot
+
+
+def _caption(heat_map: HeatMap) -> str:
+    beyond = int((np.abs(np.triu(np.nan_to_num(heat_map.correlation), 1)) > _BEYOND).sum())
+    if not beyond:
+        return heat_map.caption
+    pairs = "1 pair is" if beyond == 1 else f"{beyond:,} pairs are"
+    return (
+        f"{heat_map.caption} {pairs} beyond 1 in size, which no correlation is: there the noise was larger than what "
+        "is left. They have a colour of their own."
+    )
+
+
+def _alternative(heat_map: HeatMap, names: tuple[str, ...]) -> str:
+    off_diagonal = np.triu(np.nan_to_num(heat_map.correlation), 1)
+    first, second = np.unravel_index(np.argmax(np.abs(off_diagonal)), off_diagonal.shape)
+    value = off_diagonal[first, second]
+    size = np.abs(heat_map.correlation[np.triu_indices(len(names), 1)])
+    return (
+        f"The strongest is {value:+.2f}, between “{names[int(first)]}” and “{names[int(second)]}”; half of all pairs "
+        f"are below {np.nanmedian(size):.2f} in size."
+    ).replace("-", "−")
+
+
+def heat_map_data(maps: HeatMaps) -> dict[str, Any]:
+    """Return what the script needs: the names of the columns in order, and of the maps."""
+    return {
+        "names": [figure_text(name, 60) for name in maps.names],
+        "maps": [{"name": each.name, "title": each.title} for each in maps.maps],
+    }

@@ -1,0 +1,141 @@
+"""The figures of a result's page hold the result's own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
+
+from dp_bundle import Bundle, open_bundle
+from dp_learn import learn_graph
+from dp_learn.graph import GraphEstimate
+from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
+from dp_learn.output.page.findings import Findings
+from dp_learn.output.page.forest import draw_forest
+from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
+from dp_learn.output.page.visible_links import describe_visibility, draw_visibility, find_visibility
+from dp_learn.output.summary import summarize
+from dp_publish import publish
+
+COLUMNS = ["a", "b", "c", "d", "e", "f"]
+
+
+@pytest.fixture
+def opened(tmp_path: Path, key: Ed25519PrivateKey) -> Iterator[Bundle]:
+    """Publish a chain of six columns with as much noise as variance on one of them."""
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(3000, 6))
+    for column in range(1, 6):
+        values[:, column] += 0.7 * values[:, column - 1]
+    table = pd.DataFrame(values, columns=COLUMNS)
+    bounds = {name: [-8.0, 8.0] for name in COLUMNS}
+    receipt = publish(table, make_policy(bounds, mu=40.0, unit="row"), out=tmp_path / "chain.tar", key=key)
+    with open_bundle(receipt.path) as bundle:
+        yield bundle
+
+
+def findings_of(bundle: Bundle, **options: object) -> Findings:
+    """Return what a page is made from."""
+    learned = learn_graph(bundle, **options)  # type: ignore[arg-type]
+    return Findings([bundle], summarize(learned, [bundle]), "dp-learn chain.tar", learned.estimate, learned)
+
+
+def test_heat_maps_are_of_the_published_and_of_the_debiased_rows(opened: Bundle) -> None:
+    """Both maps are what NumPy finds in the published values, in one order for all; linked columns are neighbours."""
+    maps = find_heat_maps(findings_of(opened))
+    rows = pd.concat([batch.to_pandas() for batch in opened.batches()])
+    noise = {column.name: column.cell_noise.variance for column in opened.release.columns}
+    published, debiased, estimated = (each.correlation for each in maps.maps)
+    covariance = rows[list(maps.names)].cov().to_numpy()
+    variances = np.diagonal(covariance) - [noise[name] for name in maps.names]
+
+    np.testing.assert_allclose(published, rows[list(maps.names)].corr().to_numpy(), atol=2e-3)
+    clean = covariance / np.sqrt(np.outer(variances, variances))
+    np.testing.assert_allclose(debiased[~np.eye(6, dtype=bool)], clean[~np.eye(6, dtype=bool)], atol=2e-3)
+    assert np.abs(debiased).sum() > np.abs(published).sum()
+    assert np.abs(estimated - debiased).max() < 0.2
+    assert abs(maps.names.index("a") - maps.names.index("b")) == 1
+
+
+def test_drawn_heat_maps_are_the_correlations_in_hundredths(opened: Bundle) -> None:
+    """The image that a browser draws has the first column at the top left, and whole hundredths."""
+    maps = find_heat_maps(findings_of(opened))
+    figure = draw_heat_maps(maps)[0]
+    image = figure.model.select_one({"name": "heat-published"}).data["image"][0]
+
+    np.testing.assert_array_equal(image[::-1], np.round(100 * maps.maps[0].correlation).astype(np.int8))
+    assert image.dtype == np.int8
+    assert max(maps.names) in "abcdef"
+
+
+def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
+    """A map tells how many entries are beyond one; of more columns than it can show, it takes the correlated ones."""
+    covariance = np.array([[1.0, 1.2, 0.1], [1.2, 1.0, 0.2], [0.1, 0.2, 1.0]])
+    summary = {"noise_share_of_variance": None}
+    graph = GraphEstimate(("a", "b", "c"), np.eye(3), covariance)
+    maps = find_heat_maps(Findings([], summary, "", graph))  # type: ignore[arg-type]
+    assert [each.name for each in maps.maps] == ["heat-debiased", "heat-estimated"]
+    assert "1 pair is beyond 1 in size" in draw_heat_maps(maps)[0].caption
+
+    p = MOST_COLUMNS + 30
+    wide = np.eye(p)
+    wide[p - 2, p - 1] = wide[p - 1, p - 2] = 0.5
+    names = tuple(f"c{place}" for place in range(p))
+    maps = find_heat_maps(Findings([], summary, "", GraphEstimate(names, np.eye(p), wide)))  # type: ignore[arg-type]
+    assert len(maps.names) == MOST_COLUMNS
+    assert {f"c{p - 2}", f"c{p - 1}"} <= set(maps.names)
+    assert f"Of {p} columns, the {MOST_COLUMNS}" in maps.left_out
+
+
+def test_forest_holds_the_intervals_of_the_edges(opened: Bundle) -> None:
+    """Estimates, intervals and q-values are those of the table of edges, in its order."""
+    graph = findings_of(opened, fdr=0.05).graph
+    data = draw_forest(graph).model.renderers[0].data_source.data
+    edges = graph.edges()
+
+    np.testing.assert_array_equal(data["low"], edges["ci_low"])
+    np.testing.assert_array_equal(data["value"], edges["desparsified"])
+    assert data["ends"][0] == f"{edges['source'][0]} – {edges['target'][0]}"
+    assert draw_forest(findings_of(opened, error_bars=False).graph) is None
+    assert draw_forest(GraphEstimate(("a", "b"), np.eye(2), np.eye(2))) is None
+
+
+@pytest.mark.parametrize("select", ["ebic", "cv", "stars"])
+def test_path_has_scores_and_numbers_of_edges(opened: Bundle, select: str) -> None:
+    """At the chosen alpha the path has the number of edges of the sparse estimate, roughly where rows were left out."""
+    findings = findings_of(opened, select=select)
+    selection = findings.learned.fit.selection
+    chosen = np.flatnonzero(selection.alphas == selection.alpha)[0]
+    n_edges = np.count_nonzero(np.triu(findings.learned.fit.solution.precision, 1))
+
+    assert selection.n_edges[chosen] == pytest.approx(n_edges, abs=0 if select == "ebic" else 4)
+    assert selection.n_edges[0] == pytest.approx(0.0, abs=2.0)
+    assert [figure.name for figure in draw_paths(findings)] == ["alpha-scores", "alpha-edges"]
+    assert selection.rule in explain_alpha(findings)[0]
+
+
+def test_given_alpha_has_no_path(opened: Bundle) -> None:
+    """A penalty that was given is said to be, and there is no figure of a choice."""
+    findings = findings_of(opened, alpha=0.2)
+
+    assert draw_paths(findings) == []
+    assert "alpha = 0.2 was given" in explain_alpha(findings)[0]
+
+
+def test_visible_links_are_told_with_and_without_noise(opened: Bundle) -> None:
+    """Noise makes the smallest link that can be found larger, and all pairs at once need more than one pair."""
+    seen = find_visibility(findings_of(opened))
+    figure = draw_visibility(seen)
+    data = figure.model.renderers[0].data_source.data
+    at = np.searchsorted(data["size"], seen.smallest)
+
+    assert seen.clean < seen.smallest < seen.strictest
+    assert seen.clean == pytest.approx(2.8016 / np.sqrt(2999), rel=1e-3)
+    assert data["noisy"][at - 1] <= 80.1 <= data["noisy"][at] + 0.2
+    assert f"{seen.n_rows:,}" in describe_visibility(seen)[3]
+    assert find_visibility(findings_of(opened, error_bars=False)) is None
