@@ -55,6 +55,10 @@ def test_archives_depend_on_the_sources_alone(tmp_path: Path) -> None:
         "dp_learn/py.typed",
         "dp_publish/py.typed",
     }
+    assert {f"dp_bundle/page/assets/{name}" for name in ("base.html", "parts.html", "page.css", "page.js")} <= set(
+        names
+    )
+    assert {f"dp_learn/output/page/templates/{name}" for name in ("report.html", "graph.js")} <= set(names)
     assert all(command in commands for command in ("dp-bundle", "dp-learn", "dp-publish"))
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
