@@ -41,6 +41,7 @@ class _Kind:
 
 
 _LINKED = _Kind("disc", 7.0, (242, 242, 238), (51, 51, 51), (34, 34, 34))
+_WEAKER = _Kind("disc", 7.0, (210, 210, 205), (51, 51, 51), (34, 34, 34))  # linked by edges that are not drawn
 _UNLINKED = _Kind("disc", 7.0, (242, 242, 238), (170, 170, 170), (170, 170, 170))
 _DROWNED = _Kind("cross", 8.0, (255, 255, 255), (138, 109, 26), (138, 109, 26))
 _BLACK = (0, 0, 0)
@@ -50,7 +51,8 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
     """Draw the estimate to a PNG file: width of a line for the size of a partial correlation, colour for its sign.
 
     Columns without an edge are drawn in grey, and those that the noise drowned, which no estimate is about, as crosses
-    after them; the legend says so. Of more than 400 edges only the strongest 400 are drawn, and the caption says so.
+    after them; the legend says so. Of more than 400 edges only the strongest 400 are drawn, and the caption says so;
+    columns that only weaker ones reach are darker discs.
     Up to 20 columns are drawn in a circle, more of them where forces between linked ones place them.
     """
     draw_sheet(lay_out(estimate, title, drowned), path)
@@ -80,7 +82,7 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) ->
 
     places = arranged.places
     _draw_edges(sheet, [(places[one], places[other]) for one, other in ends], [weight for _, _, weight in edges])
-    for drawn in (_LINKED, _UNLINKED, _DROWNED):
+    for drawn in (_LINKED, _WEAKER, _UNLINKED, _DROWNED):
         sheet.marks.extend(kinds[number].mark(place) for number, place in places.items() if kinds[number] is drawn)
     sheet.texts.extend(arranged.names)
 
@@ -124,14 +126,21 @@ def _draw_edges(sheet: Sheet, ends: Sequence[tuple[Point, Point]], weights: Sequ
 
 
 def _kinds(estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]], drowned: Sequence[str]) -> list[_Kind]:
-    linked = {end for source, target, _ in edges for end in (source, target)}
-    return [*(_LINKED if name in linked else _UNLINKED for name in estimate.columns), *(_DROWNED for _ in drowned)]
+    kinds = dict.fromkeys(estimate.columns, _UNLINKED)
+    for place, (source, target, _) in list(enumerate(edges))[::-1]:
+        kinds[source] = kinds[target] = _LINKED if place < _MAX_DRAWN_EDGES else _WEAKER
+    return [*kinds.values(), *(_DROWNED for _ in drowned)]
 
 
 def _entries(kinds: Sequence[_Kind]) -> list[tuple[Colour | _Kind, str]]:
     """Return the legend: both signs, and every kind of node that needs a word."""
     entries: list[tuple[Colour | _Kind, str]] = [(_POSITIVE, "positive"), (_NEGATIVE, "negative")]
-    for kind, label in ((_UNLINKED, "without an edge"), (_DROWNED, "drowned by the noise")):
+    labelled = (
+        (_WEAKER, "with weaker edges only"),
+        (_UNLINKED, "without an edge"),
+        (_DROWNED, "drowned by the noise"),
+    )
+    for kind, label in labelled:
         count = sum(each is kind for each in kinds)
         if count:
             entries.append((kind, f"{count} column{'' if count == 1 else 's'} {label}"))

@@ -109,3 +109,14 @@ def test_no_edge_at_all_is_drawn_as_rows() -> None:
 
     assert {text.text for text in sheet.texts} >= set(names)
     assert len(sheet.lines) == 2  # the legend's
+
+
+def test_columns_with_weaker_edges_only_are_told_from_those_without_any() -> None:
+    """Of 450 pairs of columns only 400 are drawn as linked: the legend counts the others' columns."""
+    precision = np.eye(902)
+    first = np.arange(0, 900, 2)
+    precision[first, first + 1] = precision[first + 1, first] = np.linspace(-0.5, -0.1, 450)
+    sheet = lay_out(GraphEstimate(tuple(f"c{place}" for place in range(902)), precision, precision), "A title")
+    said = {text.text for text in sheet.texts}
+
+    assert {"100 columns with weaker edges only", "2 columns without an edge"} <= said
