@@ -31,7 +31,18 @@ def explain_alpha(findings: Findings) -> list[str]:
         said.append(f"The penalty alpha = {alpha} was given with the command.")
     else:
         said.append(f"Of {len(selection.alphas)} penalties, alpha = {alpha} was chosen by {selection.rule}.")
-    return [*said, _solvable(learned)]
+    return [*said, *_left_by_fit(learned), _solvable(learned)]
+
+
+def _left_by_fit(learned: Learned) -> list[str]:
+    """Return how many links are left where the fit that followed, which keeps some of the penalty, dropped some."""
+    chosen, left = (np.count_nonzero(np.triu(m, 1)) for m in (learned.fit.solution.precision, learned.fit.precision))
+    if left == chosen:
+        return []
+    return [
+        f"It leaves {chosen:,} links; the fit on these that followed keeps {learned.fit.share:.0%} of the penalty, and "
+        f"left {left:,} of them."
+    ]
 
 
 def _solvable(learned: Learned) -> str:

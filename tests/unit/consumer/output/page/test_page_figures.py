@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,3 +140,18 @@ def test_visible_links_are_told_with_and_without_noise(opened: Bundle) -> None:
     assert data["noisy"][at - 1] <= 80.1 <= data["noisy"][at] + 0.2
     assert f"{seen.n_rows:,}" in describe_visibility(seen)[3]
     assert find_visibility(findings_of(opened, error_bars=False)) is None
+
+
+def test_links_that_a_later_fit_dropped_are_counted(opened: Bundle) -> None:
+    """Where the fit on the chosen graph left fewer links than the penalty did, both numbers are told."""
+    findings = findings_of(opened, alpha=0.02)
+    fit = findings.learned.fit
+    assert not any("of them" in sentence for sentence in explain_alpha(findings))
+
+    fewer = fit.precision.copy()
+    fewer[0, 1] = fewer[1, 0] = 0.0
+    changed = replace(findings.learned, fit=replace(fit, precision=fewer, share=0.05))
+    n_edges = np.count_nonzero(np.triu(fit.solution.precision, 1))
+    said = explain_alpha(replace(findings, learned=changed))
+    assert f"It leaves {n_edges} links; the fit on these that followed keeps 5% of the penalty" in said[1]
+    assert f"left {n_edges - 1} of them" in said[1]
