@@ -53,7 +53,7 @@ def test_names_of_strangers_are_text(key: Ed25519PrivateKey, command: Run, tmp_p
     assert done.returncode == 0, done.stderr
 
     page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
-    assert page.count("<script") == 6  # three of data, and Bokeh's, the page's and the graph's own
+    assert page.count("<script") == 7  # three of data, Bokeh's, the page's, and those of the graph and of heat maps
     shown = re.sub("<script>.*?</script>", "", page, flags=re.DOTALL)
     assert not re.search("<script>|<b>{{|<img|<!--", shown)
     assert "&lt;b&gt;{{7*7}}&lt;/b&gt;" in page
