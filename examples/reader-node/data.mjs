@@ -1,11 +1,8 @@
 // Rules D1 to D3: the numbers, read by hyparquet (which needs `npm ci`; nothing else in this reader does).
-//
-// D4 to D8, on the files' own headers, are left out: read only the data of signers whom you trust.
 
 import { bytesAt } from './archive.mjs'
-import { require } from './refusal.mjs'
-
-const TYPES = { continuous: 'DOUBLE', integer: 'INT64', text: 'BYTE_ARRAY' }
+import { checkParquet } from './parquet.mjs'
+import { Refusal, require } from './refusal.mjs'
 
 // All numbers of a release: the columns of its rows, or its matrices by their members' names.
 export async function readData(file, members, release) {
@@ -16,12 +13,14 @@ export async function readData(file, members, release) {
   return matrices
 }
 
-async function readRows(file, parts, { columns, n_rows: rows }) {
+async function readRows(file, parts, { columns, n_rows: rows, format_version: version }) {
+  const isOld = version === '1'
   const found = columns.map(() => [])
   const names = columns.map((column) => column.name)
   const kinds = columns.map((column) => column.kind)
   for (const part of parts) {
-    const read = await readTable(file, part, names, kinds, groupRows(columns.length))
+    const shape = { names, kinds, rows, groupRows: groupRows(columns.length, isOld), labels: [], isOld }
+    const read = await readTable(file, part, shape)
     read.forEach((values, index) => found[index].push(values))
   }
   const flat = found.map((chunks) => chunks.flat())
@@ -33,9 +32,9 @@ async function readRows(file, parts, { columns, n_rows: rows }) {
   return flat
 }
 
-function groupRows(n) {
+function groupRows(n, isOld) {
   const batch = Math.min(262144, Math.max(8192, Math.floor(1048576 / n)))
-  return Math.min(batch, Math.max(512, Math.floor(4194304 / n)))
+  return isOld ? batch : Math.min(batch, Math.max(512, Math.floor(4194304 / n)))
 }
 
 async function readMatrix(file, member, release) {
@@ -45,10 +44,14 @@ async function readMatrix(file, member, release) {
   const labels = release.columns.map((column) => column.name)
   if (!isTransform && described.constant) labels.push('(constant)')
 
-  const table = await readTable(file, member, ['row', 'column', 'value'], ['text', 'text', 'continuous'], 2 ** 20)
-  const [rows, columns, values] = table
   const d = labels.length
-  require(values.length === (d * (d + 1)) / 2, 'D2', `${member.name} is not a whole triangle`)
+  const n = (d * (d + 1)) / 2
+  require(n <= member.size + 65536, 'D8', `${member.name} has too few bytes for a matrix with noise`)
+  const [names, kinds] = [['row', 'column', 'value'], ['text', 'text', 'continuous']]
+  const isOld = release.format_version === '1'
+  const shape = { names, kinds, rows: n, groupRows: 2 ** 20, labels, isMatrix: true, isOld }
+  const [rows, columns, values] = await readTable(file, member, shape)
+  require(values.length === n, 'D2', `${member.name} is not a whole triangle`)
   const matrix = labels.map(() => new Array(d).fill(0))
   let at = 0
   for (let i = 0; i < d; i++) {
@@ -93,27 +96,36 @@ function checkTransform(matrix) {
   }
 }
 
-// The columns of a Parquet file of these names and kinds, with this number of rows in a full row group.
-async function readTable(file, member, names, kinds, groupSize) {
-  const { parquetMetadata, parquetRead } = await import('hyparquet')
-  const { compressors } = await import('hyparquet-compressors')
-  const buffer = new Uint8Array(bytesAt(file, member.offset, member.size)).buffer
-  try {
-    const metadata = parquetMetadata(buffer)
-    const isSame = metadata.schema.length === names.length + 1 && metadata.schema.slice(1).every(
-      ({ name, type, repetition_type: repetition }, index) =>
-        name === names[index] && type === TYPES[kinds[index]] && repetition === 'REQUIRED',
-    )
-    require(isSame, 'D1', `${member.name} has other columns than the manifest describes`)
-    const sizes = metadata.row_groups.map((group) => Number(group.num_rows))
-    const isFull = sizes.every((size, index) => size === groupSize || (index === sizes.length - 1 && size < groupSize))
-    require(isFull, 'D7', `${member.name} has row groups of another size`)
-
-    const found = []
-    await parquetRead({ file: buffer, metadata, compressors, onComplete: (rows) => found.push(...rows) })
-    return names.map((_, index) => found.map((row) => row[index]))
-  } catch (error) {
-    require(error.rule !== undefined || /^[A-Z]\d: /.test(error.message), 'D1', `${member.name} is no Parquet: ${error.message}`)
-    throw error
+// Decompressors that refuse a page of another size than its header says.
+function exact(compressors) {
+  const wrap = (name, decompress) => (input, size) => {
+    const content = decompress(input, size)
+    const length = name === 'SNAPPY' ? snappyLength(input) : content.length
+    require(length === size, 'D6', 'a page does not decompress to the size that it states')
+    return content
   }
+  return Object.fromEntries(Object.entries(compressors).map(([name, each]) => [name, wrap(name, each)]))
+}
+
+// The size that Snappy's own header states, in groups of seven bits.
+function snappyLength(input) {
+  const last = input.findIndex((byte) => byte < 128)
+  return input.subarray(0, last + 1).reduceRight((length, byte) => length * 128 + (byte & 127), 0)
+}
+
+// The columns of a Parquet file of this shape.
+async function readTable(file, member, shape) {
+  const { parquetRead } = await import('hyparquet')
+  const { compressors } = await import('hyparquet-compressors')
+  const bytes = bytesAt(file, member.offset, member.size)
+  const found = []
+  try {
+    checkParquet(bytes, shape)
+    const buffer = new Uint8Array(bytes).buffer
+    await parquetRead({ file: buffer, compressors: exact(compressors), onComplete: (rows) => rows.forEach((row) => found.push(row)) })
+  } catch (error) {
+    if (error instanceof Refusal) throw new Refusal(`${error.message} (${member.name})`)
+    throw new Refusal(`D1: ${member.name} cannot be decoded: ${error.message}`)
+  }
+  return shape.names.map((_, index) => found.map((row) => row[index]))
 }

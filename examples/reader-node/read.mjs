@@ -4,8 +4,7 @@
 //
 // It prints who signed it, what is promised, each column's noise variance, and the first rows; or one line that begins
 // with "refused:" and the number of the broken rule, and exits with 3. It does not check M5 (the words of the README and
-// the descriptions), G5 (the curve of integer columns), D4 to D6 and D8 (Parquet's own headers) and R (releases seen
-// before).
+// the descriptions), G5 (the curve of integer columns) and R (releases seen before).
 //
 //     node read.mjs --batch                                reads lines "FILE KEY", answers each with "accepted" or "refused: ..."
 

@@ -139,7 +139,7 @@ def data(change: Callable[[pa.Table], pa.Table], name: str, base: str, **options
         pq.write_table(pa.table(table.columns, schema=_required(table.schema)), out, **{**usual, **options})
         return out.getvalue()
 
-    return _written(rewrite, name, base)
+    return rewritten(rewrite, name, base)
 
 
 def footer(change: Callable[[Fields], None], name: str = "data/part-00000.parquet", base: str = "v3") -> Make:
@@ -150,15 +150,16 @@ def footer(change: Callable[[Fields], None], name: str = "data/part-00000.parque
         change(fields)
         return join(body, fields)
 
-    return _written(rewrite, name, base)
+    return rewritten(rewrite, name, base)
 
 
-def _written(rewrite: Callable[[bytes], bytes], name: str, base: str) -> Make:
+def rewritten(rewrite: Callable[[bytes], bytes], name: str, base: str) -> Make:
+    """Rewrite a data member, and describe and sign it."""
+
     def make() -> bytes:
         contents = _members(base)
         release = Statement.from_bytes(Envelope.from_bytes(contents[MANIFEST_NAME]).payload).predicate
         changed = {**contents, name: rewrite(contents[name])}
-        assert changed[name] != contents[name]
         file = io.BytesIO()
         parts = [io.BytesIO(content) for each, content in changed.items() if each.startswith("data/")]
         write_bundle(file, release, parts, KEY)

@@ -63,6 +63,7 @@ def test_same_signature_is_made_again(data: Path, tmp_path: Path, command: Comma
     assert refused.returncode == 1
     assert "there is another file at people.bundle.tar.minisig" in refused.stderr
     assert minisig.read_bytes() == b"another"
+    assert command("dp-bundle", "verify", "people.bundle.tar").returncode == 0  # which no file beside it can prevent
 
 
 def test_only_the_signer_of_a_bundle_signs_its_file(data: Path, tmp_path: Path, command: Command) -> None:
