@@ -14,7 +14,7 @@ from typing import Any
 
 from bokeh.core.json_encoder import serialize_json
 from bokeh.document import Document
-from bokeh.models import HoverTool, LayoutDOM
+from bokeh.models import CategoricalColorMapper, HoverTool, LayoutDOM
 from bokeh.plotting import figure
 
 from dp_bundle.page.colours import shade
@@ -91,6 +91,15 @@ def hover(lines: Sequence[tuple[str, str]], **options: Any) -> HoverTool:
     rows = "".join(f"<div>{each}</div>" for each in shown)
     style = f"font:13px/1.45 {FONT};color:var(--ink);max-width:20rem;overflow-wrap:anywhere".replace("'", "")
     return HoverTool(tooltips=f'<div style="{style}">{rows}</div>', **options)
+
+
+def by_sign(field: str) -> dict[str, Any]:
+    """Return the colour of a glyph by a column of its source that holds "+" and "-".
+
+    Colours stand in mappers like this one, and in no source's column, where the page's script would not find them.
+    """
+    palette = [shade("positive").light, shade("negative").light]
+    return {"field": field, "transform": CategoricalColorMapper(factors=["+", "-"], palette=palette)}
 
 
 def figure_text(name: str, longest: int = 40) -> str:

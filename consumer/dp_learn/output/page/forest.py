@@ -6,7 +6,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FactorRange, Range1d
 from bokeh.models.annotations import Span
 
-from dp_bundle.page import Figure, figure_text, hover, new_figure, number, shade
+from dp_bundle.page import Figure, by_sign, figure_text, hover, new_figure, number, shade
 from dp_learn.graph import GraphEstimate
 
 _MOST = 30
@@ -35,7 +35,7 @@ def draw_forest(graph: GraphEstimate) -> Figure | None:
             "low": low,
             "high": high,
             "fitted": fitted,
-            "colour": [shade("positive" if each > 0.0 else "negative").light for each in value],
+            "sign": ["+" if each > 0.0 else "-" for each in value],
             "words": [
                 f"{number(middle, '+.3f')} ({number(least, '+.3f')} to {number(most, '+.3f')})"
                 for middle, least, most in zip(value, low, high, strict=True)
@@ -54,8 +54,9 @@ def draw_forest(graph: GraphEstimate) -> Figure | None:
     plot.ygrid.visible = False
     plot.yaxis.major_tick_line_color = None
     plot.add_layout(Span(location=0.0, dimension="height", line_color=shade("control").light, line_width=1))
-    plot.segment("low", "pair", "high", "pair", source=source, line_width=2.5, line_color="colour", line_cap="round")
-    discs = plot.scatter("value", "pair", source=source, size=9, fill_color="colour", line_color=shade("paper").light)
+    colour = by_sign("sign")
+    plot.segment("low", "pair", "high", "pair", source=source, line_width=2.5, line_color=colour, line_cap="round")
+    discs = plot.scatter("value", "pair", source=source, size=9, fill_color=colour, line_color=shade("paper").light)
     plot.scatter(
         "fitted",
         "pair",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Range1d, TapTool
 
-from dp_bundle.page import COMMUNITIES, FONT, Figure, figure_text, hover, new_figure, shade
+from dp_bundle.page import COMMUNITIES, FONT, Figure, by_sign, figure_text, hover, new_figure, shade
 from dp_learn.matrices import FloatArray
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.network import Network
@@ -23,13 +23,12 @@ def draw_network(network: Network) -> Figure:
     """Return the empty figure that the page's script fills with `network_data`."""
     names = [str(place) for place in range(len(COMMUNITIES))]
     communities = CategoricalColorMapper(factors=names, palette=[each.light for each in COMMUNITIES])
-    signs = CategoricalColorMapper(factors=["+", "-"], palette=[shade("positive").light, shade("negative").light])
     across, up = Range1d(start=-1.08, end=1.08), Range1d(start=-1.08, end=1.08)
     plot = new_figure(height=_HEIGHT, x_range=across, y_range=up)
     plot.axis.visible = plot.grid.visible = False
 
     edges = _source("graph-edges", "x0 y0 x1 y1 sign width dash alpha")
-    line = {"line_color": {"field": "sign", "transform": signs}, "line_cap": "round"}
+    line = {"line_color": by_sign("sign"), "line_cap": "round"}
     plot.segment("x0", "y0", "x1", "y1", source=edges, line_width="width", line_dash="dash", alpha="alpha", **line)
     middles = _source("graph-middles", "x0 y0 x1 y1 ends value interval q")
     touched = plot.segment("x0", "y0", "x1", "y1", source=middles, line_width=9, line_alpha=0.0)

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from dp_learn.graph import GraphEstimate
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.graph_figure import network_data
 from dp_learn.output.page.network import find_network
-from dp_publish import Policy, publish
+from dp_publish import Policy, Receipt, publish
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 HOSTILE = [
@@ -60,6 +60,23 @@ def test_names_of_strangers_are_text(key: Ed25519PrivateKey, command: Run, tmp_p
     assert "列名" in page
     data = json.loads(re.search('<script type="application/json" id="data">(.*?)</script>', page)[1])
     assert data["graph"]["names"][:2] == HOSTILE[:2]
+
+
+def test_colours_of_figures_can_be_swapped(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """No source of a figure holds a colour, where the script that swaps light for dark would not find it."""
+    assert command("dp-learn", bundle.path, "--out", "found").returncode == 0
+    page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
+    figures = re.search('<script type="application/json" id="figures">(.*?)</script>', page)[1]
+    sources = [entry for entry in _objects(json.loads(figures)) if entry.get("name") == "ColumnDataSource"]
+    assert len(sources) > 5
+    assert not re.search('"#[0-9a-f]{6}"', json.dumps(sources))
+
+
+def _objects(part: object) -> Iterator[dict[str, object]]:
+    if isinstance(part, dict):
+        yield part
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _objects(inner)
 
 
 def test_page_of_thirty_columns_is_small(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
