@@ -46,6 +46,7 @@ format: .venv/installed
 
 docs: .venv/installed
 	$(BIN)/python docs/make_commands.py
+	$(BIN)/python docs/make_reference.py
 
 # The site, in docs/_build/html; whatever Sphinx warns of is an error.
 site: .venv/installed-docs
@@ -69,7 +70,7 @@ dist: .venv/installed
 clean:
 	rm -rf .venv .venv-minimum .venv-newest .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -rf examples/reader-node/node_modules tests/browser/node_modules tests/browser/pictures
-	rm -rf docs/_build docs/explained docs/reference/api
+	rm -rf docs/_build docs/_made docs/explained docs/reference/api
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpgraph needs Python 3.11 or newer: make PYTHON=...")'

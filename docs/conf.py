@@ -29,7 +29,11 @@ profile = STATE / "ipython" / "profile_default"
 profile.mkdir(parents=True)
 (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n", encoding="utf-8")
 
-sys.path.insert(0, str(ROOT / "docs"))  # for gallery.py
+sys.path.insert(0, str(ROOT / "docs"))  # for gallery.py and first_screen.py
+
+from first_screen import make_example  # noqa: E402  it is in docs/
+
+make_example(ROOT / "docs" / "_made")
 
 project = "dpgraph"
 author = "the dpgraph developers"
@@ -46,8 +50,8 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "explanation/*", "explained/*.ipynb"]
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}  # autosummary writes pages with the first
+exclude_patterns = ["_build", "_made", "explanation/*", "explained/*.ipynb"]
 nitpicky = True
 
 # Markdown
@@ -58,7 +62,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
-nb_execution_timeout = 300
+nb_execution_timeout = 1800  # seconds for a cell, as the machine may be busy
 nb_merge_streams = True
 
 # Explanations: every docs/explanation/plot_*.py becomes a page of docs/explained
@@ -87,11 +91,15 @@ copybutton_prompt_text = "$ "
 # The public names
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
+templates_path = ["_templates"]
+
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
+html_extra_path = ["_made/site"]
 html_css_files = ["dpgraph.css"]
 html_js_files = ["dpgraph.js"]
 html_show_sourcelink = False

@@ -8,20 +8,60 @@ import pkgutil
 import re
 import tomllib
 from pathlib import Path
+from types import ModuleType
+from typing import get_type_hints, is_typeddict
 
 import pytest
+
+import dp_bundle
+import dp_learn
+import dp_publish
+from dp_learn.output import summary
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]) if "_build" not in page.parts]
 
 
-def test_commands_page_is_the_commands_own_help() -> None:
-    """docs/commands.md is what `make docs` would write."""
-    spec = importlib.util.spec_from_file_location("make_commands", ROOT / "docs" / "make_commands.py")
+def load(script: str) -> ModuleType:
+    """Return a script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_commands_page_is_the_commands_own_help() -> None:
+    """docs/commands.md is what `make docs` would write."""
+    module = load("make_commands")
 
     assert module.PAGE.read_text(encoding="utf-8") == module.page()
+
+
+@pytest.mark.parametrize("name", ["policy.md", "manifest.md", "errors.md"])
+def test_reference_pages_are_what_the_code_says(name: str) -> None:
+    """Tables of the policy, the manifest and the errors are what `make docs` would write."""
+    module = load("make_reference")
+
+    assert (module.FOLDER / name).read_text(encoding="utf-8") == module.PAGES[name]()
+
+
+@pytest.mark.parametrize("package", [dp_publish, dp_bundle, dp_learn], ids=lambda package: package.__name__)
+def test_api_page_lists_the_public_names(package: ModuleType) -> None:
+    """The page of the API names what a package offers, and nothing else."""
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    part = page.split(f".. currentmodule:: {package.__name__}\n")[1].split("```")[0]
+
+    assert sorted(re.findall(r"^ +(\w+)$", part, re.MULTILINE)) == sorted(package.__all__)
+
+
+def test_results_page_explains_every_entry_of_the_summary() -> None:
+    """The page of dp-learn's files has a line for each entry of summary.json, whatever the estimator."""
+    page = (ROOT / "docs" / "reference" / "results.md").read_text(encoding="utf-8")
+    part = page.split("\n## ")[-1]
+    kinds = [kind for kind in vars(summary).values() if is_typeddict(kind)]
+    entries = {name for kind in kinds for name in get_type_hints(kind)}
+
+    assert set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)) == entries
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

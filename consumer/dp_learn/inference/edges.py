@@ -57,7 +57,7 @@ class EdgeInference:
 
     @property
     def scores(self) -> FloatArray:
-        """|T_ij| over its standard error, or zero where that is zero, as with very few rows."""
+        """The size of T_ij over its standard error, or zero where that is zero, as with very few rows."""
         size = np.abs(self.estimate)
         return np.divide(size, self.standard_error, out=np.zeros_like(size), where=self.standard_error > 0.0)
 

@@ -1,0 +1,225 @@
+"""Write docs/reference/policy.md, manifest.md and errors.md from the code; `make docs` runs it, and a test compares."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import PydanticUndefined
+
+from dp_bundle import errors
+from dp_bundle.manifest import Statement
+from dp_publish.policy.mistakes import SECTIONS, allowed_of
+
+FOLDER = Path(__file__).parent / "reference"
+
+POLICY_HEAD = """# The policy file
+
+Every entry that a policy may have. An entry that is not listed is an error. [For publishers](../publisher.md) explains
+when to use which; `dp-publish policy DATA` writes a template. (`make docs` writes this page from the code that reads
+policies.)
+"""
+HEADINGS = {
+    "dataset": (
+        "`[dataset]`",
+        "What the data are called, and what researchers are told about them. All of it is published.",
+    ),
+    "privacy": (
+        "`[privacy]`",
+        "The release, whom it protects, and how strongly: exactly one of mu, epsilon (with delta, except for a "
+        "covariance release), rho, sigma and snr_db.",
+    ),
+    "privacy.unit": ("`unit = { ... }` under `[privacy]`", "An entity as the unit of privacy."),
+    "columns": (
+        '`[columns."NAME"]`',
+        "One section for each column that needs one. A name with `*` or `?` that is no column's is a pattern.",
+    ),
+    "table": ("`[table]`", "How a text file is written, where dp-publish should not find out by itself."),
+}
+MEANINGS = {
+    "dataset.name": "the ledger's account: releases of one name add up",
+    "dataset.title": "a title for people",
+    "dataset.description": "what the table is about",
+    "dataset.creator": "who made it",
+    "dataset.license": "such as CC-BY-4.0",
+    "dataset.contact": "whom to ask",
+    "dataset.url": "where more is said",
+    "dataset.citation": "how to cite the data",
+    "privacy.release": "noisy rows, or noisy second moments of the columns",
+    "privacy.mechanism": "of a covariance release; auto takes the one of the smallest expected error",
+    "privacy.neighbours": "of a covariance release: whether one row is replaced, or comes or goes",
+    "privacy.unit": "what one person contributes, and what is protected",
+    "privacy.mu": "Gaussian differential privacy",
+    "privacy.epsilon": "with delta; alone it is a pure guarantee, of a covariance release",
+    "privacy.delta": "goes with epsilon",
+    "privacy.rho": "zero-concentrated differential privacy, mu^2 / 2",
+    "privacy.sigma": "of rows: the same noise on every column, in data units",
+    "privacy.snr_db": "of rows: noise in proportion to the data's own standard deviations, which no guarantee covers",
+    "privacy.budget_mu": "the most that all releases of the dataset may cost together",
+    "privacy.bounds_share": "the part of rho that finds bounds where a column has none",
+    "privacy.l2_radius": "the length to which rows are shortened: for rows, in the columns' scales; in a covariance "
+    "release of one round, in half-widths of their bounds, and at most sqrt(p) for p columns",
+    "privacy.unit.entity": "the column whose values say which rows belong together; it is never published",
+    "privacy.unit.max_rows": "rows of an entity beyond this number are left out, at random",
+    "columns.bounds": "the range in which values are publicly known to lie; values outside are clipped",
+    "columns.weight": "of rows: this column's part of a row's mu^2, in proportion to the other columns' weights",
+    "columns.center": "publicly known middle, with scale: for l2_radius of rows, and for two rounds",
+    "columns.scale": "publicly known standard deviation, with center",
+    "columns.spread": "the standard deviation that forecasts assume (0.14 if not given); it changes no noise",
+    "columns.kind": "the column's type decides if it is not given",
+    "columns.unit": "of measurement",
+    "columns.description": "what the column holds",
+    "columns.missing": "what becomes of cells without a value",
+    "columns.drop": "true: the column is not published",
+    "table.delimiter": "between cells",
+    "table.decimal": "the decimal mark",
+    "table.encoding": "of the file",
+    "table.header": "whether the first line holds names",
+    "table.missing_values": "further words for a missing value",
+}
+
+MANIFEST_HEAD = """# The manifest
+
+The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest of
+version 3 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
+can say, a reader checks that the guarantee follows from the noise ([the file format](../bundle-format.md)).
+The schema itself is [manifest-v3.schema.json](../manifest-v3.schema.json). (`make docs` writes this page.)
+"""
+
+LIMITS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+    "maxProperties": "at most {} entries",
+    "pattern": "`{}`",
+}
+RANGES = (("characters", "minLength", "maxLength"), ("entries", "minItems", "maxItems"))
+
+ERRORS_HEAD = """# Exit codes and errors
+
+A command ends with one of the [exit codes](../commands.md), and an error is one sentence on stderr. In Python the same
+errors are exceptions of `dp_bundle.errors`, with attributes for what a caller needs to react. `except BundleError`
+catches everything that may be wrong with a file from elsewhere, and `except DpGraphError` every error that this project
+raises on purpose. (`make docs` writes this page.)
+
+| exit code of a command | error | meaning | attributes |
+|---|---|---|---|
+"""
+
+
+def policy_page() -> str:
+    """Return the page of the policy; every entry of the models has a meaning here, or a KeyError says so."""
+    parts = [POLICY_HEAD]
+    for section, (heading, said) in HEADINGS.items():
+        parts += [f"\n## {heading}\n\n{said}\n\n| entry | allowed | default | meaning |\n|---|---|---|---|\n"]
+        for name, field in SECTIONS[section].model_fields.items():
+            key = f"{section}.{name}"
+            place = ("columns", "NAME", name) if section == "columns" else tuple(key.split("."))
+            cells = f"`{name}`", cell(allowed_of(place)), default(field), cell(MEANINGS[key])
+            parts.append(f"| {' | '.join(cells)} |\n")
+    return "".join(parts)
+
+
+def default(field: Any) -> str:
+    """Return what an entry is if it is left out."""
+    if field.default is PydanticUndefined:
+        return "must be given"
+    value = field.default.value if isinstance(field.default, Enum) else field.default
+    return "" if value in (None, "", ()) else f"`{json.dumps(value)}`"
+
+
+def cell(text: str) -> str:
+    """Return text for a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def manifest_page() -> str:
+    """Return the page of the manifest."""
+    schema = Statement.model_json_schema()
+    models = {"Statement": schema, **schema["$defs"]}
+    ordered = dict.fromkeys(["Statement", "Subject", "Release", *models])
+    return MANIFEST_HEAD + "".join(
+        part for name in ordered if "properties" in models[name] for part in model(name, models[name])
+    )
+
+
+def model(name: str, described: dict[str, Any]) -> Iterator[str]:
+    """Yield heading, description and fields of one object of the manifest."""
+    yield f"\n## {name}\n\n"
+    for paragraph in described.get("description", "").split("\n\n"):
+        yield cell(paragraph) + "\n\n"
+    yield "| field | type | limits | empty |\n|---|---|---|---|\n"
+    for field, its in described["properties"].items():
+        empty = its.get("default", {} if its.get("type") == "object" else None)
+        shown = "" if field in described.get("required", []) or empty else f"`{json.dumps(empty)}`"
+        yield f"| `{field}` | {kind(its)} | {cell(limits(its))} | {shown} |\n"
+
+
+def kind(its: dict[str, Any]) -> str:
+    """Return the type of a field."""
+    if "anyOf" in its:
+        return " or ".join(dict.fromkeys(kind(each) for each in its["anyOf"]))
+    if "$ref" in its:
+        name = its["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "const" in its:
+        return f"`{json.dumps(its['const'])}`"
+    if "enum" in its:
+        return ", ".join(f"`{json.dumps(value)}`" for value in its["enum"])
+    if its.get("type") == "array" and "items" in its:
+        return f"list of {kind(its['items'])}"
+    if its.get("type") == "array" and "prefixItems" in its:
+        return f"list of {len(its['prefixItems'])} {kind(its['prefixItems'][0])}s"
+    if isinstance(its.get("additionalProperties"), dict):
+        return f"object of {kind(its['additionalProperties'])}s"
+    return str(its.get("type", "any"))
+
+
+def limits(its: dict[str, Any]) -> str:
+    """Return what bounds a field's values, lengths and patterns."""
+    if "anyOf" in its:
+        return "; ".join(filter(None, map(limits, its["anyOf"])))
+    said = [text.format(number(its[key])) for key, text in LIMITS.items() if key in its]
+    for what, least, most in RANGES:
+        if least in its and most in its and its[least] != its[most]:
+            said.append(f"{number(its[least])} to {number(its[most])} {what}")
+        elif most in its and least not in its:
+            said.append(f"at most {number(its[most])} {what}")
+        elif least in its and most not in its:
+            said.append(f"at least {number(its[least])} {what}")
+    return ", ".join([*said, *filter(None, [limits(its["items"]) if "items" in its else ""])])
+
+
+def number(value: Any) -> str:
+    """Return a limit as people write it."""
+    return "2^53" if value == 2**53 else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def errors_page() -> str:
+    """Return the page of the errors, each below the one that it is a kind of."""
+    return ERRORS_HEAD + "".join(tree(errors.DpGraphError, 0))
+
+
+def tree(error: type[errors.DpGraphError], depth: int) -> Iterator[str]:
+    """Yield a line of the table for an error and for each kind of it."""
+    indent = "&emsp;" * depth
+    attributes = dict.fromkeys(re.findall(r"self\.([a-z]\w*)\b[^=\n(]*=", inspect.getsource(error)))
+    said = cell(inspect.getdoc(error).splitlines()[0].rstrip("."))
+    shown = ", ".join(f"`{name}`" for name in attributes)
+    yield f"| {error.exit_code} | {indent}`{error.__name__}` | {said} | {shown} |\n"
+    for kind_of in error.__subclasses__():
+        if kind_of.__module__ == errors.__name__:
+            yield from tree(kind_of, depth + 1)
+
+
+PAGES = {"policy.md": policy_page, "manifest.md": manifest_page, "errors.md": errors_page}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
