@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, LogTicker, Range1d
+from bokeh.models import ColumnDataSource, FixedTicker, PrintfTickFormatter, Range1d
 from bokeh.models.annotations import BoxAnnotation, Span
 
 from dp_bundle.page import Figure, hover, new_figure, number, shade
@@ -108,9 +108,11 @@ def _draw(selection: Selection, values: FloatArray, smallest: float, label: str)
     )
     shaded = 0.0 < smallest < math.inf
     least = min(alphas.min(), smallest) if shaded else alphas.min()
-    span = Range1d(start=least / _ROOM**2, end=alphas.max() * _ROOM)
+    low, high = float(least / _ROOM**2), float(alphas.max() * _ROOM)
+    span = Range1d(start=low, end=high)
     plot = new_figure(height=300, x_axis_type="log", x_range=span, x_axis_label="penalty alpha", y_axis_label=label)
-    plot.xaxis.ticker = LogTicker(desired_num_ticks=4, num_minor_ticks=0)
+    plot.xaxis.ticker = FixedTicker(ticks=_round_numbers(low, high))
+    plot.xaxis.formatter = PrintfTickFormatter(format="%g")
     if shaded:
         plot.add_layout(
             BoxAnnotation(right=smallest, fill_color=shade("faint").light, fill_alpha=0.45, line_color=None)
@@ -129,3 +131,14 @@ def _draw(selection: Selection, values: FloatArray, smallest: float, label: str)
     )
     plot.add_tools(hover([("alpha", "@penalty"), (label.split(" ")[0], "@words")], renderers=[discs]))
     return plot
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times powers of ten in a range, or numbers closer to each other where these are few."""
+    powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    for digits in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)):
+        found = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        found = [each for each in found if low <= each <= high]
+        if len(found) > 2:
+            break
+    return found

@@ -1,17 +1,18 @@
-"""The strongest links with their intervals, one line for each."""
+"""The surest links with their intervals: a name above each, which leaves narrow screens room for both."""
 
 from __future__ import annotations
 
 import numpy as np
-from bokeh.models import ColumnDataSource, FactorRange, Range1d
+from bokeh.models import ColumnDataSource, Range1d
 from bokeh.models.annotations import Span
 
-from dp_bundle.page import Figure, by_sign, figure_text, hover, new_figure, number, shade
+from dp_bundle.page import FONT, Figure, by_sign, figure_text, hover, new_figure, number, shade
 from dp_learn.graph import GraphEstimate
 
 _MOST = 30
-_LINE = 22  # pixels
-_LONGEST_NAME = 22
+_LINE = 36  # pixels, a name and its interval
+_ABOVE = 13  # pixels
+_LONGEST_NAME = 24
 
 
 def draw_forest(graph: GraphEstimate) -> Figure | None:
@@ -26,10 +27,10 @@ def draw_forest(graph: GraphEstimate) -> Figure | None:
     fitted, q_value = edges["partial_correlation"][:shown], edges["q_value"][:shown]
     pairs = list(zip(edges["source"][:shown], edges["target"][:shown], strict=True))
     ends = [" – ".join(figure_text(name, _LONGEST_NAME) for name in pair) for pair in pairs]
-    labels = [f"{name}{chr(8203) * place}" for place, name in enumerate(ends)]  # cut names may be alike; factors not
     source = ColumnDataSource(
         {
-            "pair": labels,
+            "row": -np.arange(shown),
+            "pair": ends,
             "ends": [" – ".join(figure_text(name, 80) for name in pair) for pair in pairs],
             "value": value,
             "low": low,
@@ -45,21 +46,23 @@ def draw_forest(graph: GraphEstimate) -> Figure | None:
         }
     )
     largest = min(1.02, 1.06 * float(np.nanmax(np.abs([low, high, fitted, value]))))
+    least = -largest if np.nanmin(low) < 0.0 else -0.02
     plot = new_figure(
         height=70 + _LINE * shown,
-        x_range=Range1d(start=-largest if np.nanmin(low) < 0.0 else -0.02, end=largest),
-        y_range=FactorRange(factors=labels[::-1]),
+        x_range=Range1d(start=least, end=largest),
+        y_range=Range1d(start=0.5 - shown, end=0.7),
         x_axis_label="partial correlation",
     )
-    plot.ygrid.visible = False
-    plot.yaxis.major_tick_line_color = None
+    plot.ygrid.visible = plot.yaxis.visible = False
     plot.add_layout(Span(location=0.0, dimension="height", line_color=shade("control").light, line_width=1))
+    font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade("ink").light}
+    plot.text(least, "row", "pair", source=source, x_offset=4, y_offset=-_ABOVE, text_baseline="middle", **font)
     colour = by_sign("sign")
-    plot.segment("low", "pair", "high", "pair", source=source, line_width=2.5, line_color=colour, line_cap="round")
-    discs = plot.scatter("value", "pair", source=source, size=9, fill_color=colour, line_color=shade("paper").light)
+    plot.segment("low", "row", "high", "row", source=source, line_width=2.5, line_color=colour, line_cap="round")
+    discs = plot.scatter("value", "row", source=source, size=9, fill_color=colour, line_color=shade("paper").light)
     plot.scatter(
         "fitted",
-        "pair",
+        "row",
         source=source,
         size=11,
         marker="x",

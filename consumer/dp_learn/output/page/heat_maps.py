@@ -10,7 +10,7 @@ import numpy.typing as npt
 from bokeh.models import BasicTicker, ColumnDataSource, LinearColorMapper, Range1d
 from bokeh.models.annotations import ColorBar
 
-from dp_bundle.page import DIVERGING, FONT, Figure, figure_text, new_figure, shade
+from dp_bundle.page import DIVERGING, FONT, Figure, figure_text, new_figure, number, shade
 from dp_learn.graph import GraphEstimate
 from dp_learn.matrices import FloatArray
 from dp_learn.output.page.findings import Findings
@@ -18,6 +18,7 @@ from dp_learn.output.page.findings import Findings
 MOST_COLUMNS = 400  # that a map can show, and a page can hold
 _BEST_ORDER = 150  # columns, up to which neighbours are arranged as well as can be
 _WIDE = 0.9  # over high, with the scale below
+_ROUNDED = 0.005  # what two decimals show as nothing
 _BEYOND = 1.005  # what is larger after rounding cannot be a correlation
 
 
@@ -169,12 +170,12 @@ def _caption(heat_map: HeatMap) -> str:
 def _alternative(heat_map: HeatMap, names: tuple[str, ...]) -> str:
     off_diagonal = np.triu(np.nan_to_num(heat_map.correlation), 1)
     first, second = np.unravel_index(np.argmax(np.abs(off_diagonal)), off_diagonal.shape)
-    value = off_diagonal[first, second]
-    size = np.abs(heat_map.correlation[np.triu_indices(len(names), 1)])
+    value = number(float(off_diagonal[first, second]), "+.2f")
+    size = float(np.nanmedian(np.abs(heat_map.correlation[np.triu_indices(len(names), 1)])))
+    half = f"are below {size:.2f} in size" if size >= _ROUNDED else "are next to zero"
     return (
-        f"The strongest is {value:+.2f}, between “{names[int(first)]}” and “{names[int(second)]}”; half of all pairs "
-        f"are below {np.nanmedian(size):.2f} in size."
-    ).replace("-", "−")
+        f"The strongest is {value}, between “{names[int(first)]}” and “{names[int(second)]}”; half of all pairs {half}."
+    )
 
 
 def heat_map_data(maps: HeatMaps) -> dict[str, Any]:

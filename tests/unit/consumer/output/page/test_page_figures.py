@@ -21,6 +21,7 @@ from dp_learn.output.page.forest import draw_forest
 from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
 from dp_learn.output.page.visible_links import describe_visibility, draw_visibility, find_visibility
 from dp_learn.output.summary import summarize
+from dp_learn.selection import Selection
 from dp_publish import publish
 
 COLUMNS = ["a", "b", "c", "d", "e", "f"]
@@ -96,12 +97,15 @@ def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
 def test_forest_holds_the_intervals_of_the_edges(opened: Bundle) -> None:
     """Estimates, intervals and q-values are those of the table of edges, in its order."""
     graph = findings_of(opened, fdr=0.05).graph
-    data = draw_forest(graph).model.renderers[0].data_source.data
+    plot = draw_forest(graph).model
+    data = plot.renderers[0].data_source.data
     edges = graph.edges()
 
     np.testing.assert_array_equal(data["low"], edges["ci_low"])
     np.testing.assert_array_equal(data["value"], edges["desparsified"])
     assert data["ends"][0] == f"{edges['source'][0]} – {edges['target'][0]}"
+    assert not plot.yaxis.visible  # names above the lines leave a narrow screen room for both
+    assert all("#" not in str(value) for values in data.values() for value in values)  # colours would stay as they are
     assert draw_forest(findings_of(opened, error_bars=False).graph) is None
     assert draw_forest(GraphEstimate(("a", "b"), np.eye(2), np.eye(2))) is None
 
@@ -118,6 +122,20 @@ def test_path_has_scores_and_numbers_of_edges(opened: Bundle, select: str) -> No
     assert selection.n_edges[0] == pytest.approx(0.0, abs=2.0)
     assert [figure.name for figure in draw_paths(findings)] == ["alpha-scores", "alpha-edges"]
     assert selection.rule in explain_alpha(findings)[0]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.004, 0.9), (0.18, 0.9), (0.21, 0.43), (2e-5, 3e-4)])
+def test_axis_of_alpha_has_round_numbers(opened: Bundle, low: float, high: float) -> None:
+    """Three to eight round numbers within the range are named, as numbers rather than as powers of ten."""
+    findings = findings_of(opened)
+    fit = findings.learned.fit
+    alphas = np.geomspace(high, low, 5)
+    path = Selection(alphas[2], "a rule", alphas, np.arange(5.0), None, np.arange(5.0))
+    moved = replace(findings, learned=replace(findings.learned, fit=replace(fit, selection=path), smallest_alpha=0.0))
+    axis = draw_paths(moved)[0].model.xaxis[0]
+
+    assert 3 <= len(axis.ticker.ticks) <= 8
+    assert all(low / 2.0 <= tick <= 2.0 * high and float(f"{tick:.2g}") == tick for tick in axis.ticker.ticks)
 
 
 def test_given_alpha_has_no_path(opened: Bundle) -> None:
