@@ -52,8 +52,11 @@ class Result:
 
     @property
     def edges(self) -> pd.DataFrame:
-        """The edges as they are published beside the page, surest first."""
-        return pd.read_csv(self.folder / "edges.csv", keep_default_na=False, na_values=[""])
+        """The edges in the file beside the page, surest first, without the marks that stop spreadsheets' formulas."""
+        edges = pd.read_csv(self.folder / "edges.csv", keep_default_na=False, na_values=[""])
+        for end in ("source", "target"):
+            edges[end] = edges[end].astype(str).str.replace(r"^'(?=[=+\-@])", "", regex=True)
+        return edges
 
     @property
     def summary(self) -> dict[str, Any]:
