@@ -8,6 +8,7 @@ import numpy as np
 
 from dp_bundle.describe import round_up
 from dp_bundle.manifest import Guarantee
+from dp_bundle.page import number
 from dp_learn.output.edge_messages import has_sure_sign
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.network import Network
@@ -73,7 +74,7 @@ def _certainty(findings: Findings, network: Network | None) -> str:
         return _NO_LINK
 
     first, second, value = _surest(findings, network)
-    surest = f"The surest link is between “{first}” and “{second}” ({network.measure} {value:+.2f})"
+    surest = f"The surest link is between “{first}” and “{second}” ({network.measure} {number(value, '+.2f')})"
     rate = summary.get("fdr")
     if isinstance(rate, float):
         return f"{surest}; of the links listed, {_percent(rate)} are expected to be false."

@@ -131,10 +131,12 @@ def draw_visibility(seen: Visibility) -> Figure:
         "How often a test at the 5 % level finds a link of this strength in a typical pair of columns; the dotted line "
         "is four times out of five. Even a pair without a link is found 5 % of the time."
     )
-    told = (
-        f"With the noise, four times out of five are reached at a partial correlation of {_size(seen.smallest)}; "
-        f"without it, at {_size(seen.clean)}."
+    reached = (
+        f"four times out of five are reached at a partial correlation of {_size(seen.smallest)}"
+        if seen.smallest < 1.0
+        else "four times out of five are reached at no partial correlation"
     )
+    told = f"With the noise, {reached}; without it, at {_size(seen.clean)}."
     return Figure("visible", "Which links could be found", caption, told, plot)
 
 

@@ -19,7 +19,7 @@ from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.forest import draw_forest
 from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
-from dp_learn.output.page.visible_links import describe_visibility, draw_visibility, find_visibility
+from dp_learn.output.page.visible_links import Visibility, describe_visibility, draw_visibility, find_visibility
 from dp_learn.output.summary import summarize
 from dp_learn.selection import Selection
 from dp_publish import publish
@@ -173,3 +173,10 @@ def test_links_that_a_later_fit_dropped_are_counted(opened: Bundle) -> None:
     said = explain_alpha(replace(findings, learned=changed))
     assert f"It leaves {n_edges} links; the fit on these that followed keeps 5% of the penalty" in said[1]
     assert f"left {n_edges - 1} of them" in said[1]
+
+
+def test_no_strength_is_told_where_no_link_could_be_seen() -> None:
+    """Where noise hides even the strongest link, the figure's text names no partial correlation, which is at most 1."""
+    seen = Visibility(0.73, 0.04, 2.05, 2.8, 0.11, 600, 250_000.0)
+
+    assert "reached at no partial correlation; without it, at 0.11." in draw_visibility(seen).alternative
