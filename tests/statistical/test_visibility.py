@@ -87,3 +87,14 @@ def test_rows_of_a_covariance_release_count_for_more(sigma: float) -> None:
     assert n_rows < by_all_alike
 
     assert is_four_out_of_five(power(lambda rng: release(0.05, n_rows, rng)))
+
+
+def test_rows_pooled_with_a_covariance_release_are_not_counted() -> None:
+    """Where noise falls in two ways, no number of rows is named."""
+    rng = np.random.default_rng(4)
+    noise = OneRound(N_ROWS, np.ones(P), np.zeros(P), 0.0, 900.0, 900.0)
+    sources = [
+        observe(world(0.0).draw(rng, N_ROWS), NOISE, rng)[1],
+        ReleasedCovariance(N_ROWS, np.cov(world(0.0).draw(rng, N_ROWS).T), noise),
+    ]
+    assert rows_to_see(combine_sources(names(P), sources, [1.0, 1.0]), 0.02, 0.1) is None

@@ -44,7 +44,7 @@ def smallest_visible(standard_error: float, level: float = LEVEL, power: float =
 
 def rows_to_see(
     pooled: PooledCovariance, standard_error: float, size: float, level: float = LEVEL, power: float = POWER
-) -> float:
+) -> float | None:
     """Return about how many rows, published with the same noise, would show a partial correlation.
 
     The noise on rows adds to the variance of their covariance like further rows of another kind: all of it falls as
@@ -59,11 +59,19 @@ def rows_to_see(
         Of a partial correlation in it.
     size, level, power : float
         The partial correlation, and the level and the power of the test that is to find it.
+
+    Returns
+    -------
+    float or None
+        None for rows pooled with covariance releases, whose noise falls in both ways.
     """
     wanted = (size / smallest_visible(1.0, level, power)) ** 2
     n_rows, variance = pooled.n_rows, standard_error**2
-    if all(isinstance(source, NoisyCovariance) for source in pooled.sources):
+    of_rows = {isinstance(source, NoisyCovariance) for source in pooled.sources}
+    if of_rows == {True}:
         return n_rows * variance / wanted
+    if of_rows == {True, False}:
+        return None
     sampling = min(pooled.sampling_factor, variance)
     linear, square = n_rows * sampling, n_rows**2 * (variance - sampling)
     return (linear + math.sqrt(linear**2 + 4.0 * square * wanted)) / (2.0 * wanted)

@@ -36,8 +36,8 @@ class Visibility:
         The smallest, without noise.
     n_rows : int
         Rows that there are.
-    n_rows_to_see : float
-        About the rows that would show a partial correlation of 0.1 in one pair.
+    n_rows_to_see : float or None
+        About the rows that would show a partial correlation of 0.1 in one pair, where that is known.
     """
 
     standard_error: float
@@ -46,7 +46,7 @@ class Visibility:
     strictest: float
     clean: float
     n_rows: int
-    n_rows_to_see: float
+    n_rows_to_see: float | None
 
 
 def find_visibility(findings: Findings) -> Visibility | None:
@@ -77,8 +77,8 @@ def describe_visibility(seen: Visibility) -> list[str]:
         first = "No link between two columns, however strong, would have been found reliably in these data."
     else:
         first = (
-            "A link between two columns that were named beforehand is found four times out of five if its partial "
-            f"correlation is {_size(seen.smallest)} or more."
+            "A link between two columns that were named beforehand is found about four times out of five if its "
+            f"partial correlation is {_size(seen.smallest)} or more."
         )
     second = f"Without the noise, {_size(seen.clean)} would do."
     third = (
@@ -86,14 +86,17 @@ def describe_visibility(seen: Visibility) -> list[str]:
         if seen.strictest < 1.0
         else "Among all pairs at once, none would be found reliably."
     )
-    rows = f"{_two_digits(seen.n_rows_to_see):,} rows"
-    fourth = (
-        f"About {rows} with the same noise would show a partial correlation of {_SIZE}; there are {seen.n_rows:,}."
-        if seen.n_rows_to_see > seen.n_rows
-        else f"About {rows} with the same noise are enough to show a partial correlation of {_SIZE}; there are "
-        f"{seen.n_rows:,}."
-    )
-    return [first, second, third, fourth, "A pair that is not listed may therefore still be linked, more weakly."]
+    last = "A pair that is not listed may therefore still be linked, more weakly."
+    return [first, second, third, *_describe_rows(seen), last]
+
+
+def _describe_rows(seen: Visibility) -> list[str]:
+    """Return how many rows would show a partial correlation of 0.1, where that is known."""
+    if seen.n_rows_to_see is None:
+        return []
+    rows = f"About {_two_digits(seen.n_rows_to_see):,} rows with the same noise"
+    enough = "would show" if seen.n_rows_to_see > seen.n_rows else "are enough to show"
+    return [f"{rows} {enough} a partial correlation of {_SIZE}; there are {seen.n_rows:,}."]
 
 
 def draw_visibility(seen: Visibility) -> Figure:
