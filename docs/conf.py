@@ -105,7 +105,7 @@ html_js_files = ["dpgraph.js"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_theme_options = {
-    "collapse_navigation": True,  # the buttons that unfold a page's list of pages have no name for a screen reader
+    "navigation_depth": 1,  # the buttons that unfold a page's list of pages have no name for a screen reader
     "logo": {"text": "dpgraph"},
     "navbar_align": "left",
     "navbar_persistent": ["search-button"],  # the wider button's name is not the words on it
