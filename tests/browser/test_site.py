@@ -14,7 +14,12 @@ pytestmark = pytest.mark.browser
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = ["index", "researcher", "how-to/index", "reference/index", "known-limits"]
-PAGES += ["reference/policy", "reference/manifest", "reference/glossary", "reference/api/dp_learn.DebiasedGraphicalLasso"]
+PAGES += [
+    "reference/policy",
+    "reference/manifest",
+    "reference/glossary",
+    "reference/api/dp_learn.DebiasedGraphicalLasso",
+]
 THEME_SAYS = "console.log: [PST]:"  # the theme tells every reader's console which colours it chose; no option stops it
 
 
