@@ -24,7 +24,7 @@ test-tools: .venv/installed examples/reader-node/node_modules/installed
 # Opens every page in this machine's Chromium, without network, those of the site as it was last built;
 # axe-core comes from npm.
 test-browser: .venv/installed tests/browser/node_modules/installed docs/_build/html/index.html
-	$(BIN)/python -m pytest -m browser tests/browser
+	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist loadfile
 
 # The quick suite with the least versions of everything; tools of the tests are as new as they come, and may warn of that.
 test-minimum: .venv-minimum/installed

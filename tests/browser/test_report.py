@@ -144,3 +144,12 @@ def test_page_of_30_columns_is_small_and_soon_made(results: Results) -> None:
     assert found.page.stat().st_size <= 3_000_000
     assert not (found.folder.with_name("without") / "report.html").exists()
     assert with_page - without <= 3.0
+
+
+def test_empty_graph_is_told_in_one_sentence(results: Results, open_silent: Callable[..., Opened]) -> None:
+    """Where no link was found the page says so, and that this shows no absence."""
+    summary = open_silent(results["no edge"].page).page.locator("#summary").inner_text()
+
+    assert "No link was found among the 15 pairs of columns" in summary
+    assert "does not show that none is linked" in summary
+    assert "go together" not in summary

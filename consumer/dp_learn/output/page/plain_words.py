@@ -39,6 +39,8 @@ def _found(findings: Findings, network: Network | None, names: str) -> str:
         pattern = _PREDICTED[findings.summary["estimator"]]
         return pattern.format(target=findings.summary["target"], names=names)  # type: ignore[typeddict-item]
     p = len(network.columns)
+    if not network.n_edges:
+        return f"No link was found among the {p * (p - 1) // 2:,} pairs of columns in {names}."
     linked = f"{network.n_edges:,} of the {p * (p - 1) // 2:,} pairs of columns in {names} are linked"
     if network.n_edges == 1:
         linked = linked.replace(" are linked", " is linked")
