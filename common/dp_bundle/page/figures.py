@@ -113,8 +113,9 @@ def figure_text(name: str, longest: int = 40) -> str:
 def embed(figures: Sequence[Figure]) -> dict[str, Any]:
     """Return what Bokeh's script takes: its document, and the figure's name for every root of it."""
     document = Document(title="")
-    for each in figures:
-        document.add_root(each.model)
+    with document.models.freeze():  # what a root refers to is searched once, at the end
+        for each in figures:
+            document.add_root(each.model)
     found: dict[str, Any] = json.loads(serialize_json(document.to_json(deferred=False)))
     _renumber(found, {})
     roots = {root["id"]: each.name for root, each in zip(found["roots"], figures, strict=True)}
