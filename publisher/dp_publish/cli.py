@@ -163,7 +163,7 @@ def plan_command(
     from dp_publish.messages import describe_plan, plan_document
 
     if report is not None:
-        from dp_publish.forecast.page import require_page
+        from dp_publish.forecast import require_page
 
         require_page(report)
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
@@ -176,7 +176,7 @@ def plan_command(
         draw_plan(plan, picture)
         tell(f"wrote {picture}", quiet=quiet)
     if report is not None:
-        from dp_publish.forecast.page import Asked, write_page
+        from dp_publish.forecast import Asked, write_page
         from dp_publish.policy import used_policy
 
         write_page(plan, report, Asked(_whole_name(data), typed_options(), used_policy(data, policy_file), notes, look))

@@ -54,7 +54,7 @@ def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: 
     folder = tmp_path / "people.graph"
     written = {path.name for path in folder.iterdir()}
     tables = {"edges.csv", "ranking.csv", "precision.csv", "covariance.csv"}
-    assert written == tables | {"graph.graphml", "graph.png", "summary.json", ".dpgraph-result.json"}
+    assert written == tables | {"graph.graphml", "graph.png", "report.html", "summary.json", ".dpgraph-result.json"}
     edges = pd.read_csv(folder / "edges.csv")
     assert list(edges.columns)[:3] == ["source", "target", "partial_correlation"]
     assert set(edges.loc[0, ["source", "target"]]) == {"height", "weight"}

@@ -19,7 +19,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dp_bundle.page import colours
+from dp_bundle.page.colours import partners, style
 from dp_bundle.page.figures import Figure, embed
 from dp_bundle.page.tables import number
 from dp_bundle.quoting import escape
@@ -69,10 +69,10 @@ def render_page(page: Page) -> str:
     own = {
         "title": page.title,
         "policy": _POLICY.format(" ".join(map(_digest, scripts))),
-        "style": Markup(f"{colours.style()}\n{_read(ASSETS / 'page.css')}"),  # noqa: S704  our own file
+        "style": Markup(f"{style()}\n{_read(ASSETS / 'page.css')}"),  # noqa: S704  our own file
         "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and Bokeh's
         "figures": as_json(embed(page.figures) if page.figures else None),
-        "palette": as_json(colours.partners()),
+        "palette": as_json(partners()),
         "data": as_json(page.data or {}),
     }
     template = _environment(page.folder).get_template(page.template)

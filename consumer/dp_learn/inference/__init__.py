@@ -6,6 +6,6 @@ if TYPE_CHECKING:
     from dp_learn.inference.edges import EdgeInference, Pairs, error_forms, infer_edges
     from dp_learn.inference.ranking import score_pairs
     from dp_learn.inference.refit import fit_for_inference
-    from dp_learn.inference.visibility import detection_power, rows_to_see, smallest_visible
+    from dp_learn.inference.visibility import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
 else:
     __getattr__ = import_on_demand(__name__)

@@ -11,8 +11,7 @@ from bokeh.models.annotations import Span
 
 from dp_bundle.page import FONT, Figure, Table, hover, new_figure, number, shade
 from dp_bundle.page import Column as TableColumn
-from dp_learn.inference import detection_power, rows_to_see, smallest_visible
-from dp_learn.inference.visibility import LEVEL, POWER
+from dp_learn.inference import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
 from dp_learn.output.page.findings import Findings
 
 _SIZE = 0.1  # the partial correlation that readers ask about
