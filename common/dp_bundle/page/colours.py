@@ -38,6 +38,7 @@ SHADES = {
     "node": Shade("#6b7683", "#98a3af"),
     "faint": Shade("#c3cad2", "#4a5561"),
     "warning": Shade("#8a5a00", "#e6b450"),
+    "beyond": Shade("#13893d", "#57d683"),  # no colour of a diverging scale
 }
 PAPER = SHADES["paper"]
 

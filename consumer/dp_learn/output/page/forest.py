@@ -100,6 +100,6 @@ def _alternative(graph: GraphEstimate, shown: int) -> str:
     )
     return (
         f"{whole} zero; the first link is between “{edges['source'][0]}” and “{edges['target'][0]}”, "
-        f"{number(float(edges['desparsified'][0]), '+.2f')}, from {number(float(low[0]), '+.2f')} to "
-        f"{number(float(high[0]), '+.2f')}. All numbers are in the table of links."
+        f"{number(float(edges['desparsified'][0]), '+.3f')}, from {number(float(low[0]), '+.3f')} to "
+        f"{number(float(high[0]), '+.3f')}. All numbers are in the table of links."
     )

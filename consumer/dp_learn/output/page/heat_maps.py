@@ -137,8 +137,8 @@ def _draw(heat_map: HeatMap) -> Any:
         palette=[each.light for each in DIVERGING],
         low=-100,
         high=100,
-        low_color=shade("warning").light,
-        high_color=shade("warning").light,
+        low_color=shade("beyond").light,
+        high_color=shade("beyond").light,
     )
     plot.image("image", "x", "y", "dw", "dh", source=source, color_mapper=mapper)
     text: dict[str, Any] = {"text_color": shade("ink").light, "text_font": FONT, "text_font_size": "11px"}
@@ -163,14 +163,14 @@ def _caption(heat_map: HeatMap) -> str:
     pairs = "1 pair is" if beyond == 1 else f"{beyond:,} pairs are"
     return (
         f"{heat_map.caption} {pairs} beyond 1 in size, which no correlation is: there the noise was larger than what "
-        "is left. They have a colour of their own."
+        "is left. They are green."
     )
 
 
 def _alternative(heat_map: HeatMap, names: tuple[str, ...]) -> str:
     off_diagonal = np.triu(np.nan_to_num(heat_map.correlation), 1)
     first, second = np.unravel_index(np.argmax(np.abs(off_diagonal)), off_diagonal.shape)
-    value = number(float(off_diagonal[first, second]), "+.2f")
+    value = number(float(off_diagonal[first, second]), "+.3f")
     size = float(np.nanmedian(np.abs(heat_map.correlation[np.triu_indices(len(names), 1)])))
     half = f"are below {size:.2f} in size" if size >= _ROUNDED else "are next to zero"
     return (
