@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import re
 import shutil
@@ -147,6 +146,5 @@ def read_included(_app: Any, _path: Path, _docname: str, source: list[str]) -> N
 
 def setup(app: Any) -> None:
     """Connect what this file does to pages."""
-    logging.getLogger("sphinx.sphinx.directives.other").addFilter(lambda record: "toctree glob" not in record.msg)
     app.connect("source-read", read_page)
     app.connect("include-read", read_included)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import Browser
@@ -21,6 +23,40 @@ PAGES += [
     "reference/api/dp_learn.DebiasedGraphicalLasso",
 ]
 THEME_SAYS = "console.log: [PST]:"  # the theme tells every reader's console which colours it chose; no option stops it
+
+
+class Links(HTMLParser):
+    """What a page links to, and the places in it that can be linked to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.targets: set[str] = set()
+        self.places = {""}
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note the addresses and the names of one element."""
+        given = dict(attrs)
+        self.places |= {given.get("id") or "", (tag == "a" and given.get("name")) or ""}
+        self.targets |= {given.get("href") or "", given.get("src") or ""}
+
+
+def test_every_link_inside_the_site_resolves() -> None:
+    """Links and pictures of all pages lead to files of the site, and to places that are in them."""
+    pages = {page: Links(page) for page in SITE.rglob("*.html") if "_static" not in page.parts}
+    broken = []
+    for page, links in pages.items():
+        for target in links.targets:
+            parts = urlsplit(target)
+            if parts.scheme or parts.netloc:
+                continue
+            file = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            places = pages[file].places if file in pages else {parts.fragment}
+            if not file.is_file() or unquote(parts.fragment) not in places:
+                broken.append(f"{page.relative_to(SITE)}: {target}")
+
+    assert len(pages) > 60
+    assert broken == []
 
 
 @pytest.mark.parametrize("name", PAGES)
