@@ -45,7 +45,7 @@ def make_example(folder: Path) -> None:
 def run(program: str, *words: object) -> None:
     """Run one of the commands, as a reader would."""
     command = [Path(sys.executable).with_name(program), *map(str, words)]
-    subprocess.run(command, check=True)  # noqa: S603
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
 
 
 def draw(panel: Callable[..., None], edges: pd.DataFrame, colours: Colours, path: Path) -> None:
