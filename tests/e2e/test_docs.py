@@ -20,6 +20,7 @@ from dp_learn.output import summary
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]) if "_build" not in page.parts]
+MADE = ("explained/", "example/")  # judged with the built site
 
 
 def load(script: str) -> ModuleType:
@@ -66,8 +67,9 @@ def test_results_page_explains_every_entry_of_the_summary() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    """Every relative link in a page names a file that is there."""
+    """Every relative link in a page names a file that is there, but for what the site's build makes."""
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+    targets = [target for target in targets if not target.startswith(MADE)]
 
     assert all((page.parent / target).exists() for target in targets), targets
 

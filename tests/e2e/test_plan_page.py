@@ -20,7 +20,11 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.mark.parametrize(
     ("privacy", "kind"),
-    [("mu = 1.0", "continuous"), ("mu = 1.0", "integer"), ('mu = 1.0\nrelease = "covariance"', "continuous")],
+    [
+        ("mu = 1.0", "continuous"),
+        pytest.param("mu = 1.0", "integer", marks=pytest.mark.slow),
+        ('mu = 1.0\nrelease = "covariance"', "continuous"),
+    ],
 )
 def test_a_chosen_strength_is_published_with_the_guarantee_of_the_page(
     privacy: str, kind: str, tmp_path: Path, command: Run

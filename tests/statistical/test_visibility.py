@@ -56,6 +56,7 @@ def test_smallest_visible_link_is_found_four_times_out_of_five() -> None:
     assert not is_four_out_of_five(power(lambda rng: from_rows(without, N_ROWS, rng)))
 
 
+@pytest.mark.slow
 def test_rows_that_are_said_to_be_needed_are_enough() -> None:
     """With about that many rows a partial correlation of 0.1 is found four times out of five, with half as many not."""
     pooled = from_rows(0.0, N_ROWS, np.random.default_rng(2))
@@ -66,6 +67,7 @@ def test_rows_that_are_said_to_be_needed_are_enough() -> None:
     assert not is_four_out_of_five(power(lambda rng: from_rows(0.1, n_rows // 2, rng)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [30.0, 120.0])
 def test_rows_of_a_covariance_release_count_for_more(sigma: float) -> None:
     """The noise on sums does not grow with the rows: fewer are needed than if all errors fell as one over their number.

@@ -114,11 +114,13 @@ def test_percentages_are_rounded_to_the_safe_side(share: float) -> None:
     ("privacy", "words"),
     [
         ("mu = 1.0", {}),
-        ("rho = 0.5", {"--unit": "cell"}),
+        pytest.param("rho = 0.5", {"--unit": "cell"}, marks=pytest.mark.slow),
         ('mu = 1.0\nrelease = "covariance"', {"--policy": "t.policy.toml"}),
-        ('epsilon = 1.0\nrelease = "covariance"', {}),
-        ('epsilon = 1.0\ndelta = 1e-6\nrelease = "covariance"\nmechanism = "wishart"', {}),
-        ("snr_db = 10", {}),
+        pytest.param('epsilon = 1.0\nrelease = "covariance"', {}, marks=pytest.mark.slow),
+        pytest.param(
+            'epsilon = 1.0\ndelta = 1e-6\nrelease = "covariance"\nmechanism = "wishart"', {}, marks=pytest.mark.slow
+        ),
+        pytest.param("snr_db = 10", {}, marks=pytest.mark.slow),
     ],
 )
 def test_the_lines_to_type_publish_what_the_page_shows(
@@ -191,6 +193,7 @@ def test_hostile_names_stay_text(table_of: Any) -> None:
     assert page.count("</script>") == page.count("<script")
 
 
+@pytest.mark.slow
 def test_small_and_odd_tables_have_a_page(table_of: Any) -> None:
     """Three rows, a single column, integers, no bounds: nothing on the page is None or not a number."""
     integers = '[columns."*"]\nbounds = [0, 5]\nkind = "integer"\n'
