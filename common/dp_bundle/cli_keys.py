@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import click
@@ -43,11 +45,27 @@ def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
     private_key_path(name)  # refuse a bad name before asking for a passphrase
     secret = passphrase_given()
     if passphrase:
-        secret = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True)
+        secret = _ask_passphrase()
     public = new_key_pair(name, secret)
     text = f"made {private_key_path(name)}\ngive researchers {public_key_path(name)}, or announce its fingerprint:\n"
     document = {"fingerprint": public.fingerprint, "public_key": str(public_key_path(name))}
     answer(text + f"  {public.fingerprint}", document, as_json=as_json, quiet=quiet)
+
+
+def _ask_passphrase() -> str:
+    """Ask twice for a passphrase, which is not shown; without a terminal, which would show it, two lines are read."""
+    return str(click.prompt("Passphrase", hide_input=_has_terminal(), confirmation_prompt=True))
+
+
+def _has_terminal() -> bool:
+    """Return whether `getpass` will find a terminal to ask on."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return sys.stdin is not None and sys.stdin.isatty()
+    return True
 
 
 @keys.command("list")
@@ -87,9 +105,12 @@ def keys_export(key: str, form: str) -> None:
 def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet: bool) -> None:
     """Trust KEY, a publisher's .pub file or fingerprint, from now on; without KEY, list whom you trust.
 
+    With --remove, KEY may also be your name for the publisher.
+
     \b
     Example:
       dp-bundle trust publisher.pub --name "Statistics office"
+      dp-bundle trust "Statistics office" --remove
     """
     store = TrustStore()
     if key is None:
@@ -98,7 +119,7 @@ def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet:
         text = listed or "no publisher is trusted yet"
         answer(text, [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries], as_json=as_json)
         return
-    public = _read_key(key)
+    public = (_trusted_as(key, store) if remove else None) or _read_key(key, remove=remove)
     document = {"fingerprint": public.fingerprint, "trusted": not remove}
     if remove:
         text = "no longer trusted" if store.remove(public) else "was not trusted"
@@ -111,12 +132,29 @@ def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet:
     answer(f"{public.fingerprint} {text}", document, as_json=as_json, quiet=quiet)
 
 
-def _read_key(key: str) -> PublicKey:
+def _trusted_as(name: str, store: TrustStore) -> PublicKey | None:
+    """Return the key that is trusted under a name, or None.
+
+    Raises
+    ------
+    ParameterError
+        Several keys are trusted under that name.
+    """
+    entries = store.keys()
+    named = [entry.key for entry in entries if entry.name == name]
+    if len(named) > 1:
+        listed = ", ".join(key.fingerprint for key in named)
+        raise ParameterError("KEY", f"one of the fingerprints trusted as {quote_name(name)}: {listed}")
+    return named[0] if named else None
+
+
+def _read_key(key: str, *, remove: bool = False) -> PublicKey:
     if key.startswith("ed25519:"):
         return PublicKey.from_fingerprint(key)
     path = Path(key)
     if path.suffix == ".pub" and not path.exists():
         raise ParameterError("KEY", "a file that exists", key)
     if not path.is_file() or path.stat().st_size > 10_000:
-        raise ParameterError("KEY", "a publisher's .pub file, or a fingerprint that begins with ed25519:", key)
+        named = "a name that dp-bundle trust lists, " if remove else ""
+        raise ParameterError("KEY", f"{named}a publisher's .pub file, or a fingerprint that begins with ed25519:", key)
     return PublicKey.from_pem(path.read_bytes())

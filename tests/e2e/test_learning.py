@@ -145,6 +145,21 @@ def test_pooled_bundles_say_how(chain: Path, tmp_path: Path, key: Ed25519Private
     assert command("dp-learn", second, second).returncode == 1
 
 
+def test_pooled_bundles_say_which_guarantee_is_whose(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """A guarantee follows the bundle that gives it, and one that all give is said once."""
+    table = pd.DataFrame(np.random.default_rng(9).normal(size=(500, 3)), columns=NAMES[:3])
+    for name, mu in (("north", 20.0), ("south", 30.0), ("west", 20.0)):
+        policy = make_policy({column: [-6, 6] for column in table}, name=name, mu=mu, unit="cell")
+        publish(table, policy, out=tmp_path / f"{name}.tar", key=key)
+    differ = command("dp-learn", "north.tar", "south.tar", "--no-report").stdout.splitlines()
+    agree = command("dp-learn", "north.tar", "west.tar", "--no-report").stdout.splitlines()
+
+    assert [line.split(":")[0] for line in differ[:3:2]] == ["north.tar", "south.tar"]
+    assert ["mu = 20 " in differ[1], "mu = 30 " in differ[3]] == [True, True]
+    assert [line.split(":")[0] for line in agree[:2]] == ["north.tar", "west.tar"]
+    assert sum("mu = 20 " in line for line in agree) == 1
+
+
 def test_rows_that_contradict_their_manifest_are_reported(
     bundle: Receipt, tmp_path: Path, key: Ed25519PrivateKey, command: Run
 ) -> None:

@@ -40,7 +40,7 @@ def export_csv(bundle: Bundle, path: Path) -> list[Path]:
         There is a file of such a name already, no such folder, or it cannot be written.
     """
     if not path.parent.is_dir():
-        raise DpGraphError(f"--out must be in a folder that exists, and {quote_path(path.parent)} is none")
+        raise DpGraphError(f"--out must be in a folder that exists: there is no folder {quote_path(path.parent)}")
     tables = {path: _batches(bundle)}
     if FIRST_ROUND_NAME in bundle.members:
         tables |= {_beside(path, name): _matrix(bundle, name) for name in (FIRST_ROUND_NAME, TRANSFORM_NAME)}

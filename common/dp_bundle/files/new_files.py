@@ -131,7 +131,7 @@ def require_folder(path: Path) -> None:
         There is no such folder; the sentence names it, and the option `--out` that commands have for the file.
     """
     if not path.parent.is_dir():
-        raise ParameterError("--out", f"in a folder that exists, and {quote_path(path.parent)} is none")
+        raise ParameterError("--out", f"in a folder that exists: there is no folder {quote_path(path.parent)}")
 
 
 def require_names(folder: Path) -> None:

@@ -88,10 +88,15 @@ def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[B
 
 def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
     """Return the lines on the bundles, their rows and noise, the error that these leave, and the columns left out."""
-    lines = [_describe_bundle(bundle) for bundle in bundles]
-    guarantees = dict.fromkeys(describe_guarantee(bundle.release)[0] for bundle in bundles)
+    guarantees = [describe_guarantee(bundle.release)[0] for bundle in bundles]
+    alike = len(set(guarantees)) == 1
+    lines = []
+    for bundle, guarantee in zip(bundles, guarantees, strict=True):
+        lines.append(_describe_bundle(bundle))
+        if not alike or bundle is bundles[-1]:
+            lines.append(f"  {guarantee}")
     gaps = dict.fromkeys(gap for bundle in summary["bundles"] for gap in bundle["gaps"])
-    lines += [f"  {sentence}" for sentence in (*guarantees, *gaps)]
+    lines += [f"  {gap}" for gap in gaps]
 
     if len(bundles) > 1:
         weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])

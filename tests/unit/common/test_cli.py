@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -260,7 +262,7 @@ def test_a_csv_file_needs_a_folder_and_a_name(bundle: Receipt, command: Run) -> 
     nowhere = command("dp-bundle", "export", bundle.path, "--out", "no/rows.csv")
     nameless = command("dp-bundle", "export", bundle.path, "--out", "")
     assert (nowhere.returncode, nameless.returncode) == (1, 2)
-    assert nowhere.stderr == "error: --out must be in a folder that exists, and no is none\n"
+    assert nowhere.stderr == "error: --out must be in a folder that exists: there is no folder no\n"
     assert "Invalid value for '--out': a name is missing" in nameless.stderr
 
 
@@ -300,3 +302,33 @@ def test_wrong_words_are_one_sentence_like_every_other_mistake(
     assert f"{said}; see " in ended.stderr
     assert ended.stderr.endswith(" --help\n")
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_publisher_is_removed_by_the_name_that_the_list_shows(bundle: Receipt, command: Run) -> None:
+    """A name that one key has removes it; one that two keys have is refused, and so is an unknown one."""
+    known = [f"ed25519:{digit * 64}" for digit in "45"]
+    for key in known:
+        assert command("dp-bundle", "trust", key, "--name", "Twins").returncode == 0
+    both = command("dp-bundle", "trust", "Twins", "--remove")
+    assert both.returncode == 2
+    assert all(key in both.stderr for key in known)
+
+    assert command("dp-bundle", "trust", known[0], "--remove").returncode == 0
+    assert command("dp-bundle", "trust", "Twins", "--remove").stdout == f"{known[1]} no longer trusted\n"
+    assert "a name that dp-bundle trust lists" in command("dp-bundle", "trust", "Twins", "--remove").stderr
+
+
+def test_a_passphrase_can_come_through_a_pipe(tmp_path: Path) -> None:
+    """Without a terminal two lines are read, and Python's warning that they may be shown does not appear."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "dp_bundle", "keys", "new", "--passphrase"],
+        input="open sesame\nopen sesame\n",
+        env={**os.environ, "DPGRAPH_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert ended.returncode == 0
+    assert "arning" not in ended.stdout + ended.stderr
+    assert b"ENCRYPTED" in (tmp_path / "home" / "keys" / "publisher.key").read_bytes()

@@ -111,8 +111,8 @@ def test_mistakes_have_their_exit_code_and_one_sentence(words: list[str], code: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--out", "no/folder.tar"], "--out must be in a folder that exists, and no is none"),
-        (["--out", "people.parquet/a.tar"], "--out must be in a folder that exists, and people.parquet is none"),
+        (["--out", "no/folder.tar"], "--out must be in a folder that exists: there is no folder no"),
+        (["--out", "people.parquet/a.tar"], "--out must be in a folder that exists: there is no folder people.parquet"),
         (["--key", ""], "--key must be the name of a signing key, or a key file, not ''"),
         (["--key", "nobody"], "there is no key called nobody: make it with dp-bundle keys new nobody"),
     ],
