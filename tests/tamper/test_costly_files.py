@@ -33,7 +33,7 @@ from dp_publish.accounting.conversions import epsilon_for_delta
 ROOT = Path(__file__).parents[2]
 
 MEASURE = """
-import re, sys, time
+import json, re, sys, time
 from pathlib import Path
 from dp_bundle import open_bundle
 from dp_bundle.trust import UnsafeTrustAnyone
@@ -46,19 +46,28 @@ try:
             opened.second_moments()
 except BundleError as error:
     print(error, file=sys.stderr)
+used = time.process_time() - used
 peak = re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())
-print(time.process_time() - used, int(peak.group(1)) / 1024)
+content = json.dumps(dict.fromkeys(map(str, range(690_000)), 0))
+pace = time.process_time()
+json.loads(content)
+pace = time.process_time() - pace
+print(used / pace, int(peak.group(1)) / 1024)
 """
 
 
 @pytest.fixture
 def measured() -> Callable[[Path], tuple[float, float]]:
-    """Return the processor seconds and the megabytes that it takes another process to read a file, or refuse it."""
+    """Return what it takes another process to read or refuse a file.
+
+    In megabytes, and in the time that Python's own reader of JSON takes for the longest manifest: a slow machine is no
+    failure.
+    """
 
     def measure(path: Path) -> tuple[float, float]:
         done = subprocess.run([sys.executable, "-c", MEASURE, path], capture_output=True, text=True, check=True)
-        seconds, megabytes = map(float, done.stdout.split())
-        return seconds, megabytes
+        readings, megabytes = map(float, done.stdout.split())
+        return readings, megabytes
 
     return measure
 
@@ -79,10 +88,10 @@ def test_manifest_of_a_stranger_costs_next_to_nothing(bomb: str, tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_manifest_of_a_bad_signer_costs_little(bomb: str, tmp_path: Path, measured: Callable[..., Any]) -> None:
-    """A manifest of the largest size that is no release is refused within a second and 256 megabytes."""
+    """A manifest of the largest size that is no release is refused in a few readings and 256 megabytes."""
     content = sign_envelope(BOMBS[bomb], Ed25519PrivateKey.generate()).to_bytes()
-    seconds, megabytes = measured(write(tmp_path / "bomb.tar", {MANIFEST_NAME: content}))
-    assert seconds < 1.0
+    readings, megabytes = measured(write(tmp_path / "bomb.tar", {MANIFEST_NAME: content}))
+    assert readings < 3
     assert megabytes < 256
 
 
