@@ -68,7 +68,7 @@ def test_rows_lie_in_the_ball(seed: int, p: int, tails: float) -> None:
     """The very integers that are summed of a row have at most the length of each radius; the constant's are exact."""
     rng = np.random.default_rng(seed)
     frame, steps = _frame(p, rng), radii(SHORT / 256, p)
-    for row in _rows(20, p, tails, rng):
+    for row in _rows(5, p, tails, rng):
         alone = _sums(row[None], frame, steps)
         for chosen, step in enumerate(steps.tolist()):
             scaling = _scaling(frame, steps, chosen)

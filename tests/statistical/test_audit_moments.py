@@ -134,6 +134,7 @@ def test_half_the_scale_is_found_by_the_attack_alone(
     assert lower > 1.1 * epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_whole_releases_show_the_difference_of_wisharts(neighbours: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise that is too small, or the same for all entries, is found in whole releases as well."""

@@ -29,6 +29,7 @@ def bounds_of(counts: NDArray[np.int64], seed: int) -> Bounds:
     return found
 
 
+@pytest.mark.slow
 def test_centers_of_bounds_follow_the_stated_law() -> None:
     """Ranks of 800 bounds' centers pass a test against the stated law, and fail it at a strength off by a third."""
     values = np.random.default_rng(5).normal(3, 1, 200)

@@ -31,8 +31,15 @@ def _mechanism(p: int, mu: float = 1.0, max_rows: int = 1, kind: str = "found") 
     return TwoRound(scaling, Neighbours.REPLACE_ONE, strength, max_rows, places=places, most_cells=1 << 10)
 
 
-@pytest.mark.parametrize("max_rows", [1, 4])
-@pytest.mark.parametrize("mu", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize(
+    ("mu", "max_rows"),
+    [
+        (0.3, 4),
+        (1.0, 1),
+        (4.0, 4),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in [(0.3, 1), (1.0, 4), (4.0, 1)]),
+    ],
+)
 @pytest.mark.parametrize(("p", "kind"), [(2, "found"), (3, "found"), (3, "lattice"), (4, "declared"), (10, "found")])
 def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, max_rows: int) -> None:
     """On ordinary and on the worst made-up neighbours, each step keeps to its sensitivity and its mu, and all to mu."""
@@ -40,7 +47,8 @@ def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, m
     assert check.passed, check.detail
 
 
-@pytest.mark.parametrize("p", [2, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("p", [2, 5])
 def test_steps_follow_their_laws(p: int) -> None:
     """Noise and choices of 1000 releases pass all tests against the laws of the steps."""
     keystream, rng = insecure_keystream(2), np.random.default_rng(2)

@@ -52,7 +52,7 @@ def read(folder: Path) -> Sections:
 def test_every_estimator_has_a_page(estimator: str, bundle: Receipt, command: Run, tmp_path: Path) -> None:
     """Whatever was estimated, the page has its table, the guarantee and the command, and links to its own parts."""
     target = ["--target", "weight"] if estimator == "regression" else []
-    done = command("dp-learn", bundle.path, "--estimator", estimator, *target, "--out", "found")
+    done = command("dp-learn", bundle.path, "--estimator", estimator, *target, "--report", "--out", "found")
     assert done.returncode == 0, done.stderr
     page = read(tmp_path / "found")
     assert len(page.ids) == len(set(page.ids))
@@ -68,7 +68,7 @@ def test_discriminant_has_a_page(table: pd.DataFrame, key: Ed25519PrivateKey, co
     tall = table.assign(tall=(table["height"] > 170.0).astype(int))
     bounds = {"height": [120, 220], "weight": [20, 140], "tall": [0, 1]}
     publish(tall, make_policy(bounds, mu=20.0, unit="row"), out=tmp_path / "tall.tar", key=key)
-    done = command("dp-learn", "tall.tar", "--estimator", "lda", "--target", "tall", "--out", "found")
+    done = command("dp-learn", "tall.tar", "--estimator", "lda", "--target", "tall", "--report", "--out", "found")
     assert done.returncode == 0, done.stderr
     page = read(tmp_path / "found")
     assert "The mean of every column in each class." in page.text
@@ -78,7 +78,7 @@ def test_discriminant_has_a_page(table: pd.DataFrame, key: Ed25519PrivateKey, co
 def test_same_result_gives_the_same_page(bundle: Receipt, command: Run, tmp_path: Path) -> None:
     """Two runs with the same options write the same bytes, wherever they write them."""
     for folder in ("one", "two"):
-        assert command("dp-learn", bundle.path, "--fdr", 0.05, "--out", folder).returncode == 0
+        assert command("dp-learn", bundle.path, "--fdr", 0.05, "--report", "--out", folder).returncode == 0
     assert (tmp_path / "one" / "report.html").read_bytes() == (tmp_path / "two" / "report.html").read_bytes()
     assert "--fdr 0.05" in read(tmp_path / "one").text
     assert "--out" not in read(tmp_path / "one").text
@@ -89,6 +89,6 @@ def test_page_can_be_left_out(bundle: Receipt, command: Run, tmp_path: Path) -> 
     done = command("dp-learn", bundle.path, "--no-report", "--out", "found")
     assert "report.html" not in done.stdout
     assert not (tmp_path / "found" / "report.html").exists()
-    done = command("dp-learn", bundle.path, "--out", "found")
+    done = command("dp-learn", bundle.path, "--report", "--out", "found")
     assert "report.html" in done.stdout
     assert re.search("sha256:[0-9a-f]{64}", read(tmp_path / "found").text)

@@ -49,7 +49,7 @@ def test_names_of_strangers_are_text(key: Ed25519PrivateKey, command: Run, tmp_p
     """Hostile names of columns, titles and citations are shown as they are, and make no element and no script."""
     words = {"title": "<b>{{7*7}}</b>", "creator": "</pre><script>alert(2)</script>", "citation": "{% raw %}<!--"}
     make_bundle(tmp_path / "strange.tar", HOSTILE, key, **words)
-    done = command("dp-learn", "strange.tar", "--alpha", 0.1, "--out", "found")
+    done = command("dp-learn", "strange.tar", "--alpha", 0.1, "--report", "--out", "found")
     assert done.returncode == 0, done.stderr
 
     page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def test_names_of_strangers_are_text(key: Ed25519PrivateKey, command: Run, tmp_p
 
 def test_colours_of_figures_can_be_swapped(bundle: Receipt, command: Run, tmp_path: Path) -> None:
     """No source of a figure holds a colour, where the script that swaps light for dark would not find it."""
-    assert command("dp-learn", bundle.path, "--out", "found").returncode == 0
+    assert command("dp-learn", bundle.path, "--report", "--out", "found").returncode == 0
     page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
     figures = re.search('<script type="application/json" id="figures">(.*?)</script>', page)[1]
     sources = [entry for entry in _objects(json.loads(figures)) if entry.get("name") == "ColumnDataSource"]
@@ -82,7 +82,7 @@ def _objects(part: object) -> Iterator[dict[str, object]]:
 def test_page_of_thirty_columns_is_small(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
     """With 30 columns of which all are linked, a page is not larger than it may be."""
     make_bundle(tmp_path / "thirty.tar", [f"column {place}" for place in range(30)], key)
-    done = command("dp-learn", "thirty.tar", "--estimator", "ridge", "--out", "found")
+    done = command("dp-learn", "thirty.tar", "--estimator", "ridge", "--report", "--out", "found")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "found" / "report.html").stat().st_size < MOST
 
