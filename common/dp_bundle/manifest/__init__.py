@@ -7,6 +7,17 @@ if TYPE_CHECKING:
     from dp_bundle.manifest.columns import Ball, Column, Noise, Standard
     from dp_bundle.manifest.costs import unit_costs
     from dp_bundle.manifest.dataset import Dataset
+    from dp_bundle.manifest.details import (
+        DOI,
+        THEMES,
+        WEB,
+        Creator,
+        Details,
+        Period,
+        Related,
+        Relation,
+        dataset_details,
+    )
     from dp_bundle.manifest.guarantee import Cumulative, EpsilonDelta, Guarantee
     from dp_bundle.manifest.guarantee_checks import release_mu
     from dp_bundle.manifest.matrix_noise import (

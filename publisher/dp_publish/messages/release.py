@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 from typing import Any
 
-from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total
+from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total, licence_gap
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Release
 from dp_bundle.quoting import counted, listed, quote_name
@@ -42,6 +42,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
     # what was decided without her
     lines += _describe_left_out(receipt, policy)
     lines += [f"  {receipt.remark}"] if receipt.remark else []
+    lines += [f"  licence: {licence_gap(release.dataset)}"] if licence_gap(release.dataset) else []
     if policy.assumed:
         lines.append(f"  assumed, as there is no policy: one {policy.privacy.unit_name} is protected at mu = 1")
     searched = [column for column in release.columns if column.bounds_found]

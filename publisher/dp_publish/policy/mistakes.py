@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from dp_bundle.manifest import THEMES, Relation
 from dp_bundle.quoting import escape
 from dp_publish.data import Dialect
 from dp_publish.policy.choices import SoundMechanism
@@ -29,6 +30,16 @@ _TEXT = "a text in quotes on one line, of at most 10000 characters"
 _ALLOWED = {
     "dataset": "a table: [dataset] on a line of its own, and its entries below",
     "dataset.name": "a text in quotes on one line, of 1 to 1000 characters",
+    "dataset.creators": 'a list of at most 100, such as [{ name = "Jane Doe", orcid = "0000-0002-1825-0097", '
+    'affiliation = "University" }]; orcid and affiliation may be left out',
+    "dataset.doi": 'a DOI in quotes, such as "10.5281/zenodo.1234567"',
+    "dataset.keywords": 'a list of at most 100 texts, such as ["wine", "chemistry"]',
+    "dataset.themes": f'a list of codes among {", ".join(THEMES)}, such as ["HEAL"]',
+    "dataset.languages": 'a list of two-letter codes by ISO 639-1, such as ["en"]',
+    "dataset.temporal": 'two dates, years or months, such as { start = "2019-01-01", end = "2019-12-31" }',
+    "dataset.spatial": 'a list of at most 100 names of places, or addresses that stand for them, such as ["Oslo"]',
+    "dataset.related": 'a list of at most 100, such as [{ relation = "IsDerivedFrom", identifier = "10.1000/182" }]; '
+    f"a relation is one of {', '.join(get_args(Relation))}",
     "privacy": "a table: [privacy] on a line of its own, and its entries below",
     "privacy.release": '"rows" or "covariance"',
     "privacy.mechanism": _ONE_OF.format(", ".join(f'"{name}"' for name in ("auto", *get_args(SoundMechanism)))),

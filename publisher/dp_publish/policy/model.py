@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from dp_bundle.manifest import Dataset, Text
+from dp_bundle.manifest import Dataset, Details, Text
 from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed
 from dp_publish.accounting import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
@@ -180,14 +180,22 @@ class ColumnPolicy(_Model):
         return self
 
 
-class DatasetPolicy(Dataset):
-    """The publisher's description of her data, without further fields: in a policy one would be a misspelling."""
+class DatasetPolicy(Details, Dataset):
+    """The publisher's description of her data, without unknown fields: in a policy one would be a misspelling."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    @model_validator(mode="after")
+    def _check_creators(self) -> DatasetPolicy:
+        if self.creator and self.creators:
+            raise ValueError("give creator or creators, not both: the one text follows from the list")
+        return self
+
     def published(self) -> Dataset:
-        """Return what the manifest says."""
-        return Dataset(**self.model_dump(exclude_unset=True))
+        """Return what the manifest says: of the details, those that something is said of."""
+        said = {name: value for name, value in self.model_dump(mode="json", exclude_unset=True).items() if value}
+        creator = self.creator or "; ".join(each.name for each in self.creators)
+        return Dataset(**{**said, "name": self.name, "creator": creator})
 
 
 class Policy(_Model):

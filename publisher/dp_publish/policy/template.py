@@ -67,10 +67,20 @@ name = ""              # the account that releases are charged to
 title = ""
 description = ""
 creator = ""           # who made the data
-license = ""           # as an SPDX identifier, if it has one
-contact = ""
+license = ""           # as an SPDX identifier, by which people may reuse the data: none, if you give none
+contact = ""           # an e-mail address, or a page
 url = ""               # where people read about the data
 citation = ""          # how the data should be cited
+# What portals ask for:
+# creators = [{ name = "...", orcid = "...", affiliation = "..." }]   # instead of creator
+# publisher = "..."
+# keywords = ["...", "..."]
+# themes = ["HEAL"]      # of the EU's list: AGRI ECON EDUC ENER ENVI GOVE HEAL INTR JUST REGI SOCI TECH TRAN
+# languages = ["en"]
+# temporal = { start = "YYYY-MM-DD", end = "YYYY-MM-DD" }
+# spatial = ["..."]      # places
+# doi = "..."
+# related = [{ relation = "IsDerivedFrom", identifier = "https://..." }]
 
 [privacy]
 unit = "row"           # what one person may change: a whole "row", only one "cell", or all rows of an entity:

@@ -1,0 +1,116 @@
+"""Facts of a release that every descriptor beside the bundle states: title, description, licence, files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
+from dp_bundle.manifest import DOI, WEB, Dataset, Details, Release, dataset_details
+
+TAR = "application/x-tar"
+PARQUET = "application/vnd.apache.parquet"
+_SHOWN = 50  # columns whose noise is told
+
+
+@dataclass(frozen=True)
+class PublishedFile:
+    """A file that people can fetch.
+
+    Attributes
+    ----------
+    path : str
+        Its address, or its path from where the descriptor stands.
+    size : int
+        In bytes.
+    sha256 : str
+        The digest of its content, in hexadecimal digits.
+    media_type : str
+        Such as "application/x-tar".
+    """
+
+    path: str
+    size: int
+    sha256: str
+    media_type: str
+
+
+def title(release: Release) -> str:
+    """Return the publisher's title, or else the dataset's name."""
+    return release.dataset.title or release.dataset.name
+
+
+def description(release: Release) -> str:
+    """Return the publisher's description, and what the release guarantees and has cost."""
+    said = [release.dataset.description] if release.dataset.description else []
+    return " ".join([*said, *describe_guarantee(release), describe_total(release)])
+
+
+def noise(release: Release) -> list[str]:
+    """Return sentences that say which noise is on what."""
+    if release.second_moments is not None:
+        return describe_moments(release.second_moments)
+    said = [f"{column.name}: {describe_noise(column)}." for column in release.columns[:_SHOWN]]
+    rest = len(release.columns) - _SHOWN
+    return [*said, f"{rest} further columns: see the manifest."] if rest > 0 else said
+
+
+def details(release: Release) -> Details:
+    """Return the further fields that descriptors use."""
+    return dataset_details(release.dataset)
+
+
+def identifier(release: Release) -> str:
+    """Return the address of the dataset's DOI, or nothing."""
+    doi = details(release).doi
+    return doi_address(doi) if doi else ""
+
+
+def doi_address(text: str) -> str:
+    """Return a DOI as an address, and an address as it is."""
+    return f"https://doi.org/{text}" if DOI.fullmatch(text) else text
+
+
+def homepage(dataset: Dataset) -> str:
+    """Return the page about the data, if the publisher gave an address."""
+    return dataset.url if WEB.fullmatch(dataset.url) else ""
+
+
+def email(dataset: Dataset) -> str:
+    """Return the contact's address for e-mail, or nothing."""
+    address = dataset.contact.removeprefix("mailto:")
+    name, _, host = address.partition("@")
+    return address if name and "." in host and address.isascii() and not set(address) & set(' <>"()') else ""
+
+
+def spdx_licence(dataset: Dataset) -> str:
+    """Return the licence as SPDX spells it, or nothing if it is not one licence of SPDX's list."""
+    try:
+        found = canonicalize_license_expression(dataset.license)
+    except InvalidLicenseExpression:
+        return ""
+    return "" if " " in found or found.startswith("LicenseRef-") else str(found)
+
+
+def licence_address(dataset: Dataset) -> str:
+    """Return the address of the licence's text, or nothing if it was given in words."""
+    found = spdx_licence(dataset)
+    if found:
+        return f"https://spdx.org/licenses/{found}"
+    return dataset.license if WEB.fullmatch(dataset.license) else ""
+
+
+def licence_gap(dataset: Dataset) -> str:
+    """Return a sentence if people or machines cannot tell how they may use the data; otherwise nothing."""
+    if not dataset.license:
+        return "no licence is stated, so that nobody may reuse the data: give license in the policy's [dataset]"
+    if not licence_address(dataset):
+        return "the licence is no SPDX identifier such as CC-BY-4.0 and no address, so that portals cannot read it"
+    return ""
+
+
+def without_gaps(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document without the entries that nothing was said of."""
+    return {name: value for name, value in document.items() if value not in (None, "", [], {}, ())}
