@@ -2,11 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # The tests that need neither minutes, nor real tables, nor a browser, nor tools of others.
-QUICK := not slow and not data and not browser and not tools
+QUICK := not slow and not long and not data and not browser and not tools
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow test-tools test-browser test-minimum test-newest lint format docs site dist clean
+.PHONY: demo test test-slow test-long test-tools test-browser test-minimum test-newest lint format docs site dist clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -15,7 +15,11 @@ test: .venv/installed
 	$(BIN)/python -m pytest -m "$(QUICK)" -n auto
 
 test-slow: .venv/installed
-	$(BIN)/python -m pytest -m "(slow or data) and not browser" -n auto
+	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser" -n auto
+
+# What takes longer than CI may: claims of the slow tests at other sizes, or many times over.
+test-long: .venv/installed
+	$(BIN)/python -m pytest -m long -n auto
 
 # Has bundles verified by minisign, and by the reader in JavaScript, whose library for Parquet comes from npm.
 test-tools: .venv/installed examples/reader-node/node_modules/installed
@@ -26,9 +30,10 @@ test-tools: .venv/installed examples/reader-node/node_modules/installed
 test-browser: .venv/installed tests/browser/node_modules/installed docs/_build/html/index.html
 	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist loadfile
 
-# The quick suite with the least versions of everything; tools of the tests are as new as they come, and may warn of that.
+# The quick suite with the least versions of everything, without the statistical tests; tools of the tests are as new as they come, and may warn of that.
 test-minimum: .venv-minimum/installed
-	.venv-minimum/bin/python -m pytest -m "$(QUICK)" -n auto -o filterwarnings=default
+	.venv-minimum/bin/python -m pytest -m "$(QUICK)" -n auto -o filterwarnings=default \
+		--ignore tests/statistical --ignore tests/property
 
 # The quick suite with the newest Python on this machine, without the statistical tests, which do not depend on it.
 test-newest: .venv-newest/installed

@@ -60,7 +60,7 @@ def test_sound_mechanisms_pass(mechanism: str, neighbours: str) -> None:
     assert _attack(_mechanism(mechanism, 4.0, neighbours), 1000)[1] == set()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 @pytest.mark.parametrize("mechanism", ["wishart", "wishart-difference", "eigenvectors", "kapralov-talwar"])
 @pytest.mark.usefixtures("calibrated_once")
@@ -122,7 +122,7 @@ def test_too_small_a_difference_of_wisharts_is_found(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(1.0, marks=pytest.mark.long), 4.0])
 @pytest.mark.parametrize("fault", HALVED)
 def test_half_the_scale_is_found_by_the_attack_alone(
     fault: Callable[[pytest.MonkeyPatch], None], epsilon: float, neighbours: str, monkeypatch: pytest.MonkeyPatch

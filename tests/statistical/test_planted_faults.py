@@ -181,7 +181,7 @@ def test_sound_releases_pass(name: str) -> None:
     assert _audit(name).findings == ()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fault", BY_AUDIT)
 def test_audit_finds(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit finds the fault under the name of its check."""

@@ -57,7 +57,7 @@ def test_steps_follow_their_laws(p: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [2, 3, 10])
+@pytest.mark.parametrize("p", [pytest.param(2, marks=pytest.mark.long), 3, pytest.param(10, marks=pytest.mark.long)])
 def test_twenty_attacks_come_near_the_stated_mu_and_not_above(p: int) -> None:
     """By exact likelihood ratios no run of twenty proves more than mu, and all together find nine tenths of it."""
     mechanism, n, correct = _mechanism(p), 500, []

@@ -93,10 +93,9 @@ class ExponentialMechanism:
         excess = scores - scores.min()
         weights = self.weights(int(excess.max()) + 1)
         excess = np.minimum(excess, len(weights) - 1)
-        numbers = np.bincount(excess, minlength=len(weights)).tolist()
-        total = sum(number * weight for number, weight in zip(numbers, weights, strict=True))
-        logs = np.array([math.log(weight) for weight in weights])
-        probabilities: NDArray[np.float64] = logs[excess] - math.log(total)
+        occurring, numbers = _tally(excess)
+        total = sum(number * weights[score] for score, number in zip(occurring, numbers, strict=True))
+        probabilities: NDArray[np.float64] = _logarithms(weights)[excess] - math.log(total)
         return probabilities
 
     def weights(self, n_scores: int) -> tuple[int, ...]:
@@ -119,6 +118,11 @@ def _weights(numerator: int, n_scores: int) -> tuple[int, ...]:
             break
         weights.append(following)
     return tuple(weights)
+
+
+@lru_cache(maxsize=8)
+def _logarithms(weights: tuple[int, ...]) -> NDArray[np.float64]:
+    return np.array([math.log(weight) for weight in weights])
 
 
 def _tally(excess: NDArray[np.int64]) -> tuple[list[int], list[int]]:
