@@ -95,7 +95,7 @@ class ExponentialMechanism:
         excess = np.minimum(excess, len(weights) - 1)
         occurring, numbers = _tally(excess)
         total = sum(number * weights[score] for score, number in zip(occurring, numbers, strict=True))
-        probabilities: NDArray[np.float64] = _logarithms(weights)[excess] - math.log(total)
+        probabilities: NDArray[np.float64] = np.log(np.array(weights, dtype=np.float64))[excess] - math.log(total)
         return probabilities
 
     def weights(self, n_scores: int) -> tuple[int, ...]:
@@ -118,11 +118,6 @@ def _weights(numerator: int, n_scores: int) -> tuple[int, ...]:
             break
         weights.append(following)
     return tuple(weights)
-
-
-@lru_cache(maxsize=8)
-def _logarithms(weights: tuple[int, ...]) -> NDArray[np.float64]:
-    return np.array([math.log(weight) for weight in weights])
 
 
 def _tally(excess: NDArray[np.int64]) -> tuple[list[int], list[int]]:
