@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -113,10 +114,12 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
     dialect = make_dialect(given)
     table = open_table(data, dialect)
     template = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
-    target = out or policy_path(data)
+    usual = policy_path(data)
+    target = out or usual
     with _writing_new(target, "policy", "edit it, or give another --out"):
         write_whole(target, template.encode(), replace=False)
-    text = f"wrote {target}: fill in the bounds, then run dp-publish {data}"
+    words = ["dp-publish", str(data), *(["--policy", str(target)] if target != usual else [])]
+    text = f"wrote {target}: fill in the bounds, then run {shlex.join(words)}"
     answer("\n".join([text, *describe_dropped(table.types)]), None, as_json=False, quiet=quiet)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from statistics import NormalDist
 from typing import Any
 
@@ -61,7 +62,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         lines.append(f"  {describe_total(release)}{budget}")
     if report.tells:
         lines += ["for your eyes only, because this depends on the raw values:", *_describe_report(receipt)]
-    return "\n".join([*lines, f"to learn from it: dp-learn {receipt.path}"])
+    return "\n".join([*lines, f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}"])
 
 
 def _describe_report(receipt: Receipt) -> list[str]:

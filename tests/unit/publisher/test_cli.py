@@ -241,6 +241,19 @@ def test_template_can_be_filled_in_and_published(people: Path, call: Call) -> No
     assert call("people.parquet", "--mu", "100").code == 0
 
 
+def test_lines_to_type_can_be_typed(people: Path, call: Call, tmp_path: Path) -> None:
+    """What `policy` and publishing say to run next quotes names, and names a policy that lies elsewhere."""
+    people.rename(tmp_path / "our people.parquet")
+    assert call("policy", "our people.parquet").out.splitlines()[0].endswith("run dp-publish 'our people.parquet'")
+    written = call("policy", "our people.parquet", "--out", "p 2.toml").out.splitlines()[0]
+    assert written.endswith("run dp-publish 'our people.parquet' --policy 'p 2.toml'")
+
+    path = tmp_path / "p 2.toml"
+    path.write_text(path.read_text().replace("# bounds = [low, high]", "bounds = [0, 300]"))
+    told = call("our people.parquet", "--policy", "p 2.toml", "--mu", "100").out
+    assert told.splitlines()[-1] == "to learn from it: dp-learn 'our people.bundle.tar'"
+
+
 def test_locked_key_needs_its_passphrase(people: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key with a passphrase is opened by DPGRAPH_PASSPHRASE and by nothing else."""
     new_key_pair("office", "secret")
