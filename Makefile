@@ -1,12 +1,12 @@
 # Everything runs from a fresh clone with Python >= 3.11 (with venv), git and make.
 PYTHON ?= python3
 BIN := .venv/bin
-# The tests that need neither minutes, nor real tables, nor a browser, nor tools of others.
-QUICK := not slow and not long and not data and not browser and not tools
+# The tests that need neither minutes, nor real tables, nor a browser, nor tools of others, nor root.
+QUICK := not slow and not long and not data and not browser and not tools and not power
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow test-long test-tools test-browser test-minimum test-newest lint format docs site dist clean
+.PHONY: demo test test-slow test-long test-power test-tools test-browser test-minimum test-newest lint format docs site dist clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -20,6 +20,10 @@ test-slow: .venv/installed
 # What takes longer than CI may: claims of the slow tests at other sizes, or many times over.
 test-long: .venv/installed
 	$(BIN)/python -m pytest -m long -n auto
+
+# Takes the power from a disk of its own; only root may mount one, and a container may be without loop devices.
+test-power: .venv/installed
+	$(BIN)/python -m pytest -m power tests/accidents
 
 # Has bundles verified by minisign, and by the reader in JavaScript, whose library for Parquet comes from npm.
 test-tools: .venv/installed examples/reader-node/node_modules/installed

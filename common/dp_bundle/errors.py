@@ -35,6 +35,8 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+from dp_bundle.rounding import round_up
+
 _SHOWN = 20  # columns that are named
 _NOTHING: Any = object()
 
@@ -180,9 +182,9 @@ class BudgetExceededError(PrivacyError):
                 "smaller delta, or with a mechanism that has none"
             )
         return (
-            f"has spent mu = {self.spent_mu:.6g} of its budget of {self.budget_mu:.6g}{per}, which leaves no room for "
-            f"a release at mu = {self.requested_mu:.6g}: publish at a smaller mu, or raise "
-            "budget_mu, which weakens the protection"
+            f"has spent mu = {round_up(self.spent_mu)} of its budget of {self.budget_mu:.6g}{per}, which leaves no "
+            f"room for a release at mu = {round_up(self.requested_mu)}: publish at a smaller mu, or raise budget_mu, "
+            "which weakens the protection"
         )
 
 

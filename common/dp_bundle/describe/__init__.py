@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         describe_noise,
         describe_size,
         describe_total,
-        round_up,
     )
     from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile, licence_address, licence_gap, spdx_licence
 else:

@@ -5,8 +5,6 @@ The sentences are ours, and whatever in them is the signer's text is shown as a 
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Context, Decimal
-
 from dp_bundle.manifest import (
     NUMBER_PUBLIC,
     ORDER_PUBLIC,
@@ -19,6 +17,7 @@ from dp_bundle.manifest import (
     SecondMoments,
 )
 from dp_bundle.quoting import counted, quote, quote_name
+from dp_bundle.rounding import round_up
 
 REPLACEMENT = (
     "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu, and twice "
@@ -26,13 +25,6 @@ REPLACEMENT = (
 )
 _KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, TOGETHER_PUBLIC}
 _NAMED = 8  # so many columns are named in a sentence
-_MARGIN = 1 - 4e-12  # what a stated number is above the exact one for safety (twice that for rho), and may not show
-
-
-def round_up(value: float, digits: int = 6) -> str:
-    """Return a privacy parameter for a person to read, with so many significant digits and never a smaller one."""
-    shown = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * _MARGIN))
-    return f"{float(shown):.{digits}g}"
 
 
 def describe_noise(column: Column) -> str:

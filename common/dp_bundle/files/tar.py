@@ -21,6 +21,13 @@ _BLOCK = 512
 _RECORD = 20 * _BLOCK
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
 _LONGEST_NAME = 100
+_COMPRESSED = {  # first bytes, and what unpacks such a file
+    b"\x1f\x8b": ("gzip", "gunzip"),
+    b"BZh": ("bzip2", "bunzip2"),
+    b"\xfd7zXZ\0": ("xz", "unxz"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
+    b"PK\3\4": ("zip", "unzip"),
+}
 
 
 def write_archive(file: BinaryIO, members: Iterable[tuple[str, BinaryIO]]) -> None:
@@ -130,6 +137,12 @@ def _trailer_size(written: int) -> int:
 
 
 def _parse_header(header: bytes) -> tuple[str, int]:
+    for start, (form, unpack) in _COMPRESSED.items():
+        if header.startswith(start):
+            raise BundleFormatError(
+                f"this file is compressed ({form}), and a bundle is not: unpack it with `{unpack} FILE`, and give the "
+                "result"
+            )
     try:
         name = header[:100].rstrip(b"\0").decode("ascii")
         size = int(header[124:135].decode("ascii"), 8)

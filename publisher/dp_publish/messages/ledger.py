@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from dp_bundle.describe import round_up
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Cumulative
 from dp_bundle.quoting import counted, quote_name, quote_path
+from dp_bundle.rounding import round_up
 from dp_publish.ledger import Entry, Ledger
 from dp_publish.messages.tables import table_lines
 

@@ -39,7 +39,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "need more rows.",
     ]
 
-    return "\n".join([*tables, "", *legend, "", *describe_findings(plan), *plan.notes, "", *_paper_sentences(plan)])
+    return "\n".join([*tables, "", *legend, "", *describe_findings(plan), *plan.notes, *_paper_sentences(plan)])
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -91,14 +91,13 @@ def _needed_cells(row: ForecastRow) -> list[str]:
 
 
 def _paper_sentences(plan: Plan) -> list[str]:
-    if plan.release == "covariance":
-        return ["The source paper (Guo et al. 2025) has no figure for this: its theorems speak of noisy rows."]
     if not plan.paper:
-        return ["The source paper (Guo et al. 2025) has no figure for this: its theorems need declared bounds."]
+        return []
     figures = " and ".join(
         f"mu = {value:.3g} by theorem {_THEOREMS[name]}" for name, value in sorted(plan.paper.items())
     )
     return [
+        "",
         f"The source paper's figure, which is not a guarantee: Guo et al. (2025) would print {figures}",
         f"for the noise of mu = {plan.focus.mu:.4g} and the assumed spread. That figure is about a covariance; the",
         f"rows themselves protect one {plan.unit} at mu = {plan.focus.mu:.4g}. No bundle states the paper's figure.",

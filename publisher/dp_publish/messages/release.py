@@ -85,7 +85,10 @@ def _describe_shortened(release: Release) -> str:
     if guarantee is None or guarantee.mu is None:
         raise TypeError("two rounds have a guarantee by mu")
     share = share_shortened(guarantee.mu / (guarantee.max_rows or 1), release.n_rows, len(release.columns))
-    return f"shortened to the radius of the second round; about {share * release.n_rows:,.0f} were meant to be"
+    return (
+        f"shortened, as they are longer than the radius of the second round, which was chosen privately to shorten "
+        f"about {share * release.n_rows:,.0f} (fewer mean more noise, more mean more bias)"
+    )
 
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def _missing() -> Item:
 
 _BOUNDS = "bounds = [low, high]"
 _IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
-_MISSING = 'or "center", or "drop" to leave out rows without a value, or "midpoint"'
+_MISSING = 'or "drop" to leave out rows without a value, "midpoint", or, in a release of rows, "center"'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
 _UNKNOWN = 'or "integer", or "boolean"; a text file does not say. Text: drop = true'

@@ -231,8 +231,8 @@ def _take_back(ledger: Ledger, reservation: Reservation, error: BaseException) -
     if may_reveal_noise(error):
         return
     ledger.cancel(reservation)
-    if isinstance(error, KeyboardInterrupt):
-        error.add_note("nothing was published, and nothing is booked")
+    number = reservation.lineage.number
+    error.add_note(f"nothing was published, and nothing is booked; the release number {number} will not be used again")
 
 
 @contextlib.contextmanager

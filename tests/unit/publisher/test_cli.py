@@ -213,7 +213,7 @@ def test_one_cell_is_a_cell_and_moments_name_the_columns(call: Call) -> None:
             "  1 cell of x clipped to its bounds",
         ]
         assert told[-1].startswith("to learn from it")
-        assert all(" shortened to the radius of the second round" in line for line in told[3:-1])
+        assert all(" longer than the radius of the second round" in line for line in told[3:-1])
         assert len(told) == (5 if release == "covariance" else 4)
     out = call("a.parquet", "--anyway", "--release", "covariance", "--out", "c.tar", "--json").out
     assert json.loads(out)["for_the_publisher_only"]["clipped"] == {"x": 1, "y": 2}
@@ -350,7 +350,7 @@ def test_columns_that_two_rounds_clip_hard_are_named(call: Call) -> None:
     assert ended.code == 0, ended.err
     named = [line for line in ended.out.splitlines() if "too close together for bounds so wide" in line]
     assert [line.split(":")[0] for line in named] == ["  'rare'"]
-    assert "shortened to the radius of the second round; about 80 were meant to be" in ended.out
+    assert "chosen privately to shorten about 80 (fewer mean more noise, more mean more bias)" in ended.out
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_changing_the_unit_does_not_pass_the_budget(people: Path, call: Call) ->
         assert call("people.parquet", "--anyway", "--out", name).code == 0
     ended = call("people.parquet", "--anyway", "--unit", "cell", "--out", "c.tar")
     assert (ended.code, ended.out) == (5, "")
-    assert "has spent mu = 1.41421 of its budget of 1.5 per row" in ended.err
+    assert "has spent mu = 1.41422 of its budget of 1.5 per row" in ended.err
     assert not Path("c.tar").exists()
     assert "people, per row: mu = 1.41422 over 2 releases, of a budget of 1.5" in call("ledger").out
 

@@ -6,9 +6,9 @@ from statistics import median
 
 import numpy as np
 
-from dp_bundle.describe import round_up
 from dp_bundle.manifest import Guarantee
 from dp_bundle.page import number
+from dp_bundle.rounding import round_up
 from dp_learn.output.edge_messages import has_sure_sign
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.network import Network

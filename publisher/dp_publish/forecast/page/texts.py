@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dp_bundle.describe import round_up
+from dp_bundle.rounding import round_up
 from dp_publish.accounting import TradeOff
 from dp_publish.forecast.findings import describe_seen
 from dp_publish.forecast.outlook import TARGETS, ForecastRow

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -183,3 +186,13 @@ def test_folder_is_no_archive(tmp_path: Path) -> None:
             scan_archive(descriptor)
     finally:
         os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("compress", "unpack"), [(gzip.compress, "gunzip"), (bz2.compress, "bunzip2"), (lzma.compress, "unxz")]
+)
+def test_a_compressed_bundle_is_named_as_such(compress: Callable[[bytes], bytes], unpack: str, memory: int) -> None:
+    """A file that a portal or a mail program has compressed is not called damaged, and what unpacks it is said."""
+    os.pwrite(memory, compress(archive(CONTENTS)), 0)
+    with pytest.raises(BundleFormatError, match=f"is compressed .* unpack it with `{unpack} FILE`"):
+        scan_archive(memory)

@@ -46,7 +46,7 @@ def test_gaussian_errors_are_those_of_the_best_test(mu: float) -> None:
 @pytest.mark.parametrize("mu", [0.3, 1.0, 5.0])
 def test_points_of_dp_accountings_curve_give_the_gaussian_trade_off(mu: float) -> None:
     """The curve that dp-accounting computes leads to the same errors: never below the exact ones by a thousandth."""
-    loss = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=1e-4)
+    loss = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=mu * 1e-4)
     epsilons = trade_off_epsilons(mu)
     by_points = EnvelopeTradeOff(list(zip(epsilons, loss.get_delta_for_epsilon(epsilons), strict=True)))
     exact = GaussianTradeOff(mu)

@@ -6,7 +6,6 @@ import json
 import math
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,6 @@ from tests.row_audit import audit
 
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column, Noise
-from dp_bundle.privacy.neighbours import Neighbours
-from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
-from dp_publish.audit.covariance_attack import attack_moments
 from dp_publish.audit.hypothesis_tests import (
     correlated_signs,
     law_excess,
@@ -29,15 +25,7 @@ from dp_publish.audit.hypothesis_tests import (
     sample_excess,
     variance_ratio,
 )
-from dp_publish.audit.mechanisms import audit_moments
-from dp_publish.audit.report import describe_audit
 from dp_publish.audit.row_attack import Attack
-from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments
-from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
-from dp_publish.covariance.mechanisms.gaussian import Gaussian
-from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import rows as rows_release
@@ -258,128 +246,6 @@ def test_strength_without_a_guarantee_is_not_audited(people: Path, command: Run)
     assert "states no guarantee" in finished.stderr
 
 
-Draw = Callable[[Mechanism, ExactMoments, Keystream], NoisyMoments]
-
-
-def _made(kind: type[Mechanism], strength: Strength, neighbours: str = "replace-one") -> Mechanism:
-    return kind(scaling_for([(0.0, 4.0)] * 3), Neighbours(neighbours), strength)
-
-
-def _attack(mechanism: Mechanism, draw: Draw | None = None, **faults: object) -> tuple[float, float, dict[str, bool]]:
-    seeds = iter(range(100))
-    if draw is not None:
-        honest, kind = mechanism, type(mechanism)
-        faulty = type("Faulty", (kind,), {"draw": lambda _, moments, rng: draw(honest, moments, rng)})
-        mechanism = faulty(**vars(honest))
-    stated, lower, _, checks = attack_moments(
-        mechanism,
-        n_runs=3000,
-        new_keystream=lambda: insecure_keystream(next(seeds)),
-        rng=np.random.default_rng(4),
-        **faults,  # type: ignore[arg-type]
-    )
-    return stated, lower, {check.name: check.passed for check in checks}
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "at_least"),
-    [
-        (_made(Gaussian, GaussianDP(1.0)), 0.7),
-        (_made(Gaussian, GaussianDP(1.0), "add-remove"), 0.7),
-        (_made(Laplace, PureDP(3.0)), 0.3),
-        (_made(Laplace, PureDP(3.0), "add-remove"), 0.3),
-    ],
-)
-def test_sound_covariance_mechanisms_pass(mechanism: Mechanism, at_least: float) -> None:
-    """Nothing is found in what is built, and the attack proves a good part of the mu that is stated."""
-    stated, lower, checks = _attack(mechanism)
-    assert all(checks.values())
-    assert at_least < lower <= stated
-
-
-def _draw_scaled(factor: float) -> Draw:
-    """Return the mechanism with its noise multiplied, and stated as if it were not."""
-
-    def draw(mechanism: Mechanism, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
-        honest = mechanism.draw(moments, rng)
-        step = honest.noise.step
-        noise = (honest.matrix - moments.matrix) * factor
-        return replace(honest, matrix=np.rint((moments.matrix + noise) / step) * step)
-
-    return draw
-
-
-def _draw_for(sensitivity: float) -> Draw:
-    """Return the mechanism made for a wrong sensitivity, with its own noise stated."""
-
-    def draw(mechanism: Mechanism, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
-        (asked,) = (value for name, value in vars(mechanism.strength).items() if name != "excepted_delta")
-        return replace(mechanism, strength=type(mechanism.strength)(asked / sensitivity)).draw(moments, rng)
-
-    return draw
-
-
-def _unclipped(values: np.ndarray, scaling: Scaling) -> ExactMoments:
-    """Sum rows that were not clipped."""
-    z = np.trunc(((values - scaling.centers) / scaling.half_widths).clip(-8, 8) * 2**20)
-    products, sums = (part.astype(np.int64).astype(object) for part in (z.T @ z, z.sum(axis=0)))
-    return ExactMoments(scaling, len(z), products, sums)
-
-
-def _draw_floats(mechanism: Mechanism, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
-    """Return noise that is on no grid."""
-    honest = mechanism.draw(moments, rng)
-    return replace(honest, matrix=honest.matrix * (1 + 2.0**-40))
-
-
-class _SameNoise:
-    """A mechanism that draws once and uses that for every release."""
-
-    def __init__(self) -> None:
-        self.noise: np.ndarray | None = None
-
-    def __call__(self, mechanism: Mechanism, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
-        honest = mechanism.draw(moments, rng)
-        if self.noise is None:
-            self.noise = honest.matrix - moments.matrix
-        step = honest.noise.step
-        return replace(honest, matrix=np.rint((moments.matrix + self.noise) / step) * step)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [_made(Gaussian, GaussianDP(1.0)), _made(Laplace, PureDP(3.0))])
-@pytest.mark.parametrize(
-    ("faults", "found"),
-    [
-        ({"draw": _draw_scaled(0.8)}, {"noise"}),
-        ({"draw": _draw_for(0.5)}, {"bounds", "attack"}),
-        ({"add_up": _unclipped}, {"bounds"}),
-        ({"draw": _draw_floats}, {"grid"}),
-        ({"draw": _SameNoise()}, {"independence"}),
-    ],
-)
-def test_planted_faults_of_covariance_mechanisms_are_found(
-    mechanism: Mechanism, faults: dict[str, object], found: set[str]
-) -> None:
-    """Too little noise, a wrong sensitivity, no clipping, no grid and reused noise are found under their names."""
-    _, _, checks = _attack(mechanism, **faults)
-    failed = {name for name, passed in checks.items() if not passed}
-    if isinstance(mechanism, Laplace):
-        found = found - {"attack"}  # which proves little of a pure epsilon
-    assert found <= failed
-
-
-@pytest.mark.slow
-def test_the_audit_of_an_entitys_covariance_says_that_one_row_is_attacked() -> None:
-    """The stated mu is one row's, and the report says what part of an entity that is."""
-    mechanism = Gaussian(scaling_for([(0, 1)] * 2), Neighbours.REPLACE_ONE, GaussianDP(10.0), 5)
-    report = audit_moments(mechanism, n_canaries=1000)
-
-    assert report.stated_mu == pytest.approx(2.0)
-    assert report.max_rows == 5
-    assert "row, one of the 5 that an entity may have" in describe_audit(report)
-
-
 @pytest.mark.slow
 def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -> None:
     """The command audits a covariance release, in mu or in epsilon, and spends nothing."""
@@ -396,9 +262,3 @@ def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -
     assert "  epsilon       " in other.stdout
     assert command(*words, "--canaries", "10").returncode == 2
     assert Ledger().entries() == []
-
-
-def test_noise_on_entries_alone_is_attacked_entry_by_entry() -> None:
-    """The attack that knows the noise of every entry refuses a mechanism that has none."""
-    with pytest.raises(PrivacyError, match="eigenvectors mechanism cannot be audited"):
-        attack_moments(_made(Eigenvectors, PureDP(1.0)))

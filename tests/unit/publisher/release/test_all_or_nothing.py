@@ -66,8 +66,10 @@ def test_late_missing_value_leaves_nothing_and_costs_nothing(
     values = np.full(300_000, 0.5)
     values[-1] = np.nan
     done: list[int] = []
-    with pytest.raises(MissingValuesError, match="'x'"):
+    with pytest.raises(MissingValuesError, match="'x'") as caught:
         publish(pd.DataFrame({"x": values}), one_column, out=tmp_path / "a.tar", key=key, progress=done.append)
+    said = "nothing was published, and nothing is booked; the release number 1 will not be used again"
+    assert caught.value.__notes__ == [said]
     assert done
     assert nothing_happened(tmp_path, set())
 
