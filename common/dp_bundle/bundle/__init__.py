@@ -7,7 +7,9 @@ if TYPE_CHECKING:
     from dp_bundle.bundle.inspection import bundle_facts, describe_bundle
     from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, minisign_release, write_minisig
     from dp_bundle.bundle.opened import Bundle
+    from dp_bundle.bundle.portals import FORMS, PORTALS
     from dp_bundle.bundle.reading import open_bundle, open_bundles
+    from dp_bundle.bundle.staging import describe_as, published_files, stage_bundle
     from dp_bundle.bundle.writing import write_bundle
 else:
     __getattr__ = import_on_demand(__name__)

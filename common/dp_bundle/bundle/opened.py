@@ -65,6 +65,10 @@ class Bundle:
         reader = CheckedReader(self._descriptor, self.members[name], self._digests[name])
         return cast(BinaryIO, io.BufferedReader(reader, 2**17))
 
+    def sha256(self, name: str) -> str:
+        """Return the digest of a member's content, in hexadecimal digits."""
+        return self._digests[name].whole
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the published rows as record batches of bounded size, straight from the archive.
 

@@ -8,7 +8,6 @@ language, file-type and access-right (publications.europa.eu).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from dp_bundle.describe.subject import (
     identifier,
     licence_address,
     noise,
+    three_letters,
     title,
     without_gaps,
 )
@@ -51,11 +51,6 @@ _RELATIONS = {
     "IsDocumentedBy": "foaf:page",
     "IsReferencedBy": "dct:isReferencedBy",
 }  # all others are plain relations
-_LANGUAGES = (  # of which the EU vocabulary has three letters
-    "ar:ARA bg:BUL cs:CES da:DAN de:DEU el:ELL en:ENG es:SPA et:EST fi:FIN fr:FRA ga:GLE he:HEB hr:HRV hu:HUN is:ISL "
-    "it:ITA ja:JPN lt:LIT lv:LAV mt:MLT nl:NLD no:NOR pl:POL pt:POR ro:RON ru:RUS sk:SLK sl:SLV sv:SWE tr:TUR uk:UKR "
-    "zh:ZHO"
-)
 
 
 def dcat_document(release: Release, files: Sequence[PublishedFile], *, address: str = "") -> dict[str, Any]:
@@ -167,8 +162,8 @@ def _theme(code: str) -> dict[str, Any]:
 
 
 def _language(code: str) -> dict[str, str]:
-    found = re.search(rf"\b{code}:([A-Z]+)", _LANGUAGES)
-    known = f"{_EU}/language/{found[1]}" if found else f"http://id.loc.gov/vocabulary/iso639-1/{code}"
+    found = three_letters(code).upper()
+    known = f"{_EU}/language/{found}" if found else f"http://id.loc.gov/vocabulary/iso639-1/{code}"
     return {"@id": known, "@type": "dct:LinguisticSystem"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,11 @@ from dp_bundle.manifest import DOI, WEB, Dataset, Details, Release, dataset_deta
 
 TAR = "application/x-tar"
 PARQUET = "application/vnd.apache.parquet"
+_LANGUAGES = (  # ISO 639-1 and 639-3, of the EU's languages and some others
+    "ar:ARA bg:BUL cs:CES da:DAN de:DEU el:ELL en:ENG es:SPA et:EST fi:FIN fr:FRA ga:GLE he:HEB hr:HRV hu:HUN is:ISL "
+    "it:ITA ja:JPN lt:LIT lv:LAV mt:MLT nl:NLD no:NOR pl:POL pt:POR ro:RON ru:RUS sk:SLK sl:SLV sv:SWE tr:TUR uk:UKR "
+    "zh:ZHO"
+)
 _SHOWN = 50  # columns whose noise is told
 
 
@@ -100,6 +106,12 @@ def licence_address(dataset: Dataset) -> str:
     if found:
         return f"https://spdx.org/licenses/{found}"
     return dataset.license if WEB.fullmatch(dataset.license) else ""
+
+
+def three_letters(language: str) -> str:
+    """Return the code of ISO 639-3 for one of ISO 639-1, in lower case, or nothing for a rarer one."""
+    found = re.search(rf"\b{language}:([A-Z]+)", _LANGUAGES)
+    return found[1].lower() if found else ""
 
 
 def licence_gap(dataset: Dataset) -> str:

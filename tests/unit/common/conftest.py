@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dp_bundle.bundle import minisig_path, minisign_bundle, open_bundle, write_minisig
 from dp_bundle.describe import PARQUET, TAR, PublishedFile
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
@@ -66,7 +67,11 @@ def _published(folder: Path, privacy: dict[str, Any]) -> Iterator[Receipt]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPGRAPH_HOME", str(folder / "home"))
         new_key_pair()
-        yield publish(table, policy, out=folder / "heights.bundle.tar", key=load_private_key(private_key_path()))
+        key = load_private_key(private_key_path())
+        receipt = publish(table, policy, out=folder / "heights.bundle.tar", key=key)
+        with open_bundle(receipt.path) as bundle:
+            write_minisig(minisig_path(receipt.path), minisign_bundle(bundle, key))
+    yield receipt
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,78 @@
+"""dp-bundle describe and stage: a bundle in the words of portals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dp_bundle.bundle import FORMS, PORTALS
+from dp_bundle.console import NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.quoting import quote_path
+
+_BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("file", type=_BUNDLE)
+@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="The vocabulary.")
+@click.option("--out", type=NewPath(), help="A new file; otherwise it is printed.")
+@click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
+@quiet_option
+def describe(file: Path, form: str, out: Path | None, any_signer: bool, quiet: bool) -> None:
+    """Describe a verified bundle in a vocabulary that portals read: DCAT-AP, DataCite, Croissant and others.
+
+    Everything follows from the manifest. Paths are those of the folder that `dp-bundle stage --for static` makes.
+
+    \b
+    Example:
+      dp-bundle describe wine.bundle.tar --as dcat
+    """
+    from dp_bundle.bundle import describe_as, open_bundle
+    from dp_bundle.describe import licence_gap
+    from dp_bundle.errors import DpGraphError
+    from dp_bundle.files import whole_file
+    from dp_bundle.trust import UnsafeTrustAnyone
+
+    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=True) as bundle:
+        content, gap = describe_as(bundle, form), licence_gap(bundle.release.dataset)
+    if gap:
+        tell(f"note: {gap}", quiet=quiet)
+    if out is None:
+        click.echo(content.decode(), nl=False)
+        return
+    try:
+        with whole_file(out) as target:
+            target.write(content)
+    except FileExistsError as error:
+        raise DpGraphError(f"{quote_path(out)} is there already: give another name") from error
+    except OSError as error:
+        raise DpGraphError(f"{quote_path(out)} cannot be written: {error.strerror}") from error
+    answer(f"wrote {quote_path(out)}", None, as_json=False, quiet=quiet)
+
+
+@click.command()
+@click.argument("file", type=_BUNDLE)
+@click.argument("folder", metavar="DIR", type=NewPath(folder=True))
+@click.option("--for", "portal", type=click.Choice(PORTALS), required=True, help="The portal.")
+@click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
+@json_option
+@quiet_option
+def stage(file: Path, folder: Path, portal: str, any_signer: bool, as_json: bool, quiet: bool) -> None:
+    """Lay out a verified bundle in a new folder for a portal: the tar, Parquet beside it, and the portal's metadata.
+
+    \b
+    Example:
+      dp-bundle stage wine.bundle.tar --for zenodo wine-zenodo
+    """
+    from dp_bundle.bundle import open_bundle, stage_bundle
+    from dp_bundle.describe import licence_gap
+    from dp_bundle.trust import UnsafeTrustAnyone
+
+    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=True) as bundle:
+        written, gap = stage_bundle(bundle, portal, folder), licence_gap(bundle.release.dataset)
+    if gap:
+        tell(f"note: {gap}", quiet=quiet)
+    lines = [f"wrote {quote_path(folder)}, {len(written)} files:", *(f"  {quote_path(path)}" for path in written)]
+    document = {"folder": str(folder), "files": [str(path) for path in written]}
+    answer("\n".join(lines), document, as_json=as_json, quiet=quiet)

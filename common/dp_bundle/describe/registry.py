@@ -1,0 +1,102 @@
+"""A release as a record for the registry of deployments of differential privacy.
+
+References
+----------
+Differential Privacy Deployments Registry (registry.opendp.org/deployments-registry), whose records are YAML files of
+github.com/opendp/deployments-registry-data. Dwork, Kohli & Mulligan (2019), "Differential privacy in practice: expose
+your epsilons!". Bun & Steinke (2016) for rho = mu^2 / 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dp_bundle.describe.sentences import describe_gaps, describe_guarantee, describe_total
+from dp_bundle.describe.subject import details, doi_address, homepage, identifier, noise, title, without_gaps
+from dp_bundle.errors import PrivacyError
+from dp_bundle.manifest import Guarantee, Release
+from dp_bundle.quoting import counted, listed
+
+_ADJACENT = {True: "the content of one {} is replaced; the number of rows is the same", False: "one {} comes or goes"}
+
+
+def registry_record(release: Release) -> dict[str, Any]:
+    """Return a record; what only the publisher can say, such as the intended use, is left for her to fill in.
+
+    Raises
+    ------
+    PrivacyError
+        The release states no guarantee.
+    """
+    guarantee = release.guarantee
+    if guarantee is None:
+        raise PrivacyError(
+            "this release states no guarantee, so that the registry of differential privacy has no place for it: its "
+            "noise was scaled to the data themselves"
+        )
+    names = [column.name for column in release.columns]
+    product = {
+        "name": title(release),
+        "data_curators": [details(release).publisher or release.dataset.creator or ""],
+        "intended_use": "",
+        "data_product_type": "Dataset" if release.kind == "rows" else "Summary statistics",
+        "data_product_region": ", ".join(details(release).spatial),
+        "description": release.dataset.description or f"Release {release.lineage.number} of {release.series}.",
+        "publication_date": release.lineage.created[:10],
+    }
+    authors = [creator.name for creator in details(release).creators] or [""]
+    sources = [
+        identifier(release),
+        homepage(release.dataset),
+        *(doi_address(w.identifier) for w in details(release).related),
+    ]
+    return {
+        "status": "Draft",
+        "tier": 3,
+        "deployment": {
+            "product": product,
+            "dp_flavor": {
+                "name": _flavor(guarantee),
+                "data_domain": f"Tables of {counted(len(release.columns), 'column')}: {listed(names)}.",
+                "unprotected_quantities": "; ".join(guarantee.public),
+            },
+            "privacy_loss": _privacy_loss(release, guarantee),
+            "model": {
+                "model_name": "Central",
+                "release_type": "One release",
+                "release_type_description": describe_total(release),
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+            },
+            "accounting": {"post_processing": "None before publication.", "composition": describe_total(release)},
+            "implementation": {
+                "pre_processing_eda_hyperparameter_tuning": " ".join(["Values were clipped.", *describe_gaps(release)]),
+                "mechanisms": " ".join([*noise(release), f"Software: {release.software}."]),
+                "justification": "",
+            },
+            "resources": {"sources": "\n".join(f"- {each}" for each in sources if each), "registry_authors": authors},
+        },
+    }
+
+
+def _flavor(guarantee: Guarantee) -> str:
+    if guarantee.epsilon is None:
+        return "Zero-concentrated DP"
+    return "Approximate DP" if guarantee.excepted_delta else "Pure DP"
+
+
+def _privacy_loss(release: Release, guarantee: Guarantee) -> dict[str, Any]:
+    """Return the parameters: rho, and epsilon at the largest stated delta that is below 1 / (10 rows)."""
+    parameters: dict[str, float | None] = {"epsilon": guarantee.epsilon, "delta": guarantee.excepted_delta or None}
+    if guarantee.epsilon is None:
+        small = [point for point in guarantee.epsilon_delta if point.delta <= 0.1 / release.n_rows]
+        chosen = max(small, key=lambda point: point.delta, default=min(guarantee.epsilon_delta, key=lambda p: p.delta))
+        parameters = {"rho": guarantee.rho, "epsilon": chosen.epsilon, "delta": chosen.delta}
+    unit = f"all rows of one {guarantee.entity}" if guarantee.unit == "entity" else guarantee.unit
+    adjacent = _ADJACENT[guarantee.neighbours.n_rows_public].format(unit)
+    return {
+        "privacy_unit": unit,
+        "privacy_unit_description": f"Two tables are adjacent if {adjacent}.",
+        "privacy_parameters": without_gaps(parameters),
+        "privacy_parameters_description": " ".join(describe_guarantee(release)),
+    }

@@ -1,0 +1,211 @@
+"""A release in the vocabularies of DataCite, RO-Crate, the registry of deployments, and repositories."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from datacite import schema45
+from huggingface_hub import DatasetCard
+from pyDataverse.models import Dataset as DataverseDataset
+from rocrate.rocrate import ROCrate
+
+from dp_bundle.describe import (
+    PARQUET,
+    PublishedFile,
+    ckan_package,
+    croissant_document,
+    datacite_document,
+    dataverse_dataset,
+    frictionless_document,
+    hugging_face_card,
+    invenio_record,
+    licence_gap,
+    registry_record,
+    ro_crate_document,
+    to_yaml,
+    zenodo_deposit,
+)
+from dp_bundle.errors import PrivacyError
+from dp_bundle.manifest import Dataset, Release
+from dp_publish import Receipt
+
+SIGNER = "ed25519:" + "ab" * 32
+
+
+@pytest.fixture
+def bare(described: Receipt) -> Release:
+    """Return the release as if nothing but a name were said of its dataset."""
+    return described.release.model_copy(update={"dataset": Dataset(name="x")})
+
+
+def test_datacite_obeys_its_schema(described: Receipt, bare: Release, files: list[PublishedFile]) -> None:
+    """DataCite's schema 4.5 finds no mistake, and the facts are the manifest's."""
+    document = datacite_document(described.release, files)
+    schema45.validator.validate(document)
+    schema45.validator.validate(datacite_document(bare, files))
+    assert document["doi"] == "10.5281/zenodo.1234567"
+    known = document["creators"][0]["nameIdentifiers"][0]["nameIdentifier"]
+    assert (document["creators"][0]["name"], known) == ("Josiah Carberry", "https://orcid.org/0000-0002-1825-0097")
+    assert document["rightsList"][0]["rightsIdentifier"] == "CC-BY-4.0"
+    assert {each["relationType"] for each in document["relatedIdentifiers"]} == {
+        "IsDerivedFrom",
+        "IsDocumentedBy",
+        "IsSupplementTo",
+    }
+    assert datacite_document(bare, files)["creators"] == [{"name": "(:unav)"}]
+
+
+def test_datacite_schema_finds_mistakes(described: Receipt, files: list[PublishedFile]) -> None:
+    """The schema is no empty one: a relation that it does not know, and a missing title, are found."""
+    document = datacite_document(described.release, files)
+    broken = [{**document, "titles": None}, json.loads(json.dumps(document).replace("IsDerivedFrom", "ComesFrom"))]
+    assert not any(schema45.validator.is_valid(each) for each in broken)
+
+
+def test_ro_crate_is_read_by_its_library(
+    described: Receipt, bare: Release, files: list[PublishedFile], tmp_path: Path
+) -> None:
+    """The library of RO-Crate finds files, people, licence and the addition of noise, each of them once."""
+    for release in (described.release, bare):
+        folder = tmp_path / release.dataset.name
+        (folder / "data").mkdir(parents=True)
+        for file in files:
+            (folder / file.path).write_bytes(b"")
+        document = ro_crate_document(release, files)
+        names = [entity["@id"] for entity in document["@graph"]]
+        assert len(set(names)) == len(names)
+        referred = set(re.findall(r'\{"@id": "([^"]+)"\}', json.dumps(document)))
+        assert {each for each in referred if each.startswith(("#", "./"))} <= set(names)
+        (folder / "ro-crate-metadata.json").write_text(json.dumps(document), encoding="utf-8")
+        crate = ROCrate(folder)
+        assert {entity.id for entity in crate.root_dataset["hasPart"]} == {file.path for file in files}
+        assert crate.get("#noise")["description"].startswith("height: ")
+    crate = ROCrate(tmp_path / "heights")
+    assert crate.name == "Größe und Gewicht 身高"
+    assert crate.root_dataset["license"].id == "https://spdx.org/licenses/CC-BY-4.0"
+    assert crate.get("https://orcid.org/0000-0002-1825-0097")["affiliation"]["name"] == "Brown University"
+
+
+def test_registry_has_rho_and_epsilon_with_delta(described: Receipt, moments: Receipt) -> None:
+    """Rho is mu^2 / 2, and epsilon one of the stated points whose delta is below 1 / (10 rows)."""
+    for receipt in (described, moments):
+        record, guarantee = registry_record(receipt.release), receipt.release.guarantee
+        assert yaml.safe_load(to_yaml(record)) == record
+        assert guarantee is not None
+        found = record["deployment"]["privacy_loss"]["privacy_parameters"]
+        assert found["rho"] == guarantee.rho == pytest.approx(5.0**2 / 2, rel=1e-6)
+        assert (found["epsilon"], found["delta"]) in {(each.epsilon, each.delta) for each in guarantee.epsilon_delta}
+        assert found["delta"] <= 1 / (10 * receipt.release.n_rows)
+        assert record["deployment"]["dp_flavor"]["name"] == "Zero-concentrated DP"
+        product = record["deployment"]["product"]
+        demanded = {"name", "data_curators", "description", "intended_use", "data_product_type", "data_product_region"}
+        assert demanded | {"publication_date"} == set(product)
+        assert product["data_product_type"] in ("Dataset", "Summary statistics")
+
+
+def test_registry_refuses_what_has_no_guarantee(described: Receipt) -> None:
+    """A release without a guarantee is no deployment of differential privacy."""
+    with pytest.raises(PrivacyError, match="states no guarantee"):
+        registry_record(described.release.model_copy(update={"guarantee": None}))
+
+
+def test_hugging_face_reads_the_card(described: Receipt, bare: Release, files: list[PublishedFile]) -> None:
+    """The hub's own library reads licence, label and tables from the front matter; the tar is no table."""
+    card = DatasetCard(hugging_face_card(described.release, files, SIGNER))
+    data: dict[str, Any] = card.data.to_dict()
+    assert (data["license"], data["language"], data["pretty_name"]) == (
+        "cc-by-4.0",
+        ["en", "de"],
+        "Größe und Gewicht 身高",
+    )
+    label, guarantee = data["differential_privacy"], described.release.guarantee
+    assert guarantee is not None
+    assert (label["unit"], label["rho"], label["signer"]) == ("row", guarantee.rho, SIGNER)
+    assert label["epsilon_delta"] == [[point.epsilon, point.delta] for point in guarantee.epsilon_delta]
+    assert data["configs"][0]["data_files"][0]["path"] == ["data/part-00000.parquet"]
+    assert f"dp-bundle verify {files[0].path}" in card.text
+    assert DatasetCard(hugging_face_card(bare, files, SIGNER)).data.to_dict()["license"] == "unknown"
+    words = bare.model_copy(update={"dataset": Dataset(name="x", license="ask us")})
+    assert DatasetCard(hugging_face_card(words, files, SIGNER)).data.to_dict()["license_name"] == "ask us"
+
+
+def test_dataverse_is_read_by_its_library(described: Receipt, bare: Release) -> None:
+    """The library of Dataverse validates the JSON and finds title, authors and subjects in it."""
+    for release in (described.release, bare):
+        text = json.dumps(dataverse_dataset(release))
+        dataset = DataverseDataset()
+        dataset.from_json(text, validate=True)
+        assert dataset.get()["title"] == (release.dataset.title or "x")
+    dataset = DataverseDataset()
+    dataset.from_json(json.dumps(dataverse_dataset(described.release)))
+    assert dataset.validate_json()
+    read = dataset.get()
+    assert [each["authorName"] for each in read["author"]] == ["Josiah Carberry", "Office of Examples"]
+    assert read["subject"] == ["Medicine, Health and Life Sciences", "Social Sciences"]
+
+
+def test_ckan_dictionary_obeys_its_validators(described: Receipt, bare: Release, files: list[PublishedFile]) -> None:
+    """Names and tags are those that CKAN's validators let pass, and each file is a resource with its digest."""
+    for release in (described.release, bare):
+        package = ckan_package(release, files, SIGNER)
+        assert re.fullmatch(r"[a-z0-9_-]{2,100}", package["name"])
+        assert all(re.fullmatch(r"[\w .-]{2,100}", tag["name"]) for tag in package.get("tags", []))
+        assert [each["hash"] for each in package["resources"]] == [f"sha256:{file.sha256}" for file in files]
+        assert len({each["key"] for each in package["extras"]}) == len(package["extras"])
+    assert ckan_package(described.release, files, SIGNER)["license_id"] == "cc-by"
+
+
+def test_zenodo_is_told_who_when_and_how(described: Receipt) -> None:
+    """Both kinds of deposits name creators with their iDs, licence, language, coverage and related works."""
+    deposit = zenodo_deposit(described.release)["metadata"]
+    assert deposit["creators"][0] == {
+        "name": "Josiah Carberry",
+        "affiliation": "Brown University",
+        "orcid": "0000-0002-1825-0097",
+    }
+    assert (deposit["license"], deposit["language"], deposit["upload_type"]) == ("cc-by-4.0", "eng", "dataset")
+    assert deposit["related_identifiers"][0] == {"identifier": "10.1000/182", "relation": "isDerivedFrom"}
+    record = invenio_record(described.release)["metadata"]
+    who = [each["person_or_org"] for each in record["creators"]]
+    assert (who[0]["family_name"], who[1]["type"]) == ("Carberry", "organizational")
+    assert record["related_identifiers"][0] == {
+        "identifier": "10.1000/182",
+        "scheme": "doi",
+        "relation_type": {"id": "isderivedfrom"},
+    }
+    active = described.release.model_copy(
+        update={"dataset": Dataset(name="x", description="<script>alert(1)</script>")}
+    )
+    assert "<script>" not in json.dumps([zenodo_deposit(active), invenio_record(active)])
+
+
+def test_frictionless_and_croissant_say_more_than_in_the_bundle(described: Receipt, files: list[PublishedFile]) -> None:
+    """Beside the tar they have creators, keywords and the licence's address, and noise in the RAI fields."""
+    package = frictionless_document(described.release, files)
+    assert package["licenses"] == [{"name": "CC-BY-4.0", "path": "https://spdx.org/licenses/CC-BY-4.0"}]
+    assert [each["title"] for each in package["contributors"] if each["roles"] == ["creator"]] == [
+        "Josiah Carberry",
+        "Office of Examples",
+    ]
+    croissant = croissant_document(described.release, files)
+    assert croissant["conformsTo"] == "http://mlcommons.org/croissant/1.1"
+    assert "sigma" in croissant["rai:dataManipulationProtocol"]
+    assert "Replacing one row" in croissant["rai:personalSensitiveInformation"]
+    assert [file["@id"] for file in croissant["distribution"][:2]] == [file.path for file in files]
+    assert {file.media_type for file in files[1:]} == {PARQUET}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "no licence is stated"), ("ask us", "no SPDX identifier"), ("CC-BY-4.0", ""), ("https://example.org/l", "")],
+)
+def test_missing_licence_is_pointed_out(text: str, said: str) -> None:
+    """Nothing is said of a licence that machines can read."""
+    gap = licence_gap(Dataset(name="x", license=text))
+    assert said in gap
+    assert bool(said) == bool(gap)
