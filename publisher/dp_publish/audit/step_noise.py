@@ -62,7 +62,14 @@ def noise_of(turns: Sequence[Turn], rng: np.random.Generator) -> StepNoise:
     """Return the noise of one transcript; `rng` is where a choice's outcome leaves its number open."""
     sums = [_noise_of_sums(turn.step, turn) for turn in turns if isinstance(turn.step, NoisySums)]
     lengths = [_noise_of_lengths(turn.step, turn) for turn in turns if isinstance(turn.step, NoisyLengths)]
-    choices = [_noise_of_choice(turn.step, turn, rng) for turn in turns if isinstance(turn.step, Choice)]
+    laws: dict[tuple[int, int], _Floats] = {}  # by step and scores, which many turns may share
+    choices = []
+    for turn in turns:
+        if isinstance(turn.step, Choice):
+            asked = id(turn.step), id(turn.statistic)
+            if asked not in laws:
+                laws[asked] = turn.step.mechanism.log_probabilities(turn.statistic)
+            choices.append(_noise_of_choice(laws[asked], turn, rng))
     numbers, surprise, variance = np.array(choices).reshape(-1, 3).T
     return StepNoise(
         diagonal=np.concatenate([on for on, _ in sums] or [np.empty(0)]),
@@ -147,9 +154,8 @@ def _noise_of_lengths(step: NoisyLengths, turn: Turn) -> float:
     return float(turn.outcome - step.in_units(turn.statistic)) / step.sigma
 
 
-def _noise_of_choice(step: Choice, turn: Turn, rng: np.random.Generator) -> tuple[float, float, float]:
+def _noise_of_choice(logs: _Floats, turn: Turn, rng: np.random.Generator) -> tuple[float, float, float]:
     """Return a normal number that the choice was made by, its surprise, and the variance of that."""
-    logs = step.mechanism.log_probabilities(turn.statistic)
     chances = np.exp(logs)
     expected = float(chances @ logs)
     variance = float(chances @ logs**2) - expected**2
