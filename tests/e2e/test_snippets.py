@@ -122,8 +122,10 @@ def for_hospitals() -> dict[str, Any]:
 
 
 def for_other_tools() -> dict[str, Any]:
-    """Make a bundle, and hand out its signer's fingerprint."""
+    """Make a bundle, and hand out its signer's fingerprint, the public key, and the page that verifies."""
     make_bundle("wine")
+    shutil.copy(public_key_path(), "publisher.pub")
+    shutil.copy(ROOT / "examples" / "verify_without_dpgraph.py", ".")
     return {"FINGERPRINT": public_key_of(load_key()).fingerprint}
 
 
@@ -172,6 +174,7 @@ def test_pages_with_snippets_are_known() -> None:
 def test_snippets_run_in_order(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command ends with 0, every Python block without an error, and every policy is one."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     published = tmp_path / "published"
     published.mkdir()
     known = EXPECTED[name].prepare()
