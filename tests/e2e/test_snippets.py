@@ -151,6 +151,7 @@ EXPECTED = {
     "how-to/choose-a-strength.md": Page(for_choices),
     "how-to/choose-an-estimator.md": Page(for_choices),
     "how-to/choose-rows-or-covariance.md": Page(for_choices),
+    "how-to/deposit-in-a-portal.md": Page(for_portals),
     "how-to/keep-keys-and-ledger.md": Page(for_keepers),
     "how-to/pool-hospitals.md": Page(for_hospitals, "nothing"),
     "how-to/publish-every-month.md": Page(for_series),
