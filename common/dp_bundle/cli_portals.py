@@ -17,9 +17,10 @@ _BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.argument("file", type=_BUNDLE)
 @click.option("--as", "form", type=click.Choice(FORMS), required=True, help="The vocabulary.")
 @click.option("--out", type=NewPath(), help="A new file; otherwise it is printed.")
+@click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
 @click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
 @quiet_option
-def describe(file: Path, form: str, out: Path | None, any_signer: bool, quiet: bool) -> None:
+def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
     """Describe a verified bundle in a vocabulary that portals read: DCAT-AP, DataCite, Croissant and others.
 
     Everything follows from the manifest. Paths are those of the folder that `dp-bundle stage --for static` makes.
@@ -34,10 +35,10 @@ def describe(file: Path, form: str, out: Path | None, any_signer: bool, quiet: b
     from dp_bundle.files import whole_file
     from dp_bundle.trust import UnsafeTrustAnyone
 
-    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=True) as bundle:
-        content, gap = describe_as(bundle, form), licence_gap(bundle.release.dataset)
-    if gap:
-        tell(f"note: {gap}", quiet=quiet)
+    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
+        content, notes = describe_as(bundle, form), [*bundle.notes, licence_gap(bundle.release.dataset)]
+    for note in filter(None, notes):
+        tell(f"note: {note}", quiet=quiet)
     if out is None:
         click.echo(content.decode(), nl=False)
         return
@@ -55,10 +56,13 @@ def describe(file: Path, form: str, out: Path | None, any_signer: bool, quiet: b
 @click.argument("file", type=_BUNDLE)
 @click.argument("folder", metavar="DIR", type=NewPath(folder=True))
 @click.option("--for", "portal", type=click.Choice(PORTALS), required=True, help="The portal.")
+@click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
 @click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
 @json_option
 @quiet_option
-def stage(file: Path, folder: Path, portal: str, any_signer: bool, as_json: bool, quiet: bool) -> None:
+def stage(
+    file: Path, folder: Path, portal: str, allow_older: bool, any_signer: bool, as_json: bool, quiet: bool
+) -> None:
     """Lay out a verified bundle in a new folder for a portal: the tar, Parquet beside it, and the portal's metadata.
 
     \b
@@ -66,13 +70,14 @@ def stage(file: Path, folder: Path, portal: str, any_signer: bool, as_json: bool
       dp-bundle stage wine.bundle.tar --for zenodo wine-zenodo
     """
     from dp_bundle.bundle import open_bundle, stage_bundle
-    from dp_bundle.describe import licence_gap
+    from dp_bundle.describe import portal_gaps
     from dp_bundle.trust import UnsafeTrustAnyone
 
-    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=True) as bundle:
-        written, gap = stage_bundle(bundle, portal, folder), licence_gap(bundle.release.dataset)
-    if gap:
-        tell(f"note: {gap}", quiet=quiet)
+    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
+        written, notes = stage_bundle(bundle, portal, folder), bundle.notes
+        gaps = portal_gaps(bundle.release, portal)
+    for note in (*notes, *gaps):
+        tell(f"note: {note}", quiet=quiet)
     lines = [f"wrote {quote_path(folder)}, {len(written)} files:", *(f"  {quote_path(path)}" for path in written)]
-    document = {"folder": str(folder), "files": [str(path) for path in written]}
+    document = {"folder": str(folder), "files": [str(path) for path in written], "gaps": gaps}
     answer("\n".join(lines), document, as_json=as_json, quiet=quiet)

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
         describe_size,
         describe_total,
     )
-    from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile, licence_address, licence_gap, spdx_licence
+    from dp_bundle.describe.subject import (
+        PARQUET,
+        TAR,
+        PublishedFile,
+        licence_address,
+        licence_gap,
+        portal_gaps,
+        spdx_licence,
+    )
     from dp_bundle.describe.yaml import to_yaml
 else:
     __getattr__ = import_on_demand(__name__)

@@ -123,6 +123,26 @@ def licence_gap(dataset: Dataset) -> str:
     return ""
 
 
+def portal_gaps(release: Release, portal: str) -> list[str]:
+    """Return sentences on what a portal asks for and the manifest does not say.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    portal : str
+        Such as "zenodo", as `dp-bundle stage` names them.
+    """
+    gaps = [licence_gap(release.dataset)]
+    if portal in ("dataverse", "zenodo") and not details(release).creators:
+        gaps.append(f"{portal.capitalize()} asks for creators, and none is named: add them to the metadata")
+    if portal == "dataverse" and not email(release.dataset):
+        gaps.append("Dataverse asks for the e-mail address of a contact, and there is none: add it to dataset.json")
+    if portal == "ckan":
+        gaps.append("add your organisation to package.json, as owner_org, if your CKAN asks for it")
+    return [gap for gap in gaps if gap]
+
+
 def without_gaps(document: dict[str, Any]) -> dict[str, Any]:
     """Return the document without the entries that nothing was said of."""
     return {name: value for name, value in document.items() if value not in (None, "", [], {}, ())}

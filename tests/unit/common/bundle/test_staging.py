@@ -108,3 +108,11 @@ def test_parquet_beside_the_tar_holds_the_rows(described: Receipt, tmp_path: Pat
         rows = [row for batch in bundle.batches() for row in batch.to_pylist()]
     read = pq.read_table(io.BytesIO((tmp_path / "hub/data/part-00000.parquet").read_bytes())).to_pylist()
     assert read == rows
+
+
+def test_stage_says_what_the_portal_still_needs(bundle: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
+    """A bundle that names nobody is staged, and what is left to do is said, also to a machine."""
+    staged = command("dp-bundle", "stage", bundle.path, tmp_path / "d", "--for", "dataverse", "--json")
+    gaps = " ".join(json.loads(staged.stdout)["gaps"])
+    assert all(word in gaps for word in ("no licence", "creators", "e-mail"))
+    assert "note: no licence" in staged.stderr
