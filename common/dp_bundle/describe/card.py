@@ -7,6 +7,7 @@ Hugging Face Hub, "Dataset Cards" and "Manual configuration" (huggingface.co/doc
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -77,7 +78,7 @@ def hugging_face_card(release: Release, files: Sequence[PublishedFile], signer: 
         **_licence(release),
         "language": list(more.languages),
         "tags": ["differential-privacy", "tabular", *more.keywords],
-        "size_categories": [next((name for limit, name in _SIZES if release.n_rows < limit), "n>10M")],
+        "size_categories": [_size(release)],
         "configs": _configs(release, files),
         "doi": more.doi,
         "differential_privacy": privacy_label(release, signer),
@@ -89,7 +90,7 @@ def hugging_face_card(release: Release, files: Sequence[PublishedFile], signer: 
         "",
         f"`{tar}` holds the same files, signed by `{signer}`:",
         "",
-        f"    dp-bundle verify {tar}",
+        f"    dp-bundle verify {shlex.quote(tar)}",
         "",
         "The digests of the Parquet files beside it are in its manifest.",
     ]
@@ -106,11 +107,19 @@ def _licence(release: Release) -> dict[str, str]:
     return {"license": "other", "license_name": dataset.license, "license_link": licence_address(dataset)}
 
 
+def _size(release: Release) -> str:
+    """Return the hub's word for the number of lines of the first table."""
+    n_lines = release.n_rows
+    if release.second_moments is not None:
+        n_lines = len(release.labels) * (len(release.labels) + 1) // 2
+    return next((name for limit, name in _SIZES if n_lines < limit), "10M<n<100M")
+
+
 def _configs(release: Release, files: Sequence[PublishedFile]) -> list[dict[str, Any]]:
     """Return what the hub loads: all rows as one table, or each matrix, and never the tar, which is no WebDataset."""
     data = [file.path for file in files if file.media_type == PARQUET]
     if release.second_moments is None:
-        return [{"config_name": "default", "data_files": [{"split": "train", "path": data}]}]
+        return [{"config_name": "default", "data_files": [{"split": "train", "path": "data/part-*.parquet"}]}]
     return [
-        {"config_name": PurePosixPath(path).stem, "data_files": [{"split": "train", "path": [path]}]} for path in data
+        {"config_name": PurePosixPath(path).stem, "data_files": [{"split": "train", "path": path}]} for path in data
     ]

@@ -19,6 +19,7 @@ from dp_bundle.describe.subject import (
     details,
     doi_address,
     email,
+    file_address,
     homepage,
     identifier,
     licence_address,
@@ -123,8 +124,8 @@ def _distribution(file: PublishedFile, release: Release) -> dict[str, Any]:
         {
             "@type": "dcat:Distribution",
             "dct:title": file.path.rpartition("/")[2],
-            "dcat:accessURL": {"@id": file.path},
-            "dcat:downloadURL": {"@id": file.path},
+            "dcat:accessURL": {"@id": file_address(file)},
+            "dcat:downloadURL": {"@id": file_address(file)},
             "dcat:byteSize": {"@type": "xsd:nonNegativeInteger", "@value": str(file.size)},
             "spdx:checksum": checksum,
             **formats.get(file.media_type, {}),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.describe.schema_org import schema_org_document
-from dp_bundle.describe.subject import PublishedFile, licence_address, noise, without_gaps
+from dp_bundle.describe.subject import PublishedFile, file_address, licence_address, noise, without_gaps
 from dp_bundle.manifest import Release
 
 _ENTITIES = ("creator", "publisher", "variableMeasured", "contactPoint")
@@ -60,14 +60,14 @@ def ro_crate_document(release: Release, files: Sequence[PublishedFile]) -> dict[
         "description": " ".join(noise(release)),
         "endTime": release.lineage.created,
         "instrument": {"@id": "#software"},
-        "result": [{"@id": file.path} for file in files],
+        "result": [{"@id": file_address(file)} for file in files],
     }
     parts = [_file(file) for file in files]
     whole = {
         "@id": "./",
         "@type": "Dataset",
         **root,
-        "hasPart": [{"@id": file.path} for file in files],
+        "hasPart": [{"@id": file_address(file)} for file in files],
         "mentions": {"@id": "#noise"},
     }
     descriptor = {
@@ -95,7 +95,7 @@ def _flatten(entity: dict[str, Any], known: str) -> list[dict[str, Any]]:
 
 def _file(file: PublishedFile) -> dict[str, Any]:
     return {
-        "@id": file.path,
+        "@id": file_address(file),
         "@type": "File",
         "name": file.path.rpartition("/")[2],
         "contentSize": str(file.size),

@@ -16,6 +16,7 @@ from dp_bundle.describe.subject import (
     details,
     doi_address,
     email,
+    file_address,
     homepage,
     identifier,
     licence_address,
@@ -89,7 +90,7 @@ def _download(file: PublishedFile) -> dict[str, Any]:
     return {
         "@type": "DataDownload",
         "name": file.path.rpartition("/")[2],
-        "contentUrl": file.path,
+        "contentUrl": file_address(file),
         "contentSize": f"{file.size} B",
         "encodingFormat": file.media_type,
         "sha256": file.sha256,

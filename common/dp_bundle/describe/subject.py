@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
@@ -18,6 +19,7 @@ _LANGUAGES = (  # ISO 639-1 and 639-3, of the EU's languages and some others
     "it:ITA ja:JPN lt:LIT lv:LAV mt:MLT nl:NLD no:NOR pl:POL pt:POR ro:RON ru:RUS sk:SLK sl:SLV sv:SWE tr:TUR uk:UKR "
     "zh:ZHO"
 )
+_EMAIL = re.compile(r"[A-Za-z0-9.!#$&'*+/=?_~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 _SHOWN = 50  # columns whose noise is told
 
 
@@ -76,7 +78,12 @@ def identifier(release: Release) -> str:
 
 def doi_address(text: str) -> str:
     """Return a DOI as an address, and an address as it is."""
-    return f"https://doi.org/{text}" if DOI.fullmatch(text) else text
+    return f"https://doi.org/{quote(text)}" if DOI.fullmatch(text) else text
+
+
+def file_address(file: PublishedFile) -> str:
+    """Return a file's address, or its path as a relative one."""
+    return file.path if WEB.fullmatch(file.path) else quote(file.path)
 
 
 def homepage(dataset: Dataset) -> str:
@@ -87,8 +94,7 @@ def homepage(dataset: Dataset) -> str:
 def email(dataset: Dataset) -> str:
     """Return the contact's address for e-mail, or nothing."""
     address = dataset.contact.removeprefix("mailto:")
-    name, _, host = address.partition("@")
-    return address if name and "." in host and address.isascii() and not set(address) & set(' <>"()') else ""
+    return address if _EMAIL.fullmatch(address) else ""
 
 
 def spdx_licence(dataset: Dataset) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,3 +85,13 @@ def test_schema_org_states_the_manifest(described: Receipt, files: list[Publishe
     assert [each["sha256"] for each in document["distribution"]] == [file.sha256 for file in files]
     bare = described.release.model_copy(update={"dataset": Dataset(name="x")})
     assert not {"license", "creator", "url", "identifier"} & set(schema_org_document(bare, files))
+
+
+def test_files_with_odd_names_have_addresses(described: Receipt, files: list[PublishedFile]) -> None:
+    """A space, a # and an umlaut are escaped in a path, and an address is left as it is."""
+    odd = [replace(files[0], path="größe 1#.tar"), replace(files[0], path="https://example.org/a%20b.tar?x=1")]
+    graph = _graph(dcat_document(described.release, odd))
+    assert {str(each) for each in graph.objects(None, DCAT.downloadURL)} == {
+        f"{BASE}gr%C3%B6%C3%9Fe%201%23.tar",
+        "https://example.org/a%20b.tar?x=1",
+    }
