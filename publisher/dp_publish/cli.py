@@ -6,6 +6,7 @@ Each command imports its libraries when it runs, so help appears at once and no 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
 import sys
@@ -26,6 +27,7 @@ from dp_publish.policy import DEFAULT_SPREAD
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from dp_publish.forecast import Account, Plan
     from dp_publish.policy import Policy
 
 DATA = click.Path(path_type=Path)
@@ -182,7 +184,8 @@ def plan_command(
         from dp_publish.forecast import Asked, write_page
         from dp_publish.policy import used_policy
 
-        write_page(plan, report, Asked(_whole_name(data), typed_options(), used_policy(data, policy_file), notes, look))
+        used = used_policy(data, policy_file)
+        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, _account_of(plan)))
         tell(f"wrote {report}", quiet=quiet)
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
@@ -295,6 +298,21 @@ def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None
     for sentence in describe_surprises(done):
         tell(f"note: {sentence}", quiet=quiet)
     answer(describe_restoration(done), restoration_document(done), as_json=as_json, quiet=quiet)
+
+
+def _account_of(plan: Plan) -> Account:
+    """Return what the ledger has of the dataset that a plan is about."""
+    from dp_publish.forecast import Account, budget_of
+    from dp_publish.ledger import Ledger
+
+    ledger, name, privacy = Ledger(), plan.policy.dataset.name, plan.policy.privacy
+    budget = budget_of(privacy, ledger.budgets(name))
+    entries = ledger.entries(name)
+    if not entries:
+        return Account(budget_mu=budget)
+    total = ledger.total(name, privacy.account)
+    spent = None if total is None or total.rho is None else math.sqrt(2 * total.rho)
+    return Account(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 
 def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dp_publish.forecast.assumptions import describe_spread, median_spread
     from dp_publish.forecast.findings import describe_findings, describe_seen
     from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow, forecast
-    from dp_publish.forecast.page import Asked, make_page, require_page, write_page
+    from dp_publish.forecast.page import Account, Asked, budget_of, make_page, require_page, write_page
     from dp_publish.forecast.picture import draw_plan
     from dp_publish.forecast.plan import Plan, make_plan
     from dp_publish.forecast.power import describe_count, moments_error, smallest_seen

@@ -14,7 +14,14 @@ from typing import Any
 from dp_bundle.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed
-from dp_publish.covariance import Mechanism, PureMechanism, TwoRound, mechanism_named, set_mechanism
+from dp_publish.covariance import (
+    Mechanism,
+    PureMechanism,
+    TwoRound,
+    mechanism_named,
+    moment_columns,
+    set_mechanism,
+)
 from dp_publish.data import Table, count_rows, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
@@ -164,7 +171,7 @@ def make_plan(
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
     paper = largest_figures(n_rows, policy, kinds, focus.sigma, spread) if mechanism is None else {}
     if mechanism is not None:
-        notes += _covariance_notes(mechanism, policy.privacy.neighbours)
+        notes += [*_gaps_notes(policy, kinds), *_covariance_notes(mechanism, policy.privacy.neighbours)]
     return Plan(
         name=policy.dataset.name,
         n_rows=n_rows,
@@ -265,6 +272,15 @@ def _lost_notes(n_rows: int, mechanism: Mechanism, spread: float) -> list[str]:
         f"A column that fills so little of its bounds is missed with a probability of {100 * lost:.2g} %, and then "
         "shows nothing: declare its center and scale if they are public knowledge, or narrower bounds."
     ]
+
+
+def _gaps_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
+    """Return a note where second moments cannot deal with gaps as the policy says."""
+    try:
+        moment_columns(fill_bounds(policy, kinds), kinds)
+    except PolicyError as error:
+        return [f"A release would be refused: {error}."]
+    return []
 
 
 def _covariance_notes(mechanism: str, neighbours: Neighbours) -> list[str]:

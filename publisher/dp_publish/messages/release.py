@@ -86,8 +86,8 @@ def _describe_shortened(release: Release) -> str:
         raise TypeError("two rounds have a guarantee by mu")
     share = share_shortened(guarantee.mu / (guarantee.max_rows or 1), release.n_rows, len(release.columns))
     return (
-        f"shortened, as they are longer than the radius of the second round, which was chosen privately to shorten "
-        f"about {share * release.n_rows:,.0f} (fewer mean more noise, more mean more bias)"
+        "shortened, as they are longer than the radius of the second round, which was chosen privately, out of a few, "
+        f"to shorten about {share * release.n_rows:,.0f} (fewer mean more noise, more mean more bias)"
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dp_publish.forecast.advice import changes_for_moments
+from dp_publish.forecast.page.budget import Account
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
 from dp_publish.policy import BY_EPSILON_AND_DELTA
@@ -34,6 +35,8 @@ class Asked:
         What publishing would say of names, or of the first rows.
     looked : bool
         Whether the first rows were read.
+    account : Account
+        What the ledger has of the dataset.
     """
 
     data: str
@@ -41,6 +44,7 @@ class Asked:
     policy: Path | None = None
     notes: Sequence[str] = ()
     looked: bool = False
+    account: Account = field(default_factory=Account)
 
     @property
     def command(self) -> str:

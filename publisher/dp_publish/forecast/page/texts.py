@@ -9,6 +9,7 @@ from dp_bundle.rounding import round_up
 from dp_publish.accounting import TradeOff
 from dp_publish.forecast.findings import describe_seen
 from dp_publish.forecast.outlook import TARGETS, ForecastRow
+from dp_publish.forecast.page.budget import budget_sentence
 from dp_publish.forecast.page.command_lines import Asked, moments_line, publish_line
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
@@ -39,6 +40,7 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         "drowned-rows": _of(row.drowned_in_rows, len(plan.kinds)),
         "drowned-moments": _of(row.drowned_in_moments, len(plan.kinds)),
         "shows": _shows(plan, row),
+        "budget": budget_sentence(asked.account, position),
         "refused": _REFUSED.get(position.pointless or "", ""),
         "line": publish_line(plan, asked, position),
         "moments-line": moments_line(asked, row.mu),

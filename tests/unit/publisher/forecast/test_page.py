@@ -15,10 +15,14 @@ import pandas as pd
 import pytest
 from tests.unit.publisher.conftest import Call
 
-from dp_publish.forecast.page import Asked, make_page
+from dp_bundle.errors import BudgetExceededError
+from dp_publish.accounting import Cost
+from dp_publish.forecast.page import Account, Asked, make_page
+from dp_publish.forecast.page.budget import budget_sentence
 from dp_publish.forecast.page.positions import positions_of, start_of
 from dp_publish.forecast.page.texts import at_least, at_most
 from dp_publish.forecast.plan import Plan, make_plan
+from dp_publish.ledger import Ledger
 
 NORMAL = NormalDist()
 BOUNDS = '[columns."*"]\nbounds = [0, 1]\n'
@@ -222,3 +226,35 @@ def test_a_report_replaces_only_an_earlier_one(table_of: Any, call: Call, tmp_pa
     for _ in range(2):
         assert call("plan", "t.parquet", "--report", "plan.html", "--quiet") == (0, "", "")
     assert (tmp_path / "plan.html").stat().st_size < 3e6
+
+
+def test_the_budget_is_said_to_be_exceeded_where_the_ledger_refuses(table_of: Any, call: Call) -> None:
+    """At every strength, the page and the ledger agree whether what is left of the budget allows the release."""
+    table_of("mu = 1.0\nbudget_mu = 2.0", columns=f'[dataset]\nname = "t"\n{BOUNDS}')
+    Ledger().reserve("t", Cost("row", {"row": 1.5}, continuous=True), budget_mu=2.0)
+    assert call("plan", "t.parquet", "--report", "t.html", "--quiet").code == 0
+
+    refused = []
+    for position in data_of(Path("t.html").read_text()):
+        said, mu = position["texts"]["budget"], position["mu"]
+        assert said.startswith("The budget of this dataset is mu = 2. 1 release so far costs mu = 1.5; with this one")
+        refused.append("would refuse" in said)
+        if refused[-1]:
+            with pytest.raises(BudgetExceededError):
+                Ledger().reserve("t", Cost("row", {"row": mu}, continuous=True))
+        else:
+            Ledger().cancel(Ledger().reserve("t", Cost("row", {"row": mu}, continuous=True)))
+            left = re.search(r"one more release at mu = ([\d.]+)\.", said)
+            assert left is not None
+            assert float(left[1]) == pytest.approx(math.sqrt(4 - 1.5**2 - mu**2), abs=1e-3)
+    assert refused == sorted(refused)
+    assert {*refused} == {False, True}
+
+
+def test_a_dataset_without_a_budget_is_told_so(table_of: Any) -> None:
+    """A first release without a budget is pointed to budget_mu, and no total is made up where a unit is unprotected."""
+    plan = plan_of(table_of("mu = 1.0"))
+    position = positions_of(plan)[0]
+    assert "budget_mu, in the policy, sets one" in budget_sentence(Account(), position)
+    assert "there is no total to add to" in budget_sentence(Account(2, None), position)
+    assert "cost in parallel" in budget_sentence(Account(2, 1.0, 2.0, in_parts=True), position)

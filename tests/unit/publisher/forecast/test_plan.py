@@ -16,6 +16,7 @@ import pyarrow.feather
 import pytest
 
 from dp_publish.data.row_count import count_rows
+from dp_publish.forecast import make_plan
 
 Run = Callable[..., object]
 
@@ -359,3 +360,12 @@ def test_plan_says_where_rows_are_too_few_to_find_bounds(
     text = " ".join(command("dp-publish", "plan", "t.parquet").stdout.split())
     assert "would be found privately, with 10% of rho" in text
     assert ("To find bounds reliably at the policy's own strength takes about" in text) == few
+
+
+def test_a_plan_says_that_second_moments_cannot_center_gaps(tmp_path: Path) -> None:
+    """What publishing would refuse of a policy, whatever the values are, is in the plan's notes."""
+    pd.DataFrame(np.zeros((500, 2)), columns=["a", "b"]).to_parquet(tmp_path / "t.parquet")
+    policy = '[privacy]\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\n[columns.a]\nmissing = "center"\n'
+    (tmp_path / "t.policy.toml").write_text(policy)
+    notes = make_plan(tmp_path / "t.parquet", None, "t").notes
+    assert [note for note in notes if note.startswith("A release would be refused: missing = \"center\", of 'a', is")]
