@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from dp_bundle.cli_catalog import catalog, serve
 from dp_bundle.cli_keys import keys, trust
 from dp_bundle.cli_portals import describe, stage
 from dp_bundle.console import NewPath, answer, json_option, quiet_option, run, tell, version_option
@@ -19,7 +20,9 @@ from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name
 BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group(commands=[keys, trust, describe, stage], context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    commands=[catalog, describe, keys, serve, stage, trust], context_settings={"help_option_names": ["-h", "--help"]}
+)
 @version_option
 def cli() -> None:
     """Inspect and verify bundles of noisy data, and decide whom to trust.

@@ -180,6 +180,30 @@ def describe_guarantee(release: Release) -> list[str]:
     return lines
 
 
+def describe_unprotected(guarantee: Guarantee, kind: str) -> list[str]:
+    """Return sentences that say what no guarantee of this kind protects.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        The guarantee.
+    kind : str
+        "rows" or "covariance".
+    """
+    facts = [fact if fact in _KNOWN_PUBLIC else quote(fact) for fact in guarantee.public]
+    unit = "If a person has several rows, each of them is protected as stated, but not all of them together."
+    if guarantee.unit == "entity":
+        unit = f"Rows of one {quote(guarantee.entity or '')} beyond {guarantee.max_rows} are left out of the release."
+    elif guarantee.unit == "cell" and kind == "rows":
+        unit = "Each cell of a row is protected as stated, but not the whole row."
+    return [
+        *(f"{fact[0].upper()}{fact[1:]}." for fact in facts),
+        unit,
+        "What follows from everybody’s rows together. If the data show that smokers fall ill more often, then this is "
+        "learned about every smoker, whether in the table or not.",
+    ]
+
+
 def _change(guarantee: Guarantee) -> str:
     """Return what the guarantee says makes little difference."""
     one = f"all rows of one {quote(guarantee.entity or '')}, at most {guarantee.max_rows} of them,"

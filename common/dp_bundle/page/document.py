@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from dp_bundle.page.colours import partners, style
-from dp_bundle.page.figures import Figure, embed
 from dp_bundle.page.tables import number
 from dp_bundle.quoting import escape
+
+if TYPE_CHECKING:
+    from dp_bundle.page.figures import Figure  # importing Bokeh takes a second, and not every page has a figure
 
 ASSETS = Path(__file__).with_name("assets")
 _POLICY = (
@@ -71,8 +73,8 @@ def render_page(page: Page) -> str:
         "policy": _POLICY.format(" ".join(map(_digest, scripts))),
         "style": Markup(f"{style()}\n{_read(ASSETS / 'page.css')}"),  # noqa: S704  our own file
         "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and Bokeh's
-        "figures": as_json(embed(page.figures) if page.figures else None),
-        "palette": as_json(partners()),
+        "figures": as_json(_embedded(page.figures) if page.figures else None),
+        "palette": _palette(),
         "data": as_json(page.data or {}),
     }
     template = _environment(page.folder).get_template(page.template)
@@ -85,6 +87,18 @@ def as_json(value: Any) -> Markup:
     return Markup("".join(_ACTIVE.get(letter, letter) for letter in text))  # noqa: S704  escaped here
 
 
+@cache
+def _palette() -> Markup:
+    return as_json(partners())
+
+
+def _embedded(figures: Sequence[Figure]) -> dict[str, Any]:
+    from dp_bundle.page.figures import embed
+
+    return embed(figures)
+
+
+@cache
 def _environment(folder: Path) -> Environment:
     environment = Environment(
         loader=FileSystemLoader([folder, ASSETS]),
@@ -111,5 +125,6 @@ def _bokeh() -> str:
     return f'{script}\nBokeh.logger.set_level("warn");'
 
 
+@cache
 def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8")

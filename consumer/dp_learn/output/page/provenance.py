@@ -8,9 +8,8 @@ from importlib.metadata import version
 from typing import Any, cast
 
 from dp_bundle import Bundle
-from dp_bundle.describe import describe_guarantee, describe_moments, describe_size, describe_total
+from dp_bundle.describe import describe_guarantee, describe_guess, describe_moments, describe_size, describe_total
 from dp_learn.output.page.findings import Findings
-from dp_learn.output.page.guessing import describe_guess
 
 _SPECIAL = re.compile(r"([\\{}$&#^_%~])")
 _SPELLED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dp_bundle.describe import describe_unprotected
 from dp_bundle.manifest import Guarantee
 from dp_bundle.quoting import quote
 from dp_publish.forecast.page.command_lines import Asked
@@ -39,17 +40,8 @@ def attacker(plan: Plan, guarantee: Guarantee) -> str:
 
 def unprotected(plan: Plan, guarantee: Guarantee) -> list[str]:
     """Return what no strength on the page protects."""
-    facts = [f"{fact[0].upper()}{fact[1:]}." for fact in guarantee.public]
-    unit = "If a person has several rows, each of them is protected as stated, but not all of them together."
-    if guarantee.unit == "entity":
-        unit = f"Rows of one {quote(guarantee.entity or '')} beyond {guarantee.max_rows} are left out of the release."
-    elif guarantee.unit == "cell" and plan.release == "rows":
-        unit = "Each cell of a row is protected as stated, but not the whole row."
     return [
-        *facts,
-        unit,
-        "What follows from everybody’s rows together. If the data show that smokers fall ill more often, then this is "
-        "learned about every smoker, whether in the table or not.",
+        *describe_unprotected(guarantee, plan.release),
         "Other releases of the same rows. Their costs add up, and dp-publish keeps the total in its ledger.",
     ]
 

@@ -9,15 +9,15 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
+from dp_bundle.describe.guessing import chance_of_guess, describe_guess
 from dp_bundle.manifest import Guarantee
-from dp_learn.output.page.guessing import chance_of_guess, describe_guess
 
 POINT = {"epsilon": 3.0, "delta": 1e-6}
 
 
 def guarantee(**given: object) -> Guarantee:
     """Return a guarantee for one row."""
-    usual = {"unit": "row", "mu": None, "rho": 0.5, "epsilon_delta": [], "accountant": "gaussian-dp", "public": []}
+    usual = {"unit": "row", "mu": None, "rho": 1e6, "epsilon_delta": [], "accountant": "gaussian-dp", "public": []}
     return Guarantee.model_validate_json(json.dumps(usual | given))
 
 
@@ -42,6 +42,13 @@ def test_delta_is_counted_in_full() -> None:
     assert chance_of_guess(guarantee(epsilon_delta=[POINT], excepted_delta=0.01)) == pytest.approx(expected + 0.01)
     assert chance_of_guess(guarantee()) == 1.0
     assert chance_of_guess(guarantee(epsilon=5000.0)) == 1.0
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.5, 2.0, 8.0])
+def test_rho_bounds_the_guess_between_two_normal_numbers(rho: float) -> None:
+    """Normal numbers whose divergence is rho are guessed less often than the bound says, and not by much."""
+    best = norm.cdf(math.sqrt(2.0 * rho) / 2.0)
+    assert best < chance_of_guess(guarantee(rho=rho)) < best + 0.13
 
 
 def test_sentence_names_the_unit_and_never_rounds_down() -> None:

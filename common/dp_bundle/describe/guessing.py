@@ -17,17 +17,21 @@ _KNOWN = {
 def chance_of_guess(guarantee: Guarantee) -> float:
     """Return the most that the probability of a right guess can be, of two possibilities as likely as each other.
 
-    It is ``Phi(mu / 2)``, and ``(e^epsilon + delta) / (1 + e^epsilon)``; the least that the guarantee implies.
+    It is ``Phi(mu / 2)``, ``(e^epsilon + delta) / (1 + e^epsilon)``, and ``(1 + sqrt(1 - e^-rho)) / 2`` or
+    ``(1 + sqrt(rho / 2)) / 2``, as the Kullback-Leibler divergence is at most rho; the least of what is implied.
 
     References
     ----------
     Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1), section 2. Kairouz, Oh & Viswanath (2015), The
-    composition theorem for differential privacy, theorem 2.1.
+    composition theorem for differential privacy, theorem 2.1. Bun & Steinke (2016), Concentrated differential privacy,
+    definition 1.1. Tsybakov (2009), Introduction to Nonparametric Estimation, lemmas 2.5 (Pinsker) and 2.6.
     """
     points = [(point.epsilon, point.delta) for point in guarantee.epsilon_delta]
     if guarantee.epsilon is not None:
         points.append((guarantee.epsilon, 0.0))
     chances = [1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0))) for epsilon, delta in points]
+    distance = min(math.sqrt(guarantee.rho / 2.0), math.sqrt(-math.expm1(-guarantee.rho)))
+    chances.append(0.5 + 0.5 * distance)
     if guarantee.mu is not None:
         chances.append(1.0 - normal_tail(guarantee.mu / 2.0))
     return min(1.0, min(chances, default=1.0) + guarantee.excepted_delta)

@@ -1,0 +1,82 @@
+"""The privacy label of a release: who is protected, from whom, how strongly, at what cost, and what is not.
+
+Its sentences are those of `dp_bundle.describe`, which the commands print and other pages show.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dp_bundle.catalog.values import SHOWN_COLUMNS
+from dp_bundle.describe import (
+    chance_of_guess,
+    describe_bounds,
+    describe_gaps,
+    describe_guarantee,
+    describe_guess,
+    describe_moments,
+    describe_noise,
+    describe_total,
+    describe_unprotected,
+)
+from dp_bundle.manifest import Column, Guarantee, Release
+
+_NOBODY = "Nobody: this release states no guarantee."
+_OTHERS = (
+    "What other publications about the same people reveal: only releases by this publisher’s ledger are in the total.",
+    "What a publisher does otherwise than she says: the signature proves who promises, and not that it is true.",
+)
+
+
+def worded_label(release: Release) -> dict[str, Any]:
+    """Return the label as texts and numbers.
+
+    Returns
+    -------
+    dict
+        `unit` in a word and `who` in a sentence; `guess` in a sentence, and `right` of a hundred guesses (None without
+        a guarantee); `strength`, `spent`, `noise` and `unprotected`, each a list of sentences; `columns`, for each of
+        the first columns its bounds and its noise.
+    """
+    guarantee = release.guarantee
+    moments = release.second_moments
+    columns = [] if moments is not None else [_column(column) for column in release.columns[:SHOWN_COLUMNS]]
+    common = {
+        "spent": [describe_total(release)],
+        "noise": [*(describe_moments(moments) if moments is not None else []), *describe_gaps(release)],
+        "columns": columns,
+    }
+    strength = [text for text in describe_guarantee(release) if not text.startswith("Not protected:")]
+    if guarantee is None:
+        unprotected = ["Everything: nothing is promised about any value of it."]
+        return {**common, "unit": "nobody", "who": _NOBODY, "guess": "", "right": None, "strength": strength} | {
+            "unprotected": unprotected
+        }
+    guess = describe_guess(guarantee).removeprefix("In words: ")
+    return {
+        **common,
+        "unit": guarantee.unit,
+        "who": _who(guarantee),
+        "guess": guess[:1].upper() + guess[1:],
+        "right": math.ceil(100.0 * chance_of_guess(guarantee) - 1e-9),
+        "strength": strength,
+        "unprotected": [*describe_unprotected(guarantee, release.kind), *_OTHERS],
+    }
+
+
+def _who(guarantee: Guarantee) -> str:
+    """Return one sentence that says whom or what the noise protects."""
+    if guarantee.unit == "cell":
+        return "Every single cell: one value of one row, but not a row as a whole."
+    presence = "" if guarantee.neighbours.n_rows_public else ", and whether there is one at all"
+    if guarantee.unit == "row":
+        return f"Every row: all values of one row together{presence}."
+    return f"Every “{guarantee.entity}”: all values of its rows together, at most {guarantee.max_rows} rows{presence}."
+
+
+def _column(column: Column) -> list[str]:
+    """Return a column's name, bounds and noise, and how large the noise is beside the bounds."""
+    noise = column.cell_noise
+    share = f"{100 * noise.sigma / column.width:.3g} %" if math.isfinite(column.width) else "none stated"
+    return [column.name, describe_bounds(column), describe_noise(column), share]

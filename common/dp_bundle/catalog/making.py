@@ -1,0 +1,206 @@
+"""The making of a site: bundles are found, verified or remembered, sorted by dataset, and shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
+from dp_bundle.catalog.pages import Refused, list_page, release_page
+from dp_bundle.catalog.site import Output, Site
+from dp_bundle.catalog.survey import digest_file, find_bundles, survey
+from dp_bundle.errors import BundleError, DpGraphError
+from dp_bundle.quoting import counted, quote_path
+from dp_bundle.trust import PublicKey, TrustStore
+
+_PACKAGE = Path(__file__).parents[1]
+_SHOWN_BY = ("catalog", "describe", "page")  # the rooms whose code decides what a page shows
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A person's wishes for a site.
+
+    Attributes
+    ----------
+    title : str
+        The portal's name.
+    address : str
+        Where the site will stand, such as https://data.example.org/; needed for a sitemap, and for absolute links.
+    any_signer : bool
+        Offer bundles of signers whom this machine does not trust, too.
+    """
+
+    title: str = "Data with differential privacy"
+    address: str = ""
+    any_signer: bool = False
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The numbers of a run: bundles offered and refused, bundles read anew, files written and removed."""
+
+    offered: int
+    refused: int
+    read: int
+    written: int
+    removed: int
+
+
+def make_catalog(folder: Path, out: Path, settings: Settings | None = None, store: TrustStore | None = None) -> Summary:
+    """Write a static site about all bundles in a folder; a second run touches only what changed.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the bundles are, also in folders within it. Nothing in it is changed.
+    out : Path
+        The site's folder; files in it that are not the site's stay as they are.
+    settings : Settings, optional
+        Title and address of the site.
+    store : TrustStore, optional
+        Whom to trust; the user's own store by default.
+
+    Raises
+    ------
+    DpGraphError
+        The folder cannot be read, or the site cannot be written.
+    """
+    settings, store = settings or Settings(), store or TrustStore()
+    code = _code_version()
+    site = Site.open(out, hashlib.sha256(f"{code} {settings.address}".encode()).hexdigest())
+
+    # 1. Every file is read for its digest; only those not seen before are verified and surveyed.
+    paths: dict[str, Path] = {}
+    kept: dict[str, Facts] = {}
+    fresh = 0
+    for path in _find(folder, out):
+        try:
+            sha256 = digest_file(path)
+        except OSError as error:
+            raise DpGraphError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
+        known = site.kept.get(sha256)
+        fresh += known is None and sha256 not in kept
+        kept[sha256] = known or kept.get(sha256) or _plain(survey(path, sha256, settings.address))
+        paths.setdefault(sha256, path)
+
+    # 2. Bundles that cannot be trusted are told apart.
+    entries = store.keys()
+    names = {trusted.key.fingerprint: trusted.name for trusted in entries}
+    offered, refused = _judge(list(kept.values()), paths, folder, store, settings)
+
+    # 3. Each dataset's releases, newest first, and the files that show them; the list comes last.
+    outputs: dict[str, Output] = {}
+    series: dict[str, list[Facts]] = {}
+    for facts in sorted(offered, key=lambda each: (each["folder"], -each["number"])):
+        series.setdefault(facts["folder"], []).append(facts)
+    for place, releases in series.items():
+        history = [_brief(each) for each in releases]
+        for facts in releases:
+            name = names.get(facts["signer"], "")
+            context: Facts = {"title": settings.title, "signer_name": name, "history": history}
+            made_from = _key(code, facts["sha256"], settings.address, context)
+            outputs[f"{place}/{facts['tar']}"] = Output(facts["sha256"], source=paths[facts["sha256"]])
+            outputs[f"{place}/{facts['page']}"] = Output(made_from, make=partial(release_page, facts, **context))
+    newest = sorted((each[0] for each in series.values()), key=lambda each: (each["created"], each["folder"]))[::-1]
+    ordered = [facts for each in series.values() for facts in each]
+    outputs |= _lists(code, settings, newest, ordered, refused, names)
+
+    written, removed = site.write(outputs, kept, hashlib.sha256(f"{code} {settings.address}".encode()).hexdigest())
+    return Summary(len(offered), len(refused), fresh, written, removed)
+
+
+def _find(folder: Path, out: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise DpGraphError(f"{quote_path(folder)} is not a folder: give the one that holds the bundles")
+    return find_bundles(folder, out)
+
+
+def _judge(
+    surveyed: Sequence[Facts], paths: dict[str, Path], folder: Path, store: TrustStore, settings: Settings
+) -> tuple[list[Facts], list[Refused]]:
+    """Return the bundles to offer, and those to list as refused, each with the reason."""
+    offered, refused = [], []
+    twice: dict[tuple[str, int], list[Facts]] = {}
+    for facts in surveyed:
+        why = facts.get("why") or ("" if settings.any_signer else _distrust(facts["signer"], store))
+        if why:
+            refused.append(Refused(paths[facts["sha256"]].relative_to(folder).as_posix(), why))
+        else:
+            twice.setdefault((facts["folder"], facts["number"]), []).append(facts)
+    for (_, number), same in twice.items():
+        if len({facts["manifest_sha256"] for facts in same}) == 1:
+            offered.append(same[0])
+            continue
+        why = f"{counted(len(same), 'file')} here claim to be release {number} of this dataset, and differ: ask the "
+        why += "publisher which one counts"
+        refused += [Refused(paths[facts["sha256"]].relative_to(folder).as_posix(), why) for facts in same]
+    return offered, sorted(refused)
+
+
+def _distrust(signer: str, store: TrustStore) -> str:
+    """Return a sentence if this machine does not trust a signer."""
+    try:
+        store.require(PublicKey.from_fingerprint(signer))
+    except BundleError:
+        return f"every byte is as it was signed, but this portal does not know its signer, {signer}"
+    return ""
+
+
+def _brief(facts: Facts) -> Facts:
+    """Return what a dataset's other pages say of a release."""
+    names = ("number", "created", "kind", "page", "tar", "size", "sha256", "manifest_sha256", "previous", "series")
+    label = {"unit": facts["label"]["unit"], "right": facts["label"]["right"]}
+    return {**{name: facts[name] for name in names}, **label}
+
+
+def _lists(
+    code: str,
+    settings: Settings,
+    newest: list[Facts],
+    ordered: list[Facts],
+    refused: list[Refused],
+    names: dict[str, str],
+) -> dict[str, Output]:
+    """Return the files about all datasets together, the list of them last."""
+    title, address = settings.title, settings.address
+    everything = [facts["sha256"] for facts in ordered]
+    made_from = _key(code, *everything, title, address, [tuple(each) for each in refused], names)
+    makers = {
+        "catalog.jsonld": partial(catalog_document, title, address, ordered),
+        "feed.xml": partial(atom_feed, title, address, ordered),
+        "SHA256SUMS": partial(checksums, ordered),
+    }
+    if address:
+        makers["sitemap.xml"] = partial(sitemap, address, ordered)
+    makers["index.html"] = partial(list_page, newest, refused, title=title, address=address, names=names)
+    return {name: Output(made_from, make=make) for name, make in makers.items()}
+
+
+def _plain(document: Facts) -> Facts:
+    """Return the document as it will be read again, so that a second run makes the same bytes."""
+    plain: Facts = json.loads(json.dumps(document))
+    return plain
+
+
+def _key(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _code_version() -> str:
+    """Return a digest of the code that decides what a page shows, and of the version of all the rest."""
+    files = sorted(path for room in _SHOWN_BY for path in (_PACKAGE / room).rglob("*") if path.suffix in _SOURCES)
+    whole = hashlib.sha256(version("dpgraph").encode())
+    for path in files:
+        whole.update(path.read_bytes())
+    return whole.hexdigest()
+
+
+_SOURCES = {".py", ".html", ".css", ".js"}

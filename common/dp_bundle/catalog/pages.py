@@ -1,0 +1,197 @@
+"""The pages of a site: the list of datasets, and one page for each release with its privacy label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice, repeat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dp_bundle.catalog.pictures import histogram, hundred_guesses
+from dp_bundle.page import Column, Page, Table, as_json, number, render_page
+
+_ASSETS = Path(__file__).with_name("assets")
+_PROTECTED = {"cell": "one cell", "row": "one row", "entity": "one entity", "nobody": "nothing"}
+_KINDS = {"rows": "noisy rows", "covariance": "second moments"}
+_NAMED = 9  # missing releases
+_EXCERPT = 240  # characters of a description
+Facts = dict[str, Any]
+
+
+class Refused(NamedTuple):
+    """A file that is not offered: its name in the folder of bundles, and a sentence why."""
+
+    file: str
+    why: str
+
+
+def list_page(
+    newest: Sequence[Facts], refused: Sequence[Refused], *, title: str, address: str, names: dict[str, str]
+) -> str:
+    """Return the page that lists every dataset by its newest release, and the files that are not offered."""
+    cards = [_card(facts, names) for facts in newest]
+    catalog = {
+        "@context": "https://schema.org/",
+        "@type": "DataCatalog",
+        "name": title,
+        **({"@id": address, "url": address} if address else {}),
+        "dataset": [
+            {"@type": "Dataset", "name": facts["about"]["title"], "url": f"{address}{card['page']}"}
+            for facts, card in zip(newest, cards, strict=True)
+        ],
+    }
+    values = {
+        "cards": cards,
+        "refused": refused,
+        "units": sorted({card["protects"] for card in cards}),
+        "kinds": sorted({card["kind"] for card in cards}),
+        "signers": sorted({card["signer"] for card in cards}),
+        "address": address,
+        "markup": as_json(catalog),
+        "portal": title,
+    }
+    return render_page(Page(_ASSETS, "list.html", title, values, scripts=["list.js"]))
+
+
+def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequence[Facts]) -> str:
+    """Return the page of one release.
+
+    Parameters
+    ----------
+    facts : dict
+        What `survey` found.
+    title : str
+        The portal's name.
+    signer_name : str
+        What the portal calls the signer; nothing if it does not trust the key.
+    history : sequence of dict
+        All releases of the dataset that are offered, newest first.
+    """
+    label = facts["label"]
+    series = [each for each in history if each["series"] == facts["series"] and each["kind"] == facts["kind"]]
+    newer = next((each for each in series if each["number"] > facts["number"]), None)
+    values = {
+        **facts,
+        "portal": title,
+        "signer_name": signer_name,
+        "history": [_past(each) for each in history],
+        "newer": newer,
+        "missing": _missing(history),
+        "picture": hundred_guesses(label["right"]) if label["right"] is not None else None,
+        "protects": _PROTECTED[label["unit"]],
+        "bytes": _size(facts["size"]),
+        "kind_words": _KINDS[facts["kind"]],
+        "cards": [
+            {**column, **_drawn(column, counted), "number": place}
+            for place, (column, counted) in enumerate(_pairs(facts["columns"], facts["histograms"]))
+        ],
+        "noise_table": _noise_table(label["columns"]) if label["columns"] else None,
+        "preview": _preview(facts),
+        "markup": as_json(facts["schema_org"]),
+    }
+    heading = f"{facts['about']['title']}, release {facts['number']}"
+    return render_page(Page(_ASSETS, "release.html", heading, values, scripts=[]))
+
+
+def _card(facts: Facts, names: dict[str, str]) -> Facts:
+    """Return what the list says of a dataset."""
+    about, label = facts["about"], facts["label"]
+    text = about["description"]
+    return {
+        "title": about["title"],
+        "name": facts["name"],
+        "page": f"{facts['folder']}/{facts['page']}",
+        "tar": f"{facts['folder']}/{facts['tar']}",
+        "excerpt": text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…",
+        "protects": _PROTECTED[label["unit"]],
+        "right": label["right"],
+        "kind": _KINDS[facts["kind"]],
+        "measure": facts["measure"],
+        "number": facts["number"],
+        "date": facts["created"][:10],
+        "license": about["license"],
+        "signer": names.get(facts["signer"]) or "unknown signer",
+        "keywords": about["keywords"],
+        "bytes": _size(facts["size"]),
+    }
+
+
+def _past(brief: Facts) -> Facts:
+    return {
+        **brief,
+        "protects": _PROTECTED[brief["unit"]],
+        "date": brief["created"][:10],
+        "bytes": _size(brief["size"]),
+        "kind_words": _KINDS[brief["kind"]],
+    }
+
+
+def _missing(history: Sequence[Facts]) -> str:
+    """Return a sentence about releases that a dataset has had and that are not here, or that do not form a chain."""
+    digests = {each["manifest_sha256"] for each in history}
+    numbers = {each["number"] for each in history}
+    absent = list(islice((number for number in range(1, max(numbers)) if number not in numbers), _NAMED))
+    if absent:
+        named = ", ".join(map(str, absent))
+        return f"Not in this portal: {'release' if len(absent) == 1 else 'releases'} {named}."
+    broken = [each["number"] for each in history if each["previous"] and each["previous"] not in digests]
+    if broken:
+        return (
+            f"Release {broken[0]} names another release before it than the ones here: ask the publisher which counts."
+        )
+    return ""
+
+
+def _pairs(columns: Sequence[Facts], histograms: Sequence[Facts]) -> list[tuple[Facts, Facts | None]]:
+    return list(zip(columns, histograms or repeat(None, len(columns)), strict=True))
+
+
+def _drawn(column: Facts, counted: Facts | None) -> Facts:
+    """Return a column's histogram and its numbers; of second moments there are none."""
+    if counted is None:
+        return {"drawn": None}
+    low, high = counted["low"], counted["high"]
+    return {
+        "drawn": histogram(counted["counts"], low, high, column["bounds"]),
+        "low": number(low, ".4g"),
+        "high": number(high, ".4g"),
+        "numbers": [(name, number(counted[key], ".4g")) for name, key in _NUMBERS],
+    }
+
+
+_NUMBERS = (("least", "least"), ("mean", "mean"), ("greatest", "most"))
+
+
+def _noise_table(columns: Sequence[Sequence[str]]) -> Table:
+    heads = ("column", "values kept within", "noise on every value", "sigma as a share of the bounds")
+    by_column = [list(each) for each in zip(*columns, strict=True)]
+    return Table(
+        "noise",
+        "The noise on each column, and what values were clipped to before it was added.",
+        [Column(head, texts) for head, texts in zip(heads, by_column, strict=True)],
+    )
+
+
+def _preview(facts: Facts) -> Table:
+    """Return the first rows, or the first entries of a matrix."""
+    heads, lines = facts["heads"], facts["lines"]
+    if facts["kind"] == "covariance":
+        columns = [Column(heads[0], lines[0]), Column(heads[1], lines[1]), Column(heads[2], lines[2], ".6g")]
+        caption = "The first entries of the noisy matrix: sums over the rows of products of two columns."
+        return Table("preview", caption, columns, headings=2)
+    caption = (
+        "The first rows, as published. Every value carries random noise, so that some are impossible; that is meant."
+    )
+    more = facts["n_columns"] - len(heads)
+    columns = [Column("row", list(range(1, len(lines[0]) + 1)), "d")]
+    columns += [Column(head, values, ".6g") for head, values in zip(heads, lines, strict=True)]
+    rest = f"{more} further columns are in the download." if more > 1 else "One further column is in the download."
+    return Table("preview", caption, columns, more=rest if more else "")
+
+
+def _size(n_bytes: int) -> str:
+    """Return a file's size for a person."""
+    size, units = float(n_bytes), ["bytes", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"

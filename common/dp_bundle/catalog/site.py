@@ -1,0 +1,185 @@
+"""The folder of a site: only what changed is written, each file whole, and nothing is touched that is not ours.
+
+`.dpgraph-catalog.json` in it names the files that are ours, each with its digest and the digest of what it was made
+from. It is written first, with all files that are to come, and again when all is done. A process that was killed
+between leaves pages of which each is whole, and the next run goes on from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.errors import DpGraphError
+from dp_bundle.quoting import quote_path
+
+STATE = ".dpgraph-catalog.json"
+_PARTIAL = ".partial"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file of the site.
+
+    Attributes
+    ----------
+    made_from : str
+        A digest of all that it depends on; if it is the same as last time, the file stays.
+    make : callable, optional
+        Returns its content.
+    source : Path, optional
+        The file that it is a copy of, with the digest `made_from`.
+    """
+
+    made_from: str
+    make: Callable[[], str] | None = None
+    source: Path | None = None
+
+
+@dataclass
+class Site:
+    """A folder with a site, and what is known of it.
+
+    Attributes
+    ----------
+    folder : Path
+        The folder.
+    files : dict
+        Of every file that is ours, by its path in the folder: its digest, and the digest of what it was made from.
+    kept : dict
+        What the last run learned of every bundle, by the digest of its file.
+    """
+
+    folder: Path
+    files: dict[str, list[str]] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, folder: Path, version: str) -> Site:
+        """Return the site in a folder, or a new one; what another version of the software learned is forgotten."""
+        if folder.exists() and not folder.is_dir():
+            raise DpGraphError(f"{quote_path(folder)} is a file: give the name of a folder with --out")
+        try:
+            state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+            files = {str(name): [str(pair[0]), str(pair[1])] for name, pair in state["files"].items()}
+            kept = dict(state["bundles"]) if state["version"] == version else {}
+        except FileNotFoundError:
+            return cls(folder)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+            raise DpGraphError(
+                f"{quote_path(folder / STATE)} is unreadable: write the site to a new folder, and remove this one"
+            ) from error
+        return cls(folder, {name: pair for name, pair in files.items() if _is_inside(name)}, kept)
+
+    def write(self, outputs: Mapping[str, Output], kept: Mapping[str, Any], version: str) -> tuple[int, int]:
+        """Write what changed, in the order given, and then remove what is ours and no longer wanted.
+
+        Returns
+        -------
+        tuple of int
+            The numbers of files written and removed.
+
+        Raises
+        ------
+        DpGraphError
+            A file that is not ours is in the way, or the folder cannot be written.
+        """
+        try:
+            self._refuse_others(outputs)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            known = {name: self.files.get(name, ["", ""]) for name in outputs}
+            self._save({**self.files, **known}, {**self.kept, **kept}, version)
+            written = {name: self._renew(name, output) for name, output in outputs.items()}
+            removed = [name for name in self.files if name not in outputs and self._remove(name)]
+            self.files = {name: pair for name, (pair, _) in written.items()}
+            self._save(self.files, kept, version)
+        except OSError as error:
+            raise DpGraphError(
+                f"the site in {quote_path(self.folder)} cannot be written: {error.strerror or error}"
+            ) from error
+        return sum(changed for _, changed in written.values()), len(removed)
+
+    def _refuse_others(self, outputs: Mapping[str, Output]) -> None:
+        for name in outputs:
+            if name not in self.files and os.path.lexists(self.folder / name):
+                raise DpGraphError(
+                    f"{quote_path(self.folder / name)} is there and was not made by dp-bundle catalog: move it away, "
+                    "or give another folder with --out"
+                )
+
+    def _renew(self, name: str, output: Output) -> tuple[list[str], bool]:
+        """Write a file unless it is there already; return what is noted of it, and True if it was written."""
+        path, (digest, made_from) = self.folder / name, self.files.get(name, ["", ""])
+        if digest and made_from == output.made_from and _digest(path) == digest:
+            return [digest, made_from], False
+        if output.source is not None:
+            return [self._copy(path, output.source, output.made_from), output.made_from], True
+        content = output.make().encode() if output.make is not None else b""
+        fresh = hashlib.sha256(content).hexdigest()
+        if _digest(path) == fresh:
+            return [fresh, output.made_from], False
+        with _replacing(path) as partial:
+            partial.write_bytes(content)
+        return [fresh, output.made_from], True
+
+    def _copy(self, path: Path, source: Path, sha256: str) -> str:
+        """Copy a bundle, and refuse it if it is no longer the file that was verified."""
+        with _replacing(path) as partial:
+            shutil.copyfile(source, partial)
+            if _digest(partial) != sha256:
+                raise DpGraphError(f"{quote_path(source)} changed while it was read: run the command again")
+        return sha256
+
+    def _remove(self, name: str) -> bool:
+        """Remove a file of ours, unless somebody else wrote to it since, and folders that are then empty."""
+        path = self.folder / name
+        if path.is_symlink() or _digest(path) != self.files[name][0]:
+            return False
+        path.unlink()
+        for folder in path.parents:
+            if folder == self.folder:
+                break
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        return True
+
+    def _save(self, files: Mapping[str, list[str]], kept: Mapping[str, Any], version: str) -> None:
+        document = {"version": version, "files": files, "bundles": kept}
+        content = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        path = self.folder / STATE
+        if not (path.exists() and path.read_bytes() == content):
+            with _replacing(path) as partial:
+                partial.write_bytes(content)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Give the path of a new file, which takes the place of another when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}{_PARTIAL}")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _digest(path: Path) -> str:
+    """Return a file's SHA-256 in hexadecimal digits, or nothing if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _is_inside(name: str) -> bool:
+    """Return True for a path that cannot lead out of the folder."""
+    return not Path(name).is_absolute() and ".." not in Path(name).parts

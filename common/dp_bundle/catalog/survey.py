@@ -1,0 +1,158 @@
+"""What a site shows of one bundle, once it is verified: plain texts and numbers, which can be kept for the next run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.bundle import Bundle, open_bundle
+from dp_bundle.catalog.label import worded_label
+from dp_bundle.catalog.values import SHOWN_COLUMNS, show_values
+from dp_bundle.describe import (
+    TAR,
+    PublishedFile,
+    dcat_dataset,
+    describe_bounds,
+    describe_size,
+    licence_address,
+    schema_org_document,
+)
+from dp_bundle.errors import BundleError
+from dp_bundle.manifest import WEB, Column, Release, dataset_details
+from dp_bundle.quoting import quote_path
+from dp_bundle.trust import UnsafeTrustAnyone
+
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+
+def find_bundles(folder: Path, beside: Path) -> list[Path]:
+    """Return the tar files in a folder and the folders in it, in order, without those of the site itself."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(each for each in folders if Path(place, each).resolve() != beside.resolve())
+        found += [Path(place, name) for name in files if name.endswith(".tar")]
+    return sorted(path for path in found if path.is_file())
+
+
+def digest_file(path: Path) -> str:
+    """Return a file's SHA-256 in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def survey(path: Path, sha256: str, address: str) -> dict[str, Any]:
+    """Return what a site shows of a bundle, whoever signed it, or why it cannot be trusted.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    sha256 : str
+        Its digest.
+    address : str
+        The site's address, which ends with a slash, or nothing.
+
+    Returns
+    -------
+    dict
+        `why`, a sentence, if it does not verify; otherwise its facts, which are JSON.
+    """
+    try:
+        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+            return _facts(bundle, sha256, path.stat().st_size, address)
+    except BundleError as error:
+        why = str(error).replace(quote_path(path), "the file").replace(os.fspath(path), "the file")
+        return {"sha256": sha256, "why": why}
+
+
+def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, Any]:
+    release, lineage = bundle.release, bundle.release.lineage
+    signer = bundle.signer.key.fingerprint
+    folder = f"datasets/{_slug(release.dataset.name, signer)}"
+    stem = _plain(release.dataset.name)
+    page, tar = f"release-{lineage.number}.html", f"{stem}-{lineage.number}.bundle.tar"
+    whole = PublishedFile(f"{address}{folder}/{tar}", size, sha256, TAR)
+    near = PublishedFile(whole.path if address else tar, size, sha256, TAR)
+    return {
+        "sha256": sha256,
+        "size": size,
+        "signer": signer,
+        "manifest_sha256": bundle.manifest_sha256,
+        "folder": folder,
+        "page": page,
+        "tar": tar,
+        "name": release.dataset.name,
+        "series": release.series,
+        "number": lineage.number,
+        "created": lineage.created,
+        "previous": lineage.previous,
+        "kind": release.kind,
+        "measure": describe_size(release),
+        "software": release.software,
+        "n_columns": len(release.columns),
+        "label": worded_label(release),
+        "about": _about(release),
+        "columns": [_column(column) for column in release.columns[:SHOWN_COLUMNS]],
+        **show_values(bundle),
+        "dcat": dcat_dataset(release, [whole], address=f"{address}{folder}/{page}"),
+        "schema_org": schema_org_document(release, [near], address=f"{address}{folder}/{page}" if address else ""),
+    }
+
+
+def _about(release: Release) -> dict[str, Any]:
+    """Return the publisher's own words."""
+    dataset, more = release.dataset, dataset_details(release.dataset)
+    creators = [creator.name for creator in more.creators]
+    period = f"{more.temporal.start} to {more.temporal.end}" if more.temporal else ""
+    return {
+        "title": dataset.title or dataset.name,
+        "description": dataset.description,
+        "creators": creators,
+        "publisher": more.publisher,
+        "license": dataset.license,
+        "license_address": licence_address(dataset),
+        "contact": dataset.contact,
+        "url": dataset.url,
+        "url_is_safe": bool(WEB.fullmatch(dataset.url)),
+        "doi": more.doi or "",
+        "keywords": list(more.keywords),
+        "period": period,
+        "places": list(more.spatial),
+        "citation": dataset.citation or _citation(release, creators, more.publisher, more.doi),
+    }
+
+
+def _citation(release: Release, creators: list[str], publisher: str, doi: str | None) -> str:
+    """Return a citation in the manner of DataCite: creators (year): title, version, publisher, identifier."""
+    by = "; ".join(creators) or publisher or "Unnamed publisher"
+    lineage, title = release.lineage, release.dataset.title or release.dataset.name
+    said = f"{by} ({lineage.created[:4]}). {title}. Release {lineage.number}, with differential privacy [data set]."
+    said += f" {publisher}." if publisher and publisher != by else ""
+    return said + (f" https://doi.org/{doi}" if doi else "")
+
+
+def _column(column: Column) -> dict[str, Any]:
+    bounds = column.bounds
+    if column.ball is not None:
+        reach = column.ball.radius * column.ball.scale
+        bounds = (column.ball.center - reach, column.ball.center + reach)
+    return {
+        "name": column.name,
+        "description": column.description,
+        "unit": column.unit,
+        "kept": describe_bounds(column),
+        "bounds": bounds,
+    }
+
+
+def _plain(name: str) -> str:
+    """Return a name as a part of an address: at most 40 letters and digits of ASCII, joined by hyphens."""
+    return _NOT_IN_NAMES.sub("-", name.lower()).strip("-")[:40].strip("-") or "dataset"
+
+
+def _slug(name: str, signer: str) -> str:
+    """Return a folder's name that no other dataset has, and that stays the same."""
+    return f"{_plain(name)}-{hashlib.sha256(f'{signer} {name}'.encode()).hexdigest()[:8]}"

@@ -1,0 +1,182 @@
+"""The site of six bundles in the browser: list, search, label, download; light, dark, on a phone, without script."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Page, expect
+from tests.browser.judging import axe_violations, keyboard_complaints, outside_the_window
+from tests.browser.opening import PHONE, Opened
+
+from dp_bundle.catalog import Settings, make_catalog
+from dp_bundle.trust import TrustStore, new_key_pair
+from dp_publish import Policy, load_key, publish
+from dp_publish.sampling.keystream import insecure_keystream
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<script>alert('title')</script><img src=x onerror=alert(1)>"
+CLINIC = {"name": "clinic", "title": "Blood pressure in a clinic", "keywords": ["health"], "license": "CC-BY-4.0"}
+HEBREW = {"name": "haifa", "title": "סקר משקי בית בחיפה", "description": "נתונים שהמציא מחשב."}
+CHINESE = {"name": "身高体重", "title": "成年人身高与体重调查", "description": HOSTILE}
+MOMENTS = {"name": "moments", "title": "Second moments of a clinic"}
+ROWS = {"unit": "row", "mu": 1.0}
+RELEASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("clinic-1.tar", CLINIC, {"mu": 1.0}),
+    ("clinic-2.tar", CLINIC, ROWS),
+    ("moments.tar", MOMENTS, {**ROWS, "release": "covariance"}),
+    ("hebrew.tar", HEBREW, ROWS),
+    ("chinese.tar", CHINESE, {"unit": "cell", "mu": 0.5}),
+]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Publish five bundles, tamper with a copy of one, and make their site."""
+    folder = tmp_path_factory.mktemp("portal")
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame({"systolic": rng.normal(125, 14, 300), "gil גיל": rng.normal(45, 15, 300)})
+    table[HOSTILE] = rng.poisson(3, 300)
+    columns = {name: {"bounds": [0, 200], "unit": HOSTILE} for name in table}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPGRAPH_HOME", str(folder / "home"))
+        new_key_pair()
+        for file, dataset, privacy in RELEASES:
+            policy = Policy.model_validate({"dataset": dataset, "privacy": privacy, "columns": columns})
+            path = folder / "bundles" / file
+            path.parent.mkdir(exist_ok=True)
+            publish(table, policy, out=path, key=load_key(), keystream=insecure_keystream(7))
+        content = bytearray((folder / "bundles" / "clinic-2.tar").read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / "bundles" / "tampered.tar").write_bytes(content)
+        store = TrustStore()
+        store.add(store.keys()[0].key, "Office of Examples")
+        summary = make_catalog(folder / "bundles", folder / "site", Settings("Open data of the office"), store)
+    assert (summary.offered, summary.refused) == (5, 1)
+    return folder / "site"
+
+
+def page_of(site: Path, dataset: str, number: int = 1) -> Path:
+    """Return the page of a release."""
+    (found,) = site.glob(f"datasets/{dataset}-????????/release-{number}.html")
+    return found
+
+
+def titles(page: Page) -> list[str]:
+    """Return the titles that the list shows."""
+    return [each.inner_text() for each in page.locator("#list > li:not([hidden]) h3").all()]
+
+
+PAGES = ["index", "clinic", "moments", "haifa", "dataset"]
+LOOKS = {"light": {}, "dark": {"scheme": "dark"}, "phone": {"size": PHONE}}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_sound(
+    site: Path, name: str, look: str, open_silent: Callable[..., Opened], take_picture: Callable[[Page, str], None]
+) -> None:
+    """An axe-core run finds nothing, nothing hangs over the edge, and Tab reaches all controls."""
+    path = site / "index.html" if name == "index" else page_of(site, name)
+    page = open_silent(path, **LOOKS[look]).page
+    take_picture(page, f"portal {name} {look}")
+    assert outside_the_window(page) == []
+    assert axe_violations(page) == []
+    assert keyboard_complaints(page) == []
+
+
+def test_the_list_is_searched_filtered_and_ordered(site: Path, open_silent: Callable[..., Opened]) -> None:
+    """Words and choices narrow the list, in any script, and the order can be chosen."""
+    page = open_silent(site / "index.html").page
+    assert len(titles(page)) == 4
+    page.get_by_label("Search titles").fill("בחיפה")
+    assert titles(page) == [HEBREW["title"]]
+    expect(page.locator("#count")).to_have_text("1 of 4 datasets")
+    page.get_by_label("Search titles").fill("HEALTH clinic")
+    assert titles(page) == [CLINIC["title"]]
+    page.get_by_label("Search titles").fill("no such words")
+    assert titles(page) == []
+    page.get_by_label("Search titles").fill("")
+    page.get_by_label("Kind of data").select_option("second moments")
+    assert titles(page) == [MOMENTS["title"]]
+    page.get_by_label("Kind of data").select_option("")
+    page.get_by_label("Protects").select_option("one cell")
+    assert titles(page) == [CHINESE["title"]]
+    page.get_by_label("Protects").select_option("")
+    page.get_by_label("Order").select_option("title")
+    assert titles(page)[:2] == [CLINIC["title"], MOMENTS["title"]]
+    page.get_by_label("Order").select_option("right")
+    assert titles(page)[0] == CHINESE["title"]
+
+
+def test_what_does_not_verify_is_listed_and_not_offered(site: Path, open_silent: Callable[..., Opened]) -> None:
+    """The tampered file has its name and a reason, and no link; what is offered has the newest release."""
+    page = open_silent(site / "index.html").page
+    refused = page.locator("#refused")
+    expect(refused).to_contain_text("tampered.tar")
+    expect(refused).to_contain_text("is not the file that was signed")
+    assert refused.locator("a").count() == 0
+    assert len(list(site.rglob("*.tar"))) == 5
+    expect(page.locator("#list > li", has_text=CLINIC["title"])).to_contain_text("Release 2")
+
+
+def test_a_link_leads_to_the_label_and_a_download(site: Path, open_silent: Callable[..., Opened]) -> None:
+    """The label says whom, how strongly, by whom and what not; what is downloaded has the digest that is shown."""
+    page = open_silent(site / "index.html", files=site).page
+    page.get_by_role("link", name=CLINIC["title"]).click()
+    label = page.locator(".label")
+    expect(label).to_contain_text("Protects one row. Of 100 guesses, at most 75 are right")
+    expect(label).to_contain_text("rho = 0.5 (zero-concentrated differential privacy)")
+    expect(label).to_contain_text("Office of Examples")
+    expect(label).to_contain_text("2 releases of this dataset cost")
+    expect(label).to_contain_text("What follows from everybody’s rows together")
+    assert label.locator("svg.guesses circle.gained").count() == 25 + 1
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download release 2").click()
+    digest = hashlib.sha256(Path(download.value.path()).read_bytes()).hexdigest()
+    expect(page.locator("#verify")).to_contain_text(digest)
+
+
+def test_an_older_release_points_to_the_newer_one(site: Path, open_silent: Callable[..., Opened]) -> None:
+    """Release 1 says that there is release 2, and its history lists both."""
+    page = open_silent(page_of(site, "clinic", 1), files=site).page
+    expect(page.locator("#releases tbody tr")).to_have_count(2)
+    page.get_by_role("link", name="release 2", exact=True).click()
+    expect(page.locator("h1")).to_have_text(CLINIC["title"])
+    assert page.get_by_text("A newer release").count() == 0
+
+
+@pytest.mark.parametrize("name", ["index", "clinic", "moments"])
+def test_pages_read_without_a_script(
+    site: Path, name: str, open_silent: Callable[..., Opened], take_picture: Callable[[Page, str], None]
+) -> None:
+    """Without scripts the list, the label and the histograms are there, and controls that would do nothing are not."""
+    page = open_silent(site / "index.html" if name == "index" else page_of(site, name), scripts=False).page
+    take_picture(page, f"portal {name} without script")
+    if name == "index":
+        assert len(titles(page)) == 4
+        expect(page.locator("#finder")).to_be_hidden()
+    else:
+        expect(page.locator(".label svg.guesses").first).to_be_visible()
+        assert page.locator("svg.histogram").count() == (3 if name == "clinic" else 0)
+
+
+def test_hostile_texts_are_text(site: Path, open_silent: Callable[..., Opened]) -> None:
+    """Markup in a description, a column's name and its unit is shown as it was written."""
+    page = open_silent(page_of(site, "dataset")).page
+    expect(page.locator("p.lead")).to_have_text(HOSTILE)
+    assert HOSTILE in [each.inner_text() for each in page.locator(".cards h3").all()]
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_direction_follows_the_title(site: Path, open_silent: Callable[..., Opened]) -> None:
+    """A Hebrew title runs from right to left, a Chinese one from left to right."""
+    for name, direction in (("haifa", "rtl"), ("dataset", "ltr")):
+        page = open_silent(page_of(site, name)).page
+        assert page.locator("h1").evaluate("each => getComputedStyle(each).direction") == direction

@@ -1,0 +1,201 @@
+"""The site of a folder of bundles: what is offered and refused, what a second run touches, and what is left alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dp_bundle.catalog import Settings, Summary, make_catalog
+from dp_bundle.errors import DpGraphError
+from dp_bundle.trust import TrustStore, new_key_pair
+from dp_publish import Policy, load_key, publish
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+ADDRESS = "https://data.example.org/"
+TITLE = "Heights & <weights>"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Publish two releases of one dataset and one of another."""
+    folder = tmp_path_factory.mktemp("published")
+    table = pd.DataFrame({"height": np.random.default_rng(3).normal(170, 10, 100)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPGRAPH_HOME", str(folder / "home"))
+        new_key_pair()
+        for file, name in (("one.tar", "heights"), ("two.tar", "heights"), ("other.tar", "other")):
+            dataset = {"name": name, "title": TITLE}
+            document = {"dataset": dataset, "privacy": {"mu": 2.0}, "columns": {"height": {"bounds": [120, 220]}}}
+            publish(table, Policy.model_validate(document), out=folder / file, key=load_key())
+        yield folder
+
+
+@pytest.fixture
+def bundles(published: Path, tmp_path: Path) -> Path:
+    """Return a folder with copies of the bundles, one of them in a folder of its own, and a damaged one."""
+    folder = tmp_path / "bundles"
+    (folder / "deep").mkdir(parents=True)
+    shutil.copy(published / "one.tar", folder / "deep")
+    shutil.copy(published / "two.tar", folder)
+    shutil.copy(published / "other.tar", folder)
+    (folder / "damaged.tar").write_bytes((published / "two.tar").read_bytes()[:-1] + b"x")
+    (folder / "notes.txt").write_text("no bundle")
+    return folder
+
+
+@pytest.fixture
+def store(published: Path) -> TrustStore:
+    """Return a store that trusts the publisher."""
+    return TrustStore(published / "home" / "trusted")
+
+
+def times(site: Path) -> dict[str, int]:
+    """Return when each file was last written."""
+    return {path.relative_to(site).as_posix(): path.stat().st_mtime_ns for path in site.rglob("*") if path.is_file()}
+
+
+def contents(site: Path) -> dict[str, bytes]:
+    """Return every file's bytes."""
+    return {path.relative_to(site).as_posix(): path.read_bytes() for path in site.rglob("*") if path.is_file()}
+
+
+def test_bundles_are_offered_with_checksums_feed_catalog_and_sitemap(
+    bundles: Path, tmp_path: Path, store: TrustStore
+) -> None:
+    """Three releases are offered; every list of them names all three, and no page names a folder of this machine."""
+    site = tmp_path / "site"
+    assert make_catalog(bundles, site, Settings(address=ADDRESS), store) == Summary(3, 1, 4, 11, 0)
+    lines = (site / "SHA256SUMS").read_text().splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        digest, name = line.split("  ")
+        assert hashlib.sha256((site / name).read_bytes()).hexdigest() == digest
+    feed = ElementTree.parse(site / "feed.xml").getroot()  # noqa: S314  our own
+    assert [entry.findtext(f"{ATOM}title") for entry in feed.iter(f"{ATOM}entry")].count(f"{TITLE}, release 1") == 2
+    links = [entry.find(f"{ATOM}link").attrib["href"] for entry in feed.iter(f"{ATOM}entry")]
+    assert all((site / link.removeprefix(ADDRESS)).exists() for link in links)
+    catalog = json.loads((site / "catalog.jsonld").read_text())
+    assert len(catalog["dcat:dataset"]) == 3
+    assert len(list(ElementTree.parse(site / "sitemap.xml").getroot())) == 4  # noqa: S314  our own
+    for name, content in contents(site).items():
+        assert name.endswith(".tar") or str(tmp_path).encode() not in content
+
+
+def test_a_second_run_touches_nothing_and_a_new_site_has_the_same_bytes(
+    bundles: Path, tmp_path: Path, store: TrustStore
+) -> None:
+    """Files keep their time if nothing changed, and bytes depend on the bundles alone."""
+    site = tmp_path / "site"
+    make_catalog(bundles, site, store=store)
+    before = times(site)
+    again = make_catalog(bundles, site, store=store)
+    assert (again.read, again.written, again.removed) == (0, 0, 0)
+    assert times(site) == before
+    make_catalog(bundles, tmp_path / "new", store=store)
+    assert contents(tmp_path / "new") == contents(site)
+
+
+def test_only_what_a_change_concerns_is_written(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
+    """A bundle that is gone takes its pages with it; another dataset's pages, and files that are not ours, stay."""
+    site = tmp_path / "site"
+    make_catalog(bundles, site, store=store)
+    (site / "CNAME").write_text("data.example.org")
+    (site / "datasets" / "ours.txt").write_text("kept")
+    before = times(site)
+    (bundles / "two.tar").unlink()
+    (bundles / "damaged.tar").unlink()
+    summary = make_catalog(bundles, site, store=store)
+    assert (summary.read, summary.removed) == (0, 2)
+    after = times(site)
+    changed = {name for name in after if after[name] != before[name]}
+    gone = set(before) - set(after)
+    assert {name.rpartition("/")[2] for name in gone} == {"release-2.html", "heights-2.bundle.tar"}
+    assert {name.rpartition("/")[2] for name in changed} == {
+        "release-1.html",
+        "index.html",
+        "feed.xml",
+        "catalog.jsonld",
+        "SHA256SUMS",
+        ".dpgraph-catalog.json",
+    }
+    assert not any(name.startswith("datasets/other") for name in changed)
+    assert {"CNAME", "datasets/ours.txt"} <= set(after)
+
+
+def test_a_page_that_somebody_changed_is_made_again(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
+    """What is ours and no longer as we wrote it is written anew, without verifying any bundle again."""
+    site = tmp_path / "site"
+    make_catalog(bundles, site, store=store)
+    before = contents(site)
+    next(site.glob("datasets/*/release-2.html")).write_text("altered")
+    next(site.glob("datasets/*/*-2.bundle.tar")).write_bytes(b"altered")
+    summary = make_catalog(bundles, site, store=store)
+    assert (summary.read, summary.written) == (0, 2)
+    assert contents(site) == before
+
+
+def test_a_stopped_run_leaves_a_site_that_the_next_run_completes(
+    bundles: Path, tmp_path: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that ends in the middle leaves the old list, whole, and is no obstacle to the next."""
+    site = tmp_path / "site"
+    make_catalog(bundles, site, store=store)
+    old = (site / "index.html").read_bytes()
+    (bundles / "two.tar").rename(tmp_path / "two.tar")
+    make_catalog(bundles, site, store=store)
+    fewer = (site / "index.html").read_bytes()
+    (tmp_path / "two.tar").rename(bundles / "two.tar")
+    with monkeypatch.context() as patch:
+        patch.setattr("dp_bundle.catalog.making.checksums", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            make_catalog(bundles, site, store=store)
+    assert (site / "index.html").read_bytes() == fewer
+    make_catalog(bundles, site, store=store)
+    assert (site / "index.html").read_bytes() == old
+    assert not list(site.rglob("*.partial"))
+
+
+def test_a_file_that_is_not_ours_is_never_replaced(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
+    """A folder with another index.html is refused before anything is written to it."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "index.html").write_text("a page of mine")
+    with pytest.raises(DpGraphError, match=r"was not made by dp-bundle catalog: move it away"):
+        make_catalog(bundles, site, store=store)
+    assert contents(site) == {"index.html": b"a page of mine"}
+
+
+def test_an_unknown_signer_is_offered_only_on_demand(bundles: Path, tmp_path: Path) -> None:
+    """Without trust in the signer all files are refused; with any signer they are offered with a warning."""
+    nobody = TrustStore(tmp_path / "nobody")
+    assert make_catalog(bundles, tmp_path / "strict", store=nobody).offered == 0
+    assert "does not know its signer" in (tmp_path / "strict" / "index.html").read_text()
+    assert make_catalog(bundles, tmp_path / "open", Settings(any_signer=True), nobody).offered == 3
+    page = next((tmp_path / "open").glob("datasets/*/release-1.html")).read_text()
+    assert "This portal does not know the signer" in page
+
+
+def test_two_files_with_one_number_are_both_refused(
+    bundles: Path, published: Path, tmp_path: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A publisher whose ledger was lost gives a number twice: neither file is offered, and both are named."""
+    monkeypatch.setenv("DPGRAPH_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "keys").mkdir(parents=True, mode=0o700)
+    for half in ("publisher.key", "publisher.pub"):
+        shutil.copy(published / "home" / "keys" / half, tmp_path / "home" / "keys")
+    table = pd.DataFrame({"height": np.linspace(150, 190, 50)})
+    document = {"dataset": {"name": "other"}, "privacy": {"mu": 1.0}, "columns": {"height": {"bounds": [120, 220]}}}
+    publish(table, Policy.model_validate(document), out=bundles / "fork.tar", key=load_key())
+    summary = make_catalog(bundles, tmp_path / "site", store=store)
+    assert (summary.offered, summary.refused) == (2, 3)
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert page.count("2 files here claim to be release 1 of this dataset, and differ") == 2
+    assert not list((tmp_path / "site").glob("datasets/other-*"))
