@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +11,7 @@ from dp_bundle.quoting import counted
 from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, describe_findings, describe_seen
 from dp_publish.messages.tables import table_lines
 
+_WIDTH = 79  # of an explanation, on the narrowest terminal
 _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (integer columns, at least)"}
 
 
@@ -21,7 +23,8 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     tables = [
         f"{plan.name}: {size}. Nothing was spent, and {read}.",
         "",
-        f"Smallest partial correlation that a researcher would see, with one {plan.unit} protected at strength mu:",
+        "Smallest partial correlation that a researcher would see,",
+        f"with one {plan.unit} protected at strength mu:",
         *_table(plan, _seen_head(plan), [_seen_cells(row) for row in plan.rows]),
         "",
         f"Rows needed to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
@@ -29,17 +32,17 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     ]
 
     legend = [
-        "from rows: if noisy rows are published. from moments: if only second moments are (--release covariance), at",
+        "from rows: if noisy rows are published. from moments: if only second moments are (--release covariance), at "
         "the same mu.",
-        "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the",
-        "ratio of their variances. If columns differ, the table shows their median.",
+        "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
+        "of their variances. If columns differ, the table shows their median.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
-        f"Assumed: {plan.assumed} (--spread, or spread in the policy), means",
-        "are not in the middle of the bounds, and columns are related in pairs. Less spread or more relations",
-        "need more rows.",
+        f"Assumed: {plan.assumed} (--spread, or spread in the policy), means are not in the middle of the bounds, and "
+        "columns are related in pairs. Less spread or more relations need more rows.",
     ]
+    folded = [line for text in legend for line in textwrap.wrap(text, _WIDTH)]
 
-    return "\n".join([*tables, "", *legend, "", *describe_findings(plan), *plan.notes, *_paper_sentences(plan)])
+    return "\n".join([*tables, "", *folded, "", *describe_findings(plan), *plan.notes, *_paper_sentences(plan)])
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

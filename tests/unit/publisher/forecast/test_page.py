@@ -119,7 +119,7 @@ def test_percentages_are_rounded_to_the_safe_side(share: float) -> None:
     [
         ("mu = 1.0", {}),
         pytest.param("rho = 0.5", {"--unit": "cell"}, marks=pytest.mark.slow),
-        ('mu = 1.0\nrelease = "covariance"', {"--policy": "t.policy.toml"}),
+        pytest.param('mu = 1.0\nrelease = "covariance"', {"--policy": "t.policy.toml"}, marks=pytest.mark.slow),
         pytest.param('epsilon = 1.0\nrelease = "covariance"', {}, marks=pytest.mark.slow),
         pytest.param(
             'epsilon = 1.0\ndelta = 1e-6\nrelease = "covariance"\nmechanism = "wishart"', {}, marks=pytest.mark.slow

@@ -168,7 +168,7 @@ def test_plan_says_where_rows_are_too_few_and_names_the_alternative(people: Path
     assert (
         "Second moments alone would still need 691 rows: publish fewer columns, narrow their bounds, declare" in strict
     )
-    assert "standard deviations are 0.14 of the width (--spread, or spread in the policy)" in text
+    assert "standard deviations are 0.14 of the width (--spread, or spread in the policy)" in " ".join(text.split())
     assert "The source paper's figure, which is not a guarantee" in text
     assert "(--release covariance)" in text
 
@@ -176,7 +176,7 @@ def test_plan_says_where_rows_are_too_few_and_names_the_alternative(people: Path
 def test_plan_shows_the_policys_own_strength(people: Path, command: Run) -> None:
     """The policy's strength is a line of its own among the grid's, or marks the one that equals it."""
     continuous = PEOPLE.replace("bounds = [0, 30]", "drop = true")
-    for strength, mu in (("mu = 7.0", 7.0), ("mu = 1.0", 1.0), ("rho = 0.5", 1.0), ("sigma = 40.0", 3.905)):
+    for strength, mu in (("mu = 7.0", 7.0), ("rho = 0.5", 1.0), ("sigma = 40.0", 3.905)):
         people.with_name("people.policy.toml").write_text(f"[privacy]\n{strength}\n{continuous}")
         lines = [line.split() for line in command("dp-publish", "plan", people).stdout.splitlines()]
         marked = [line[0] for line in lines if line[-3:] == ["<-", "the", "policy"]]
@@ -232,16 +232,10 @@ def test_plan_refuses_what_it_cannot_forecast(
     assert sentence in finished.stderr
 
 
-def test_plan_draws_a_picture_and_can_be_quiet(people: Path, command: Run, tmp_path: Path) -> None:
-    """--picture writes a PNG file, and --quiet prints nothing."""
-    finished = command("dp-publish", "plan", people, "--quiet", "--picture", "plan.png")
-
-    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
-    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_picture_replaces_only_an_earlier_one(people: Path, command: Run, tmp_path: Path) -> None:
     """Neither the private table nor anything else that plan did not draw goes for a picture; its own picture does."""
+    without_integers = PEOPLE.replace("bounds = [0, 30]", "drop = true")  # whose exact curve takes long
+    people.with_name("people.policy.toml").write_text(without_integers)
     (tmp_path / "other.png").write_bytes(b"\x89PNG\r\n another")
     (tmp_path / "link.png").symlink_to(tmp_path / "nowhere.png")
     (tmp_path / "folder.png").mkdir()
@@ -259,7 +253,9 @@ def test_picture_replaces_only_an_earlier_one(people: Path, command: Run, tmp_pa
     assert not (tmp_path / "nowhere.png").exists()
 
     for _ in range(2):
-        assert command("dp-publish", "plan", people, "--picture", "plan.png").returncode == 0
+        finished = command("dp-publish", "plan", people, "--quiet", "--picture", "plan.png")
+        assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
+        assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_picture_is_a_png_by_its_name(people: Path, command: Run, tmp_path: Path) -> None:
