@@ -1,4 +1,4 @@
-"""Rules of DCAT-AP 3.0.0 for datasets as SHACL, in our own words: how often, and of which class or type.
+"""Rules of DCAT-AP 3.0.0 for catalogs and datasets as SHACL, in our own words: how often, and of which class or type.
 
 The project's own shapes (github.com/SEMICeu/DCAT-AP, releases/3.0.0/shacl/dcat-ap-SHACL.ttl) state one rule for each
 property, which is described at semiceu.github.io/DCAT-AP/releases/3.0.0/#CLASS.PROPERTY. Here are those of the classes
@@ -11,6 +11,10 @@ from rdflib import Graph
 
 # class, property, least, most, "class" or "datatype" or "", and which
 RULES = """
+dcat:Catalog dct:title 1 - -
+dcat:Catalog dct:description 1 - -
+dcat:Catalog dct:publisher 1 1 class foaf:Agent
+dcat:Catalog dcat:dataset 0 - class dcat:Dataset
 dcat:Dataset dct:title 1 - -
 dcat:Dataset dct:description 1 - -
 dcat:Dataset dct:creator 0 - class foaf:Agent

@@ -12,7 +12,8 @@ from rdflib import Graph, Literal, Namespace, URIRef
 from rdflib.namespace import DCAT, DCTERMS, FOAF, RDF
 from tests.unit.common.describe.dcat_rules import shapes
 
-from dp_bundle.describe import PublishedFile, dcat_document, schema_org_document
+from dp_bundle.catalog.feeds import catalog_document
+from dp_bundle.describe import PublishedFile, dcat_dataset, dcat_document, schema_org_document
 from dp_bundle.manifest import Dataset
 from dp_publish import Receipt
 
@@ -95,3 +96,12 @@ def test_files_with_odd_names_have_addresses(described: Receipt, files: list[Pub
         f"{BASE}gr%C3%B6%C3%9Fe%201%23.tar",
         "https://example.org/a%20b.tar?x=1",
     }
+
+
+def test_catalog_of_a_site_obeys_the_rules_of_dcat_ap(described: Receipt, files: list[PublishedFile]) -> None:
+    """The catalog of all releases breaks no rule, and does without its publisher or a dataset's title."""
+    facts = [{"dcat": dcat_dataset(described.release, files, address=f"{BASE}{index}")} for index in range(2)]
+    document = json.loads(catalog_document("Data", BASE, facts))
+    assert _broken(_graph(document)) == ""
+    assert len(set(_graph(document).objects(URIRef(BASE), DCAT.dataset))) == 2
+    assert "publisher" in _broken(_graph({**document, "dct:publisher": []}))
