@@ -9,7 +9,6 @@ import click
 
 from dp_bundle.console import NewPath, answer, json_option, quiet_option
 from dp_bundle.errors import ParameterError
-from dp_bundle.manifest import WEB
 from dp_bundle.quoting import counted, quote_path
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -33,6 +32,7 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
       dp-bundle catalog bundles --out site --address https://data.example.org/
     """
     from dp_bundle.catalog import Settings, make_catalog
+    from dp_bundle.manifest import WEB
 
     if address and not WEB.fullmatch(address):
         raise ParameterError("--address", "the site's address, such as https://data.example.org/", address)

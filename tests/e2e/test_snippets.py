@@ -157,6 +157,7 @@ EXPECTED = {
     "how-to/publish-every-month.md": Page(for_series),
     "how-to/publish-from-python.md": Page(dict),
     "how-to/read-without-us.md": Page(for_other_tools),
+    "how-to/run-a-portal.md": Page(for_portals),
 }
 
 

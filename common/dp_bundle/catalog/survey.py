@@ -70,6 +70,7 @@ def survey(path: Path, sha256: str, address: str) -> dict[str, Any]:
 
 def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, Any]:
     release, lineage = bundle.release, bundle.release.lineage
+    clip = release.second_moments.column_clip if release.second_moments is not None else None
     signer = bundle.signer.key.fingerprint
     folder = f"datasets/{_slug(release.dataset.name, signer)}"
     stem = _plain(release.dataset.name)
@@ -95,7 +96,7 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "n_columns": len(release.columns),
         "label": worded_label(release),
         "about": _about(release),
-        "columns": [_column(column) for column in release.columns[:SHOWN_COLUMNS]],
+        "columns": [_column(column, clip) for column in release.columns[:SHOWN_COLUMNS]],
         **show_values(bundle),
         "dcat": dcat_dataset(release, [whole], address=f"{address}{folder}/{page}"),
         "schema_org": schema_org_document(release, [near], address=f"{address}{folder}/{page}" if address else ""),
@@ -134,7 +135,7 @@ def _citation(release: Release, creators: list[str], publisher: str, doi: str | 
     return said + (f" https://doi.org/{doi}" if doi else "")
 
 
-def _column(column: Column) -> dict[str, Any]:
+def _column(column: Column, clip: float | None) -> dict[str, Any]:
     bounds = column.bounds
     if column.ball is not None:
         reach = column.ball.radius * column.ball.scale
@@ -143,7 +144,7 @@ def _column(column: Column) -> dict[str, Any]:
         "name": column.name,
         "description": column.description,
         "unit": column.unit,
-        "kept": describe_bounds(column),
+        "kept": describe_bounds(column, clip),
         "bounds": bounds,
     }
 
