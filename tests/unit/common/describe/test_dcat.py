@@ -99,7 +99,7 @@ def test_files_with_odd_names_have_addresses(described: Receipt, files: list[Pub
 
 
 def test_catalog_of_a_site_obeys_the_rules_of_dcat_ap(described: Receipt, files: list[PublishedFile]) -> None:
-    """The catalog of all releases breaks no rule, and does without its publisher or a dataset's title."""
+    """The catalog of two releases breaks no rule, and would without its publisher."""
     facts = [{"dcat": dcat_dataset(described.release, files, address=f"{BASE}{index}")} for index in range(2)]
     document = json.loads(catalog_document("Data", BASE, facts))
     assert _broken(_graph(document)) == ""
