@@ -83,7 +83,7 @@ MEANINGS = {
     "columns.kind": "the column's type decides if it is not given",
     "columns.unit": "of measurement",
     "columns.description": "what the column holds",
-    "columns.missing": "what becomes of cells without a value; \"center\" in a release of rows alone",
+    "columns.missing": 'what becomes of cells without a value; "center" in a release of rows alone',
     "columns.drop": "true: the column is not published",
     "table.delimiter": "between cells",
     "table.decimal": "the decimal mark",
