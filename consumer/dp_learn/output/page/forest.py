@@ -1,9 +1,12 @@
-"""The surest links with their intervals: a name above each, which leaves narrow screens room for both."""
+"""The surest links with their intervals: names at the left, or above each interval where the screen is narrow.
+
+The script forest.js chooses between the two.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from bokeh.models import ColumnDataSource, Range1d
+from bokeh.models import ColumnDataSource, FixedTicker, Range1d
 from bokeh.models.annotations import Span
 
 from dp_bundle.page import FONT, Figure, by_sign, figure_text, hover, new_figure, number, shade
@@ -53,10 +56,16 @@ def draw_forest(graph: GraphEstimate) -> Figure | None:
         y_range=Range1d(start=0.5 - shown, end=0.7),
         x_axis_label="partial correlation",
     )
-    plot.ygrid.visible = plot.yaxis.visible = False
+    rows, axis = plot.ygrid[0], plot.yaxis[0]
+    rows.name, axis.name = "forest-rows", "forest-axis"
+    rows.visible = axis.visible = False
+    rows.ticker = axis.ticker = FixedTicker(ticks=[-place for place in range(shown)], minor_ticks=[])
+    axis.major_label_overrides = {float(-place): pair for place, pair in enumerate(ends)}
+    axis.axis_line_color = axis.major_tick_line_color = None
     plot.add_layout(Span(location=0.0, dimension="height", line_color=shade("control").light, line_width=1))
     font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade("ink").light}
-    plot.text(least, "row", "pair", source=source, x_offset=4, y_offset=-_ABOVE, text_baseline="middle", **font)
+    above = plot.text(least, "row", "pair", source=source, x_offset=4, y_offset=-_ABOVE, text_baseline="middle", **font)
+    above.name = "forest-names"
     colour = by_sign("sign")
     plot.segment("low", "row", "high", "row", source=source, line_width=2.5, line_color=colour, line_cap="round")
     discs = plot.scatter("value", "row", source=source, size=9, fill_color=colour, line_color=shade("paper").light)
@@ -99,7 +108,8 @@ def _alternative(graph: GraphEstimate, shown: int) -> str:
         else f"The interval {'excludes' if sure else 'includes'}"
     )
     return (
-        f"{whole} zero; the first link is between “{edges['source'][0]}” and “{edges['target'][0]}”, "
+        f"{whole} zero; the first link is between “{figure_text(edges['source'][0])}” and "
+        f"“{figure_text(edges['target'][0])}”, "
         f"{number(float(edges['desparsified'][0]), '+.3f')}, from {number(float(low[0]), '+.3f')} to "
         f"{number(float(high[0]), '+.3f')}. All numbers are in the table of links."
     )

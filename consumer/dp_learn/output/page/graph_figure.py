@@ -8,11 +8,12 @@ import numpy as np
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Range1d, TapTool
 
 from dp_bundle.page import COMMUNITIES, FONT, Figure, by_sign, figure_text, hover, new_figure, shade
+from dp_bundle.quoting import counted
 from dp_learn.matrices import FloatArray
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.network import Network
 
-_HEIGHT = 620  # pixels
+_HEIGHT, _LOW, _FEW = 620, 320, 4  # pixels; the second for so few columns
 _ASPECT = 1.5  # of the figure on a screen
 _MOST_UNLINKED, _IN_ROW, _ROW = 60, 20, 0.1  # columns without a link that are drawn, in how many rows how far apart
 _AT_FIRST = 250  # links that are shown before the reader asks for more
@@ -24,11 +25,11 @@ def draw_network(network: Network) -> Figure:
     names = [str(place) for place in range(len(COMMUNITIES))]
     communities = CategoricalColorMapper(factors=names, palette=[each.light for each in COMMUNITIES])
     across, up = Range1d(start=-1.08, end=1.08), Range1d(start=-1.08, end=1.08)
-    plot = new_figure(height=_HEIGHT, x_range=across, y_range=up)
+    plot = new_figure(height=_LOW if len(network.columns) <= _FEW else _HEIGHT, x_range=across, y_range=up)
     plot.axis.visible = plot.grid.visible = False
 
     edges = _source("graph-edges", "x0 y0 x1 y1 sign width dash alpha")
-    line = {"line_color": by_sign("sign"), "line_cap": "round"}
+    line = {"line_color": by_sign("sign"), "line_cap": "butt"}  # round ends would fill the gaps of wide dashed lines
     plot.segment("x0", "y0", "x1", "y1", source=edges, line_width="width", line_dash="dash", alpha="alpha", **line)
     middles = _source("graph-middles", "x0 y0 x1 y1 ends value interval q")
     touched = plot.segment("x0", "y0", "x1", "y1", source=middles, line_width=9, line_alpha=0.0)
@@ -120,7 +121,9 @@ def _caption(network: Network) -> str:
     strongest = f" At first the strongest {_AT_FIRST} are shown." if n_drawn > _AT_FIRST else ""
     strongest += "" if network.n_edges == n_drawn else few
     hidden = int(np.count_nonzero(network.degrees == 0)) - _MOST_UNLINKED
-    strongest += f" {hidden:,} more columns without a link are not drawn." if hidden > 0 else ""
+    if hidden > 0:
+        more = counted(hidden, "more column")
+        strongest += f" {more} without a link {'is' if hidden == 1 else 'are'} not drawn."
     return (
         f"Each disc is a column, larger with more links; each line is a {network.measure}, wider where it is stronger, "
         "and dashed where it is negative. Columns of one colour are linked among each other more than with others. "
@@ -129,10 +132,13 @@ def _caption(network: Network) -> str:
 
 
 def _alternative(network: Network) -> str:
-    if not network.n_edges:
-        return "There are no links to draw."
     most = int(np.argmax(network.degrees))
+    if network.n_edges == 1:
+        ends = " and ".join(f"“{figure_text(network.columns[each[0]])}”" for each in (network.sources, network.targets))
+        return f"One link, between {ends}. All numbers are in the tables of links and of columns."
+    n_groups = len(network.communities)
     return (
-        f"{network.n_edges:,} links in {len(network.communities)} groups of columns; “{network.columns[most]}” has the "
-        f"most, {network.degrees[most]}. All numbers are in the tables of links and of columns."
+        f"{network.n_edges:,} links in {counted(n_groups, 'group')} of columns; "
+        f"“{figure_text(network.columns[most])}” has the most, {network.degrees[most]}. "
+        "All numbers are in the tables of links and of columns."
     )

@@ -170,6 +170,8 @@ def _caption(heat_map: HeatMap) -> str:
 def _alternative(heat_map: HeatMap, names: tuple[str, ...]) -> str:
     off_diagonal = np.triu(np.nan_to_num(heat_map.correlation), 1)
     first, second = np.unravel_index(np.argmax(np.abs(off_diagonal)), off_diagonal.shape)
+    if not np.any(off_diagonal):
+        return "All of them are zero."
     value = number(float(off_diagonal[first, second]), "+.3f")
     size = float(np.nanmedian(np.abs(heat_map.correlation[np.triu_indices(len(names), 1)])))
     half = f"are below {size:.2f} in size" if size >= _ROUNDED else "are next to zero"

@@ -7,7 +7,8 @@ from statistics import median
 import numpy as np
 
 from dp_bundle.manifest import Guarantee
-from dp_bundle.page import number
+from dp_bundle.page import figure_text, number
+from dp_bundle.quoting import counted
 from dp_bundle.rounding import round_up
 from dp_learn.output.edge_messages import has_sure_sign
 from dp_learn.output.page.findings import Findings
@@ -17,6 +18,8 @@ _PREDICTED = {
     "regression": "“{target}” is predicted from the other columns of {names} by a weighted sum of their values.",
     "lda": "The two classes of “{target}” are told apart by a weighted sum of the other columns of {names}.",
 }
+_LONGEST_TITLE, _LONGEST_NAME = 120, 60
+_MOST_GUARANTEES = 3  # that are named among the numbers
 _NO_LINK = (
     "No pair of columns stands out from noise and chance; that does not show that none is linked, as weak links cannot "
     "be seen in these data."
@@ -31,7 +34,7 @@ def summarize_plainly(findings: Findings, network: Network | None) -> list[str]:
 
 def _title(bundle: object) -> str:
     dataset = bundle.release.dataset  # type: ignore[attr-defined]
-    return str(dataset.title or dataset.name)
+    return figure_text(dataset.title or dataset.name, _LONGEST_TITLE)
 
 
 def _found(findings: Findings, network: Network | None, names: str) -> str:
@@ -76,10 +79,11 @@ def _certainty(findings: Findings, network: Network | None) -> str:
         return _NO_LINK
 
     first, second, value = _surest(findings, network)
-    surest = f"The surest link is between “{first}” and “{second}” ({network.measure} {number(value, '+.2f')})"
+    ends = " and ".join(f"“{figure_text(name, _LONGEST_NAME)}”" for name in (first, second))
+    surest = f"The surest link is between {ends} ({network.measure} {number(value, '+.2f')})"
     rate = summary.get("fdr")
     if isinstance(rate, float):
-        return f"{surest}; of the links listed, {_percent(rate)} are expected to be false."
+        return f"{surest}; of the links listed, {_percent(rate)} are expected to be false.{_not_listed(findings)}"
     if findings.graph is None:
         return f"{surest}."
     edges = findings.graph.edge_columns
@@ -88,7 +92,19 @@ def _certainty(findings: Findings, network: Network | None) -> str:
         return f"{surest}; how sure the others are is not known."
     if not unsure:
         return f"{surest}, and no link listed is in doubt."
-    return f"{surest}; {unsure:,} of the links may be absent, or have the opposite sign."
+    others = f"{unsure:,} of the {network.n_edges:,} links" if network.n_edges > 1 else "it"
+    return f"{surest}; {others} may be absent, or have the opposite sign."
+
+
+def _not_listed(findings: Findings) -> str:
+    """Return a sentence on links of the fitted graph that the tests left out, if there are such."""
+    if findings.learned is None or findings.graph is None:
+        return ""
+    n_fitted = int(np.count_nonzero(np.triu(findings.learned.fit.precision, 1)))
+    n_listed = len(findings.graph.edge_columns["source"])
+    if n_fitted <= n_listed:
+        return ""
+    return f" The fitted graph has {counted(n_fitted, 'link')}; the tests at this rate found {n_listed:,} pairs."
 
 
 def _surest(findings: Findings, network: Network) -> tuple[str, str, float]:
@@ -110,15 +126,20 @@ def key_figures(findings: Findings, network: Network | None) -> list[tuple[str, 
     """Return the few numbers that a reader looks for first, by labels."""
     summary = findings.summary
     n_columns = len(summary["columns"])
-    figures = [("Rows", f"{summary['n_rows']:,}"), ("Columns", f"{n_columns:,}")]
+    n_drowned = len(summary["drowned_columns"])
+    n_published = len({*summary["columns"], *summary["drowned_columns"]})
+    shown = f"{n_columns:,} of {n_published:,}" if n_published > n_columns else f"{n_columns:,}"
+    label = "Columns analysed" if n_published > n_columns else "Columns"
+    figures = [("Rows", f"{summary['n_rows']:,}"), (label, shown)]
     if network is not None:
         figures.append(("Links", f"{network.n_edges:,}"))
-    if summary["drowned_columns"]:
-        figures.append(("Drowned by noise", f"{len(summary['drowned_columns']):,}"))
+    if n_drowned:
+        figures.append(("Columns drowned by noise", f"{n_drowned:,} of {n_published:,}"))
     if (shares := summary["noise_share_of_variance"]) is not None:
         figures.append(("Noise in a typical column", f"{100.0 * median(shares.values()):.2g} %"))
-    guarantees = {_strength(bundle.release.guarantee) for bundle in findings.bundles}
-    figures.append(("Privacy guarantee", guarantees.pop() if len(guarantees) == 1 else "see below"))
+    guarantees = list(dict.fromkeys(_strength(bundle.release.guarantee) for bundle in findings.bundles))
+    more = f" and {len(guarantees) - _MOST_GUARANTEES} more" if len(guarantees) > _MOST_GUARANTEES else ""
+    figures.append(("Privacy guarantee", "; ".join(guarantees[:_MOST_GUARANTEES]) + more))
     return figures
 
 

@@ -9,8 +9,10 @@ from typing import Any, cast
 
 from dp_bundle import Bundle
 from dp_bundle.describe import describe_guarantee, describe_guess, describe_moments, describe_size, describe_total
+from dp_bundle.page import figure_text
 from dp_learn.output.page.findings import Findings
 
+_LONGEST, _LONGEST_CITATION = 200, 600  # letters
 _SPECIAL = re.compile(r"([\\{}$&#^_%~])")
 _SPELLED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
@@ -105,11 +107,12 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
     texts, entries = [], []
     for bundle in bundles:
         release, dataset = bundle.release, bundle.release.dataset
-        title, year = dataset.title or dataset.name, release.lineage.created[:4]
-        creator = dataset.creator or f"Signer {bundle.signer.key.fingerprint[:24]}"
+        title = figure_text(dataset.title or dataset.name, _LONGEST)
+        year = release.lineage.created[:4]
+        creator = figure_text(dataset.creator or f"Signer {bundle.signer.key.fingerprint[:24]}", _LONGEST)
         digest = bundle.manifest_sha256
         about = f"Release {release.lineage.number}, manifest sha256:{digest}"
-        own = f" {dataset.citation.rstrip('.')}." if dataset.citation else ""
+        own = f" {figure_text(dataset.citation, _LONGEST_CITATION).rstrip('.')}." if dataset.citation else ""
         texts.append(f"{creator} ({year}). {title}. {about}.{f' {dataset.url}' if dataset.url else ''}{own}")
         fields = {"author": f"{{{_tex(creator)}}}", "title": f"{{{_tex(title)}}}", "year": year, "note": _tex(about)}
         fields |= {"url": dataset.url} if dataset.url else {}

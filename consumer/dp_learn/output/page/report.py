@@ -35,8 +35,9 @@ _CAPTIONS = {
 def make_report(findings: Findings) -> str:
     """Return the page of a result as one HTML document that needs no network, the same for the same result."""
     network, maps, seen = find_network(findings), find_heat_maps(findings), find_visibility(findings)
+    drawn_network = network if network is not None and network.n_edges else None
     figures = {
-        "graph": [] if network is None else [draw_network(network)],
+        "graph": [] if drawn_network is None else [draw_network(drawn_network)],
         "forest": [forest] if findings.graph is not None and (forest := draw_forest(findings.graph)) else [],
         "heat": [] if maps is None else draw_heat_maps(maps),
         "alpha": draw_paths(findings),
@@ -66,19 +67,24 @@ def make_report(findings: Findings) -> str:
         "citation": text,
         "bibtex": bibtex,
     }
-    data = {} if network is None else {"graph": network_data(network, findings.summary["noise_share_of_variance"])}
+    shares = findings.summary["noise_share_of_variance"]
+    data = {} if drawn_network is None else {"graph": network_data(drawn_network, shares)}
     data |= {} if maps is None else {"heat": heat_map_data(maps)}
     title = f"{', '.join(values['names'])}: {findings.summary['estimator']}"
-    scripts = [*([] if network is None else ["graph.js"]), *([] if maps is None else ["heat_maps.js"])]
+    scripts = [
+        *([] if drawn_network is None else ["graph.js"]),
+        *(["forest.js"] if figures["forest"] else []),
+        *([] if maps is None else ["heat_maps.js"]),
+    ]
     drawn = [figure for group in figures.values() for figure in group]
     return render_page(Page(_TEMPLATES, "report.html", title, values, drawn, scripts, data))
 
 
 def _tables(findings: Findings) -> list[Table]:
     if findings.graph is not None:
-        return [edges_table(findings.graph)]
+        return [edges_table(findings.graph)] if findings.graph.edge_columns["source"] else []
     return [
         frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
         for place, (file, frame) in enumerate(findings.tables.items())
-        if file in _CAPTIONS
+        if file in _CAPTIONS and len(frame)
     ]

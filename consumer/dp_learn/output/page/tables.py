@@ -57,7 +57,7 @@ def columns_table(findings: Findings, network: Network | None) -> Table:
         columns += _link_columns(network, names)
     if (shares := summary["noise_share_of_variance"]) is not None:
         percent = [100.0 * shares[name] for name in names]
-        columns.append(Column("Noise, %", percent, ".2g", "the share of the noise in the published variance."))
+        columns.append(Column("Noise, %", percent, ".1f", "the share of the noise in the published variance."))
     if drowned or collinear:
         said = [_DROWNED if name in drowned else _COLLINEAR if name in collinear else "" for name in names]
         columns.append(Column("Remark", said))

@@ -42,7 +42,7 @@
     const drawn = {x0: at(0, graph.x), y0: at(0, graph.y), x1: at(1, graph.x), y1: at(1, graph.y)};
     drawn.sign = shown.map((edge) => (edges.weight[edge] < 0 ? "-" : "+"));
     drawn.width = shown.map((edge) => 0.8 + ((largest / 4) * sizes[edge]) / strongest);
-    drawn.dash = shown.map((edge) => (edges.weight[edge] < 0 ? "dashed" : "solid"));
+    drawn.dash = shown.map((edge) => (edges.weight[edge] < 0 ? "9 6" : "solid"));
     drawn.alpha = shown.map((edge) => 0.35 + (0.55 * sizes[edge]) / strongest);
 
     const middle = {x0: at(0.15, graph.x), y0: at(0.15, graph.y), x1: at(0.85, graph.x), y1: at(0.85, graph.y)};
@@ -73,8 +73,20 @@
 
   // Labels where there is room: of the chosen and the found columns first, then of those with most links.
   const pen = document.createElement("canvas").getContext("2d");
-  pen.font = "12px system-ui, sans-serif";
+  pen.font = `12px ${getComputedStyle(document.body).fontFamily}`;
   let labelled = new Set();
+  let shown_edges = new Set();
+
+  // Whether a line has a point in a box of left, top, right and bottom (Liang and Barsky).
+  function crosses([x, y], [to_x, to_y], [left, top, right, bottom]) {
+    let [first, last] = [0, 1];
+    for (const [step, room] of [[x - to_x, x - left], [to_x - x, right - x], [y - to_y, y - top], [to_y - y, bottom - y]]) {
+      if (step === 0 && room < 0) return false;
+      if (step < 0) first = Math.max(first, room / step);
+      if (step > 0) last = Math.min(last, room / step);
+    }
+    return first < last;
+  }
 
   function place_labels() {
     const [across, up] = [plot.x_range, plot.y_range];
@@ -95,18 +107,26 @@
       const [x, y] = screen.get(node);
       const long = pen.measureText(graph.labels[node]).width;
       const away = size_of(node) / 2 + 3;
-      const places = [[away, 0, "left"], [-away, 0, "right"], [0, -away - 6, "center"], [0, away + 6, "center"]];
-      for (const [dx, dy, align] of places) {
+      const others = neighbours[node]
+        .filter((edge) => shown_edges.has(edge))
+        .map((edge) => [screen.get(edges.source[edge] === node ? edges.target[edge] : edges.source[edge]), sizes[edge]]);
+      const free = [];
+      for (const degrees of [0, 180, 90, 270, 45, 135, 225, 315]) {
+        const [right, above] = [Math.cos((degrees * Math.PI) / 180), Math.sin((degrees * Math.PI) / 180)];
+        const [dx, dy] = [away * right, -(away + 6 * Math.abs(above)) * above];
+        const align = Math.abs(right) < 0.01 ? "center" : right > 0 ? "left" : "right";
         const left = x + dx - {left: 0, center: long / 2, right: long}[align];
         const box = [left, y + dy - 8, left + long, y + dy + 8];
         if (box[0] < 0 || box[2] > width || box[1] < 0 || box[3] > height) continue;
         const meets = ([l, t, r, b, whose]) => whose !== node && box[0] < r && box[2] > l && box[1] < b && box[3] > t;
         if (taken.some(meets) || discs.some(meets)) continue;
-        taken.push(box);
-        const values = [graph.x[node], graph.y[node], graph.labels[node], dx, dy, align];
-        Object.keys(columns).forEach((column, place) => columns[column].push(values[place]));
-        break;
+        free.push({box, dx, dy, align, crossed: others.reduce((sum, [other, size]) => sum + (crosses([x, y], other, box) ? size : 0), 0)});
       }
+      if (!free.length) continue;
+      const {box, dx, dy, align} = free.reduce((best, each) => (each.crossed < best.crossed ? each : best));
+      taken.push(box);
+      const values = [graph.x[node], graph.y[node], graph.labels[node], dx, dy, align];
+      Object.keys(columns).forEach((column, place) => columns[column].push(values[place]));
     }
     model("graph-labels").data = columns;
   }
@@ -119,6 +139,7 @@
     model("graph-middles").data = middle;
     model("graph-nodes").data = node_columns(linked);
     const alone = graph.degrees.flatMap((links, node) => (links || hidden.has(node) ? [] : [node]));
+    shown_edges = new Set(shown);
     labelled = new Set([...linked, ...state.found, ...(state.chosen < 0 ? alone : [])]);
     if (state.chosen >= 0) labelled.add(state.chosen);
     place_labels();

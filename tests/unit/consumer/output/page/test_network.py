@@ -59,12 +59,11 @@ def test_every_column_is_drawn_within_the_figure() -> None:
     assert len(places) == 72
 
 
-def test_graph_without_links_is_drawn() -> None:
-    """Without any link there are columns to draw, no group, and a sentence."""
+def test_graph_without_links_has_no_group() -> None:
+    """Without any link no column is in a group, and noise that is not known has no number."""
     network = network_of(blocks(0, 1, alone=3))
     assert network.communities == []
     assert network_data(network, {"x0": 0.1, "x1": 0.2, "x2": float("nan")})["noise"] == [0.1, 0.2, None]
-    assert draw_network(network).alternative == "There are no links to draw."
 
 
 def test_places_are_the_same_in_every_run() -> None:
