@@ -143,6 +143,27 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
     answer(f"wrote {quote_path(target)}", {"minisig": str(target)}, as_json=as_json, quiet=quiet)
 
 
+@cli.command("cosign")
+@click.argument("file", type=BUNDLE)
+@click.option("--key", default=DEFAULT_KEY, show_default=True, help="Your key, by name or file.")
+@json_option
+@quiet_option
+def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
+    """Add your signature to a bundle of a signer whom you trust, in FILE.dsse.json; the bundle stays as it is.
+
+    \b
+    Example:
+      dp-bundle cosign wine.bundle.tar --key office
+    """
+    from dp_bundle.bundle import cosign, open_bundle
+    from dp_bundle.trust import UnsafeTrustAnyone
+
+    with open_bundle(file, UnsafeTrustAnyone()) as bundle:
+        TrustStore().require(bundle.signer.key)
+        target = cosign(bundle, load_key(key))
+    answer(f"wrote {quote_path(target)}", {"signatures": str(target)}, as_json=as_json, quiet=quiet)
+
+
 @cli.command()
 def schema() -> None:
     """Print the JSON Schema of the signed manifest, for portals."""

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import click
 
-from dp_bundle.console import answer, json_option, quiet_option
-from dp_bundle.errors import ParameterError
-from dp_bundle.quoting import quote_name
+from dp_bundle.console import NewPath, answer, json_option, quiet_option
+from dp_bundle.errors import DpGraphError, ParameterError
+from dp_bundle.files import write_whole
+from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.trust import (
     DEFAULT_KEY,
     PublicKey,
+    TrustedKey,
     TrustStore,
     key_names,
+    load_key,
     load_public_key,
     minisign_public_key,
     new_key_pair,
     passphrase_given,
     private_key_path,
+    public_key_of,
     public_key_path,
+    quorums,
+    read_revocation,
+    remove_quorum,
+    write_quorum,
 )
+
+DAY = click.DateTime(["%Y-%m-%d"])
 
 
 @click.group()
@@ -96,26 +108,147 @@ def keys_export(key: str, form: str) -> None:
     answer(content.decode().rstrip("\n"), None, as_json=False)
 
 
-@click.command()
-@click.argument("key", required=False)
-@click.option("--name", help="Your name for this publisher; the key file's name by default.")
-@click.option("--remove", is_flag=True, help="Stop trusting the key.")
+@keys.command("rotate")
+@click.argument("old")
+@click.argument("new")
+@click.option("--dataset", "datasets", multiple=True, help="A dataset that the new key may sign; all by default.")
+@click.option("--expires", type=DAY, help="The last day on which readers accept it, in UTC; in a year by default.")
+@click.option("--out", type=NewPath(), help="The file; NEW.rotation.json in this folder by default.")
 @json_option
 @quiet_option
-def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet: bool) -> None:
+def keys_rotate(
+    old: str,
+    new: str,
+    datasets: tuple[str, ...],
+    expires: datetime | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Name your key NEW as the successor of your key OLD, in a statement that both sign, for readers.
+
+    \b
+    Example:
+      dp-bundle keys new office-2027
+      dp-bundle keys rotate publisher office-2027
+    """
+    from dp_bundle.trust import Rotation, accept_statement, sign_statement, today
+
+    private = [load_key(old), load_key(new)]
+    former, successor = (public_key_of(key).fingerprint for key in private)
+    last = _day(expires) or str(today() + timedelta(days=365))
+    content = sign_statement(Rotation(former, successor, sorted(set(datasets)) or None, str(today()), last), *private)
+    said = accept_statement(TrustStore(), content)
+    _write_statement(out or Path(f"{Path(new).stem}.rotation.json"), content, said, as_json=as_json, quiet=quiet)
+
+
+@keys.command("revoke")
+@click.argument("key")
+@click.option("--by", help="Your key that signs it, a successor of KEY; KEY itself by default.")
+@click.option("--since", type=DAY, help="The day on which the key got out of hand, in UTC; today by default.")
+@click.option("--from", "first", multiple=True, metavar="DATASET=N", help="The first release not to trust at all.")
+@click.option("--out", type=NewPath(), help="The file; KEY.revocation.json in this folder by default.")
+@json_option
+@quiet_option
+def keys_revoke(
+    key: str,
+    by: str | None,
+    since: datetime | None,
+    first: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Take back KEY, one of yours or a fingerprint, in a statement for readers.
+
+    Readers who accept it refuse what the key signed, but for releases that they verified before.
+
+    \b
+    Example:
+      dp-bundle keys revoke publisher --by office-2027 --since 2026-11-01 --from wine=5
+    """
+    from dp_bundle.trust import Revocation, accept_statement, sign_statement, today
+
+    public = load_public_key(key) if key in key_names() else _read_key(key)
+    releases = {}
+    for entry in first:
+        dataset, _, number = entry.rpartition("=")
+        if not dataset or not number.isascii() or not number.isdigit() or int(number) < 1:
+            raise ParameterError("--from", "DATASET=N with the number of a release, such as wine=5", entry)
+        releases[dataset] = int(number)
+    revocation = Revocation(public.fingerprint, _day(since) or str(today()), str(today()), releases)
+    content = sign_statement(revocation, load_key(by or key))
+    said = accept_statement(TrustStore(), content)
+    _write_statement(out or Path(f"{Path(key).stem}.revocation.json"), content, said, as_json=as_json, quiet=quiet)
+
+
+def _write_statement(path: Path, content: bytes, said: str, *, as_json: bool, quiet: bool) -> None:
+    try:
+        write_whole(path, content, replace=False)
+    except OSError as error:
+        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror}") from error
+    text = f"wrote {quote_path(path)}: readers accept it with dp-bundle trust {quote_path(path)}\nhere, {said}"
+    answer(text, {"statement": str(path)}, as_json=as_json, quiet=quiet)
+
+
+def _day(moment: datetime | None) -> str | None:
+    return None if moment is None else str(moment.date())
+
+
+@click.command()
+@click.argument("keys", metavar="[KEY]...", nargs=-1)
+@click.option("--name", help="Your name for this publisher; the key file's name by default.")
+@click.option("--remove", is_flag=True, help="Stop trusting the key.")
+@click.option("--until", type=DAY, help="The last day of this decision, in UTC.")
+@click.option("--dataset", help="Trust these keys for this dataset, and no other keys for it.")
+@click.option("--threshold", type=int, help="With --dataset: how many of the keys must have signed; 1 by default.")
+@json_option
+@quiet_option
+def trust(
+    keys: tuple[str, ...],
+    name: str | None,
+    remove: bool,
+    until: datetime | None,
+    dataset: str | None,
+    threshold: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Trust KEY, a publisher's .pub file or fingerprint, from now on; without KEY, list whom you trust.
 
-    With --remove, KEY may also be your name for the publisher.
+    KEY may also be a statement that dp-bundle keys rotate or revoke wrote: it is checked, and followed. With --remove,
+    KEY may also be your name for the publisher. Several keys are given with --dataset, for a dataset that --threshold
+    of them must have signed; --dataset with --remove and no key forgets that.
 
     \b
     Example:
       dp-bundle trust publisher.pub --name "Statistics office"
+      dp-bundle trust office-2027.rotation.json
+      dp-bundle trust a.pub b.pub c.pub --dataset wine --threshold 2
       dp-bundle trust "Statistics office" --remove
     """
     store = TrustStore()
+    if dataset is not None and not (keys and remove):
+        text, document = _trust_for(dataset, keys, store, _day(until), threshold or 1, remove=remove)
+        answer(text, document, as_json=as_json, quiet=quiet)
+        return
+    if len(keys) > 1 or threshold is not None or dataset is not None:
+        raise ParameterError("KEY", "one key; several, or --threshold, go with --dataset, and are not removed by it")
+    key = keys[0] if keys else None
+    if key is not None and (content := _statement_in(key)) is not None:
+        from dp_bundle.trust import accept_statement
+
+        answer(accept_statement(store, content), {"accepted": key}, as_json=as_json, quiet=quiet)
+        return
     if key is None:
         entries = store.keys()
-        listed = "\n".join(f"{entry.key.fingerprint}  {quote_name(entry.name)}" for entry in entries)
+        listed = "\n".join(
+            f"{entry.key.fingerprint}  {quote_name(entry.name)}{_conditions(entry)}" for entry in entries
+        )
+        listed += "".join(
+            f"\n{quote_name(each.dataset)}: {each.threshold} of {len(each.keys)} keys must sign"
+            for each in quorums(store.folder)
+        )
         text = listed or "no publisher is trusted yet"
         answer(text, [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries], as_json=as_json)
         return
@@ -127,9 +260,54 @@ def trust(key: str | None, name: str | None, remove: bool, as_json: bool, quiet:
         entries = store.keys()
         known = next((entry.name for entry in entries if entry.key == public), None)
         chosen = name or known or (key if key == public.fingerprint else Path(key).stem)
-        store.add(public, chosen)
-        text = f"is trusted from now on, as {quote_name(chosen)}"
+        before = next((entry for entry in entries if entry.key == public), TrustedKey(public, chosen))
+        store.keep(TrustedKey(public, chosen, until=_day(until), predecessors=before.predecessors))
+        text = f"is trusted from now on, as {quote_name(chosen)}" + (f", until {_day(until)}" if until else "")
     answer(f"{public.fingerprint} {text}", document, as_json=as_json, quiet=quiet)
+
+
+def _conditions(entry: TrustedKey) -> str:
+    """Return what limits the trust in a key, for a list."""
+    until = "" if entry.until is None else f"  until {entry.until}"
+    scope = "" if entry.datasets is None else f"  only for {', '.join(map(quote_name, entry.datasets))}"
+    revoked = read_revocation(TrustStore().folder, entry.key)
+    return until + scope + ("" if revoked is None else f"  REVOKED, with effect since {revoked.since}")
+
+
+def _statement_in(key: str) -> bytes | None:
+    """Return the content of a file that is no key and begins like a signed envelope, up to a little over its limit."""
+    from dp_bundle.trust import MOST_OF_A_STATEMENT
+
+    if not Path(key).is_file():
+        return None
+    with Path(key).open("rb") as file:
+        content = file.read(MOST_OF_A_STATEMENT + 1)
+    return content if content.startswith(b"{") else None
+
+
+def _trust_for(
+    dataset: str, given: tuple[str, ...], store: TrustStore, until: str | None, threshold: int, *, remove: bool
+) -> tuple[str, dict[str, object]]:
+    """Decide, or forget, who must sign a dataset; return it as text and as a document."""
+    name = quote_name(dataset)
+    if remove:
+        known = remove_quorum(store.folder, dataset)
+        return f"{name}: " + ("decision forgotten" if known else "there was no decision"), {"dataset": dataset}
+    if not given:
+        raise ParameterError("KEY", "given with --dataset: the keys that may sign it")
+    chosen = [_read_key(key) for key in given]
+    write_quorum(store.folder, dataset, chosen, threshold, until)
+    trusted = store.keys()
+    known_keys = {entry.key: entry for entry in trusted}
+    for key, public in zip(given, chosen, strict=True):
+        entry = known_keys.get(public)
+        if entry is None:
+            store.keep(TrustedKey(public, key if key == public.fingerprint else Path(key).stem, datasets=(dataset,)))
+        elif not entry.covers(dataset):
+            store.keep(replace(entry, datasets=(*(entry.datasets or ()), dataset)))
+    document: dict[str, object] = {"dataset": dataset, "keys": [key.fingerprint for key in chosen]}
+    text = f"{name}: {threshold} of these {len(set(chosen))} keys must sign" + (f", until {until}" if until else "")
+    return text, {**document, "threshold": threshold, "until": until}
 
 
 def _trusted_as(name: str, store: TrustStore) -> PublicKey | None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from dp_bundle.bundle.cosigned import cosigners
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, data_names
 from dp_bundle.describe import DESCRIPTORS, DataMember
@@ -82,7 +83,7 @@ def open_bundles(
         # 9. The reader has seen no other release of this number, and no newer one in its series, by this signer.
         newest: set[tuple[PublicKey, str]] = set()
         for bundle in sorted(bundles, key=lambda each: -each.release.lineage.number):
-            origin = (bundle.signer.key, bundle.release.series)
+            origin = (bundle.signer.root, bundle.release.series)
             bundle.notes = policy.admit(
                 bundle.signer.key, _sighting(bundle), allow_older=allow_older, beside_newer=origin in newest
             )
@@ -116,6 +117,7 @@ def _sighting(bundle: Bundle) -> Sighting:
         release.kind,
         bundle.manifest_sha256,
         release.lineage.previous,
+        cosigners(bundle),
     )
 
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dp_bundle.errors import BundleError, EquivocationError, OlderReleaseError
 from dp_bundle.files import locked, read_own, write_whole
 from dp_bundle.quoting import quote_name, quote_path
+
+if TYPE_CHECKING:
+    from dp_bundle.trust.signing import PublicKey
 
 SEEN = "seen.json"
 _ANY_KIND = ""  # of entries by versions that did not distinguish kinds
@@ -41,6 +44,8 @@ class Sighting:
     manifest_sha256 : str
     previous : str or None
         The manifest of the release before it, as it says.
+    cosigners : tuple of PublicKey
+        Who else signed it, as the file beside it proves.
     """
 
     dataset: str
@@ -49,6 +54,7 @@ class Sighting:
     kind: str
     manifest_sha256: str
     previous: str | None = None
+    cosigners: tuple[PublicKey, ...] = ()
 
 
 @dataclass
@@ -70,9 +76,12 @@ class _Remembered:
 
 
 def admit(
-    folder: Path, signer: str, sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
+    folder: Path, signers: Sequence[str], sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
 ) -> tuple[str, ...]:
-    """Note a verified release as seen, or refuse it; arguments, result and errors are those of `TrustStore.admit`."""
+    """Note a verified release as seen, or refuse it; arguments, result and errors are those of `TrustStore.admit`.
+
+    `signers` are the keys that share one chain of releases: one, or a key with its successors, or all of a quorum.
+    """
     with contextlib.ExitStack() as lock:
         unwritten = ""
         try:
@@ -80,7 +89,7 @@ def admit(
         except OSError as error:
             unwritten = str(error.strerror or error)
         memory = _recall(folder)
-        notes = _judge(memory, signer, sighting, allow_older=allow_older, beside_newer=beside_newer)
+        notes = _judge(memory, signers, sighting, allow_older=allow_older, beside_newer=beside_newer)
         if not unwritten:
             try:
                 document = {name: asdict(entry) for name, entry in memory.items()}
@@ -95,16 +104,23 @@ def admit(
 
 
 def _judge(
-    memory: dict[str, _Remembered], signer: str, sighting: Sighting, *, allow_older: bool, beside_newer: bool
+    memory: dict[str, _Remembered],
+    signers: Sequence[str],
+    sighting: Sighting,
+    *,
+    allow_older: bool,
+    beside_newer: bool,
 ) -> tuple[str, ...]:
     """Add the release to the memory and return notes for the reader, or refuse it."""
-    numbered = memory.setdefault(f"{signer} {sighting.dataset}", _Remembered())
+    for signer in signers:
+        seen = memory.get(f"{signer} {sighting.dataset}", _Remembered()).manifests.get(str(sighting.number))
+        if seen not in (None, sighting.manifest_sha256):
+            raise EquivocationError(sighting.dataset, sighting.number, str(seen), sighting.manifest_sha256)
+    numbered = _merge(memory, signers, sighting.dataset)
     before = numbered.manifests.get(str(sighting.number))
     known = sighting.number in numbered.read
-    if before not in (None, sighting.manifest_sha256):
-        raise EquivocationError(sighting.dataset, sighting.number, str(before), sighting.manifest_sha256)
 
-    series = memory.setdefault(f"{signer} {sighting.series}", _Remembered())
+    series = numbered if sighting.series == sighting.dataset else _merge(memory, signers, sighting.series)
     newest = max(series.newest.get(kind, 0) for kind in (sighting.kind, _ANY_KIND))
     notes: tuple[str, ...] = ()
     if not (allow_older or beside_newer):
@@ -118,7 +134,30 @@ def _judge(
         numbered.read.append(sighting.number)
     numbered.manifests[str(sighting.number)] = sighting.manifest_sha256
     series.newest[sighting.kind] = max(sighting.number, newest)
+    for signer in signers:
+        memory[f"{signer} {sighting.dataset}"] = numbered
+        memory[f"{signer} {sighting.series}"] = series
     return notes
+
+
+def _merge(memory: dict[str, _Remembered], signers: Sequence[str], name: str) -> _Remembered:
+    """Return what is remembered of a dataset or series under any of these keys."""
+    merged = _Remembered()
+    for entry in (memory.get(f"{signer} {name}", _Remembered()) for signer in signers):
+        merged.newest |= {kind: max(number, merged.newest.get(kind, 0)) for kind, number in entry.newest.items()}
+        merged.manifests |= entry.manifests
+        merged.read += [number for number in entry.read if number not in merged.read]
+    return merged
+
+
+def remembered_by(folder: Path, signer: str) -> dict[str, dict[int, str]]:
+    """Return the manifest digests of all releases of a signer that were seen, by dataset and number."""
+    found = {}
+    for name, entry in _recall(folder).items():
+        origin, _, dataset = name.partition(" ")
+        if origin == signer and entry.manifests:
+            found[dataset] = {int(number): entry.manifests[number] for number in sorted(entry.manifests, key=int)}
+    return found
 
 
 def _recall(folder: Path) -> dict[str, _Remembered]:

@@ -148,9 +148,9 @@ def _not_an_envelope() -> BundleFormatError:
     return BundleFormatError("the manifest is not a signed envelope in its one form: the file was damaged or altered")
 
 
-def encode_pre_authentication(payload: bytes) -> bytes:
+def encode_pre_authentication(payload: bytes, payload_type: str | None = None) -> bytes:
     """Return the bytes that are signed: `DSSEv1 SP len(type) SP type SP len(payload) SP payload`."""
-    kind = PAYLOAD_TYPE.encode()
+    kind = (payload_type or PAYLOAD_TYPE).encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 

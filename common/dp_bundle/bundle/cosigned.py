@@ -1,0 +1,76 @@
+"""The file of signatures beside a bundle, `bundle.tar.dsse.json`: its envelope again, with those of co-signers.
+
+The bundle stays as it is, and so does the digest of its manifest, by which later releases and readers know it. Whatever
+stands beside a bundle can only add valid signatures, so a damaged or foreign file there is as good as none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.errors import BundleFormatError, DpGraphError
+from dp_bundle.files import read_regular, write_whole
+from dp_bundle.quoting import quote_path
+from dp_bundle.trust import (
+    MOST_SIGNATURES,
+    PAYLOAD_TYPE,
+    PublicKey,
+    encode_pre_authentication,
+    join_signatures,
+    public_key_of,
+    split_signatures,
+    valid_signers,
+)
+
+_ENTRY = 200  # bytes of a signature, at most
+
+
+def signatures_path(path: Path) -> Path:
+    """Return the path of the file of signatures beside a bundle."""
+    return path.with_name(f"{path.name}.dsse.json")
+
+
+def cosigners(bundle: Bundle) -> tuple[PublicKey, ...]:
+    """Return whose valid signatures of this bundle's payload stand beside it, each once; whom to trust is open."""
+    payload, signatures = _beside(bundle)
+    return valid_signers(payload, PAYLOAD_TYPE, signatures)
+
+
+def cosign(bundle: Bundle, key: Ed25519PrivateKey) -> Path:
+    """Add a signature to the file beside a verified bundle, and return that file's path.
+
+    Raises
+    ------
+    DpGraphError
+        It cannot be written, or has 64 signatures already.
+    """
+    payload, found = _beside(bundle)
+    valid = valid_signers(payload, PAYLOAD_TYPE, found)
+    signature = key.sign(encode_pre_authentication(payload))
+    kept = [(signer, each) for signer, each in found if signer in valid and signer != public_key_of(key)]
+    path = signatures_path(bundle.path)
+    if len(kept) >= MOST_SIGNATURES:
+        raise DpGraphError(f"{quote_path(path)} has {MOST_SIGNATURES} signatures already: take some out")
+    try:
+        write_whole(
+            path, join_signatures(payload, PAYLOAD_TYPE, [*kept, (public_key_of(key), signature)]), replace=True
+        )
+    except OSError as error:
+        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror}") from error
+    return path
+
+
+def _beside(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:
+    """Return the bundle's payload, and the signatures beside it, or its own if there are none of this payload."""
+    with bundle.open(MANIFEST_NAME) as file:
+        own = split_signatures(file.read(), PAYLOAD_TYPE)
+    most = bundle.members[MANIFEST_NAME].size + MOST_SIGNATURES * _ENTRY
+    try:
+        payload, found = split_signatures(read_regular(signatures_path(bundle.path), most), PAYLOAD_TYPE)
+    except (OSError, BundleFormatError):
+        return own
+    return (payload, found) if payload == own[0] else own

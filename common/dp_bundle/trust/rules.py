@@ -1,0 +1,149 @@
+"""What a reader has decided beyond single keys: which keys were revoked, and how many of which must sign a dataset.
+
+`revoked/` and `quorums/` in the folder of trusted keys hold one JSON file each, which earlier versions do not look at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.errors import BundleError, DpGraphError, ParameterError
+from dp_bundle.files import read_own, write_whole
+from dp_bundle.quoting import quote_path
+from dp_bundle.trust.signing import PublicKey
+from dp_bundle.trust.statements import Revocation
+
+_MOST = 100_000  # bytes of a file
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """Decision that `threshold` of these keys must have signed a release of a dataset.
+
+    Attributes
+    ----------
+    dataset : str
+    keys : list of str
+        Fingerprints.
+    threshold : int
+    until : str or None
+        The last day of the decision, as YYYY-MM-DD in UTC.
+    """
+
+    dataset: str
+    keys: list[str]
+    threshold: int
+    until: str | None = None
+
+
+def has_passed(day: str | None) -> bool:
+    """Return True if a day, written YYYY-MM-DD, is over in UTC."""
+    return day is not None and date.fromisoformat(day) < today()
+
+
+def today() -> date:
+    """Return the day in UTC, by this machine's clock."""
+    return datetime.now(UTC).date()
+
+
+def write_quorum(folder: Path, dataset: str, keys: Sequence[PublicKey], threshold: int, until: str | None) -> None:
+    """Keep a decision about a dataset, in place of an earlier one."""
+    if not 1 <= threshold <= len(set(keys)):
+        raise ParameterError("--threshold", f"from 1 to the number of different keys, {len(set(keys))}", threshold)
+    fingerprints = [key.fingerprint for key in dict.fromkeys(keys)]
+    _write(_quorum_path(folder, dataset), asdict(Quorum(dataset, fingerprints, threshold, until)))
+
+
+def read_quorum(folder: Path, dataset: str) -> Quorum | None:
+    """Return the decision about a dataset, or None."""
+    path = _quorum_path(folder, dataset)
+    document = _read(path)
+    try:
+        quorum = None if document is None else Quorum(**document)
+        if quorum is None or (quorum.dataset == dataset and 1 <= quorum.threshold <= len(quorum.keys)):
+            has_passed(quorum.until if quorum else None)
+            return quorum
+    except (TypeError, ValueError) as error:
+        raise _unreadable(path) from error
+    raise _unreadable(path)
+
+
+def remove_quorum(folder: Path, dataset: str) -> bool:
+    """Forget the decision about a dataset; returns whether there was one."""
+    known = _quorum_path(folder, dataset).exists()
+    _quorum_path(folder, dataset).unlink(missing_ok=True)
+    return known
+
+
+def quorums(folder: Path) -> list[Quorum]:
+    """Return all decisions about datasets, by name."""
+    found = [_read(path) or {} for path in sorted((folder / "quorums").glob("*.json"))]
+    decided = [read_quorum(folder, str(document.get("dataset"))) for document in found]
+    return sorted((quorum for quorum in decided if quorum is not None), key=lambda quorum: quorum.dataset)
+
+
+def write_revocation(folder: Path, revocation: Revocation) -> None:
+    """Keep a revocation; a second one of the same key can only take back more."""
+    key = PublicKey.from_fingerprint(revocation.key)
+    before = read_revocation(folder, key)
+    if before is not None:
+        releases = {**before.releases, **revocation.releases}
+        for dataset in before.releases.keys() & revocation.releases.keys():
+            releases[dataset] = min(before.releases[dataset], revocation.releases[dataset])
+        since = min(before.since, revocation.since)
+        revocation = Revocation(revocation.key, since, before.date, releases)
+    _write(_revocation_path(folder, key), asdict(revocation))
+
+
+def read_revocation(folder: Path, key: PublicKey) -> Revocation | None:
+    """Return the revocation of a key that was accepted here, or None."""
+    path = _revocation_path(folder, key)
+    document = _read(path)
+    if document is None:
+        return None
+    try:
+        revocation = Revocation(**document)
+        if revocation.key == key.fingerprint and all(type(first) is int for first in revocation.releases.values()):
+            return revocation
+    except (TypeError, AttributeError) as error:
+        raise _unreadable(path) from error
+    raise _unreadable(path)
+
+
+def _quorum_path(folder: Path, dataset: str) -> Path:
+    return folder / "quorums" / f"{hashlib.sha256(dataset.encode()).hexdigest()}.json"
+
+
+def _revocation_path(folder: Path, key: PublicKey) -> Path:
+    return folder / "revoked" / f"{key.raw.hex()}.json"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads(read_own(path, _MOST))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise _unreadable(path) from error
+    if not isinstance(document, dict):
+        raise _unreadable(path)
+    return document
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    try:
+        write_whole(path, json.dumps(document, indent=1).encode() + b"\n", replace=True)
+    except OSError as error:
+        raise DpGraphError(
+            f"{quote_path(path)} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
+        ) from error
+
+
+def _unreadable(path: Path) -> BundleError:
+    return BundleError(f"{quote_path(path)}, a decision about whom to trust, is unreadable: remove it and decide again")

@@ -1,0 +1,142 @@
+"""Signed statements about keys: a rotation names a key's successor, a revocation takes a key back.
+
+A rotation is signed by both keys, so that nobody can name another's key as his successor. A revocation is signed by the
+key itself or by its successor. Dates are what the signer says; only `expires` has an effect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.errors import BundleFormatError, KeyStatementError, ParameterError
+from dp_bundle.trust.signatures import join_signatures, split_signatures, valid_signers
+from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, public_key_of
+
+STATEMENT_TYPE = "application/vnd.dpgraph.key-statement+json"
+MOST_OF_A_STATEMENT = 20_000  # bytes
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_MOST_NAMES = 100
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Naming of a key's successor.
+
+    Attributes
+    ----------
+    key, successor : str
+        Fingerprints.
+    datasets : list of str or None
+        The datasets whose releases the successor may sign; None for all of this publisher's.
+    date, expires : str
+        When it was made, and the last day on which a reader accepts it, as YYYY-MM-DD in UTC.
+    """
+
+    key: str
+    successor: str
+    datasets: list[str] | None
+    date: str
+    expires: str
+    type: str = "rotation"
+
+
+@dataclass(frozen=True)
+class Revocation:
+    """Taking back of a key.
+
+    Attributes
+    ----------
+    key : str
+        Its fingerprint.
+    since, date : str
+        When the key got out of hand, and when this was made, as YYYY-MM-DD in UTC; for people.
+    releases : dict of str to int
+        For datasets, the first release that is not to be trusted even if it was verified before.
+    """
+
+    key: str
+    since: str
+    date: str
+    releases: dict[str, int] = field(default_factory=dict)
+    type: str = "revocation"
+
+
+Statement = Rotation | Revocation
+
+
+def sign_statement(statement: Statement, *keys: Ed25519PrivateKey) -> bytes:
+    """Return a statement as a signed file; `read_statement` is the inverse."""
+    payload = _spell(statement)
+    _parse(payload)
+    signed = encode_pre_authentication(payload, STATEMENT_TYPE)
+    content = join_signatures(payload, STATEMENT_TYPE, [(public_key_of(key), key.sign(signed)) for key in keys])
+    if len(content) > MOST_OF_A_STATEMENT:
+        raise ParameterError("--dataset", "fewer datasets: the statement has a limit of 20,000 bytes")
+    return content
+
+
+def read_statement(content: bytes) -> tuple[Statement, tuple[PublicKey, ...]]:
+    """Return a statement and who signed it; whether these may say so is the caller's question.
+
+    Raises
+    ------
+    KeyStatementError
+        It is not a statement in its one form, or a signature of it is wrong.
+    """
+    if len(content) > MOST_OF_A_STATEMENT:
+        raise KeyStatementError("this is no statement about a key: it has more than 20,000 bytes")
+    try:
+        payload, signatures = split_signatures(content, STATEMENT_TYPE)
+    except BundleFormatError as error:
+        raise KeyStatementError(f"this is no statement about a key: {error}") from error
+    signers = valid_signers(payload, STATEMENT_TYPE, signatures)
+    if len(signers) != len(signatures):
+        raise KeyStatementError("a signature of this statement is wrong: it was altered, fetch it again")
+    return _parse(payload), signers
+
+
+def _spell(statement: Statement) -> bytes:
+    return json.dumps(asdict(statement), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _parse(payload: bytes) -> Statement:
+    """Read the payload in its one spelling."""
+    statement: Statement
+    try:
+        fields: dict[str, Any] = json.loads(payload)
+        statement = {"rotation": Rotation, "revocation": Revocation}[fields["type"]](**fields)
+        sound = _spell(statement) == payload and _is_sound(statement)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _unsound() from error
+    if not sound:
+        raise _unsound()
+    return statement
+
+
+def _is_sound(statement: Statement) -> bool:
+    """Return True if every field has its type; dates and fingerprints that are none raise ValueError."""
+    PublicKey.from_fingerprint(statement.key)
+    for day in (statement.date, statement.expires if isinstance(statement, Rotation) else statement.since):
+        if not _DAY.fullmatch(day):
+            return False
+        date.fromisoformat(day)
+    if isinstance(statement, Rotation):
+        PublicKey.from_fingerprint(statement.successor)
+        names = statement.datasets
+        return names is None or (isinstance(names, list) and 0 < len(names) <= _MOST_NAMES and _are_names(names))
+    numbers = statement.releases.values()
+    return _are_names(list(statement.releases)) and all(type(number) is int and number > 0 for number in numbers)
+
+
+def _are_names(names: list[str]) -> bool:
+    return all(isinstance(name, str) and name and name.isprintable() for name in names)
+
+
+def _unsound() -> KeyStatementError:
+    return KeyStatementError("this statement about a key is not in its one spelling, or of an unknown type: refuse it")

@@ -1,0 +1,61 @@
+"""Several signers, changes of keys and ends of trust, as a reader meets them at the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from dp_publish import Receipt
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_two_of_three_sign_a_bundle(bundle: Receipt, command: Run, home: Path) -> None:
+    """One of three is refused, also twice; two are accepted, unless a bit of one is flipped; the tar stays as it is."""
+    for name in ("second", "third", "stranger"):
+        assert command("dp-bundle", "keys", "new", name).returncode == 0
+    assert command("dp-bundle", "trust", home / "keys" / "stranger.pub", "--remove").returncode == 0
+    signer = json.loads(command("dp-bundle", "inspect", bundle.path, "--json").stdout)["signer"]
+    keys = [signer, home / "keys" / "second.pub", home / "keys" / "third.pub"]
+    dataset = bundle.release.dataset.name
+    assert command("dp-bundle", "trust", *keys, "--dataset", dataset, "--threshold", "2").returncode == 0
+    before = bundle.path.read_bytes()
+
+    alone = command("dp-bundle", "verify", bundle.path)
+    assert (alone.returncode, alone.stderr.count("\n")) == (3, 1)
+    assert "1 of the 3 keys" in alone.stderr
+    command("dp-bundle", "trust", signer)
+    for name in ("stranger", "second", "second"):
+        ended = command("dp-bundle", "cosign", bundle.path, "--key", name)
+        assert ended.returncode == 0, ended.stderr
+        assert command("dp-bundle", "verify", bundle.path).returncode == (3 if name == "stranger" else 0)
+
+    beside = bundle.path.with_name(bundle.path.name + ".dsse.json")
+    good = beside.read_bytes()
+    assert good.count(b"keyid") == 3
+    assert bundle.path.read_bytes() == before
+    place = good.rindex(b'"sig":"') + 20
+    beside.write_bytes(good[:place] + (b"A" if good[place : place + 1] != b"A" else b"B") + good[place + 1 :])
+    assert command("dp-bundle", "verify", bundle.path).returncode == 3
+    beside.write_bytes(b"no envelope")
+    assert command("dp-bundle", "verify", bundle.path).returncode == 3
+
+
+def test_rotation_and_revocation_at_the_command_line(bundle: Receipt, command: Run, home: Path, tmp_path: Path) -> None:
+    """A successor revokes its predecessor, whose bundles are then refused, and an expired rotation is, too."""
+    for name in ("old", "new"):
+        assert command("dp-bundle", "keys", "new", name).returncode == 0
+    late = command("dp-bundle", "keys", "rotate", "old", "new", "--expires", "2020-01-01", "--out", tmp_path / "late")
+    assert (late.returncode, (tmp_path / "late").exists()) == (3, False)
+    assert "expired on 2020-01-01" in late.stderr
+    rotated = command("dp-bundle", "keys", "rotate", "old", "new", "--out", tmp_path / "a.json")
+    assert rotated.returncode == 0, rotated.stderr
+    assert command("dp-bundle", "trust", tmp_path / "a.json").returncode == 0
+    revoked = command("dp-bundle", "keys", "revoke", "old", "--by", "new", "--out", tmp_path / "b.json")
+    assert revoked.returncode == 0, revoked.stderr
+    assert "REVOKED" in command("dp-bundle", "trust").stdout
+    again = command("dp-bundle", "trust", tmp_path / "a.json")
+    assert again.returncode == 3
+    assert "was revoked" in again.stderr

@@ -1,0 +1,237 @@
+"""Statements about keys: who may make them, whom they bind, and which hostile ones are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.errors import (
+    EquivocationError,
+    KeyStatementError,
+    OlderReleaseError,
+    RevokedKeyError,
+    TooFewSignersError,
+    UntrustedKeyError,
+)
+from dp_bundle.trust import Revocation, Rotation, TrustedKey, TrustStore, accept_statement, sign_statement, write_quorum
+from dp_bundle.trust.signatures import join_signatures
+from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, public_key_of
+from dp_bundle.trust.statements import STATEMENT_TYPE
+from dp_bundle.trust.store import Sighting
+
+PRIVATE = [Ed25519PrivateKey.from_private_bytes(bytes([number] * 32)) for number in range(1, 5)]
+KEYS = [public_key_of(key) for key in PRIVATE]
+FAR, PAST = "2999-01-01", "2020-01-01"
+
+
+def sighting(number: int, *cosigners: PublicKey, dataset: str = "wine", digest: str = "") -> Sighting:
+    """Return a release."""
+    previous = f"{number - 1:064x}" if number > 1 else None
+    return Sighting(dataset, dataset, number, "rows", digest or f"{number:064x}", previous, cosigners)
+
+
+def rotation(
+    old: int = 0, new: int = 1, datasets: list[str] | None = None, expires: str = FAR, signers: tuple[int, ...] = ()
+) -> bytes:
+    """Return a rotation signed by both keys, unless others are given."""
+    statement = Rotation(KEYS[old].fingerprint, KEYS[new].fingerprint, datasets, "2026-11-23", expires)
+    return sign_statement(statement, *(PRIVATE[each] for each in signers or (old, new)))
+
+
+def revocation(key: int = 0, by: int = 0, releases: dict[str, int] | None = None) -> bytes:
+    """Return a revocation."""
+    statement = Revocation(KEYS[key].fingerprint, "2026-11-01", "2026-11-23", releases or {})
+    return sign_statement(statement, PRIVATE[by])
+
+
+@pytest.fixture
+def store(home: Path) -> TrustStore:
+    """Return a store that trusts the first key."""
+    store = TrustStore()
+    store.add(KEYS[0], "office")
+    return store
+
+
+def test_successor_is_trusted_and_continues_the_chain(store: TrustStore) -> None:
+    """After a rotation the new key signs, and rollbacks and forks across the two keys are noticed."""
+    store.admit(KEYS[0], sighting(3))
+    assert "successor" in accept_statement(store, rotation())
+    assert store.require(KEYS[1]) == TrustedKey(KEYS[1], "office", predecessors=(KEYS[0],))
+    assert store.admit(KEYS[1], sighting(4)) == ()
+    with pytest.raises(OlderReleaseError):
+        store.admit(KEYS[1], sighting(2))
+    with pytest.raises(EquivocationError):
+        store.admit(KEYS[1], sighting(3, digest="f" * 64))
+    with pytest.raises(EquivocationError):
+        store.admit(KEYS[0], sighting(4, digest="f" * 64))
+
+
+def test_expired_rotation_is_refused(store: TrustStore) -> None:
+    """A rotation past its last day names that day, and leaves the new key untrusted."""
+    with pytest.raises(KeyStatementError, match="expired on 2020-01-01: ask the publisher"):
+        accept_statement(store, rotation(expires=PAST))
+    with pytest.raises(UntrustedKeyError):
+        store.require(KEYS[1])
+
+
+@pytest.mark.parametrize("signers", [(0,), (1,), (0, 2), (0, 1, 2)])
+def test_rotation_needs_both_keys_and_no_others(store: TrustStore, signers: tuple[int, ...]) -> None:
+    """Nobody names another's key as his successor, or himself as another's."""
+    with pytest.raises(KeyStatementError, match="old key and by the new one"):
+        accept_statement(store, rotation(signers=signers))
+
+
+def test_rotation_by_untrusted_or_revoked_key_is_refused(store: TrustStore) -> None:
+    """Only a key that is trusted and was not revoked has successors."""
+    with pytest.raises(UntrustedKeyError):
+        accept_statement(store, rotation(2, 3))
+    accept_statement(store, revocation())
+    with pytest.raises(KeyStatementError, match="was revoked, with effect since 2026-11-01"):
+        accept_statement(store, rotation())
+
+
+def test_circles_and_branches_of_keys_are_refused(store: TrustStore) -> None:
+    """A key does not return, has one successor, and succeeds one key; the same rotation again changes nothing."""
+    accept_statement(store, rotation(0, 1))
+    accept_statement(store, rotation(0, 1))
+    accept_statement(store, rotation(1, 2))
+    with pytest.raises(KeyStatementError, match="came before"):
+        accept_statement(store, rotation(2, 0))
+    with pytest.raises(KeyStatementError, match="another successor before"):
+        accept_statement(store, rotation(0, 3))
+    with pytest.raises(KeyStatementError, match="old key and by the new one"):
+        accept_statement(store, rotation(0, 0, signers=(0,)))
+
+
+def test_rotation_for_one_dataset_does_not_reach_others(store: TrustStore) -> None:
+    """A successor for one dataset signs no other, and a scope that the reader does not trust gives nothing."""
+    accept_statement(store, rotation(datasets=["wine"]))
+    store.admit(KEYS[1], sighting(1))
+    with pytest.raises(UntrustedKeyError, match="for other datasets"):
+        store.admit(KEYS[1], sighting(1, dataset="beer"))
+    store.keep(TrustedKey(KEYS[2], "cellar", datasets=("beer",)))
+    with pytest.raises(KeyStatementError, match="not trusted here"):
+        accept_statement(store, rotation(2, 3, datasets=["wine"]))
+
+
+def test_revoked_key_keeps_only_what_was_verified_before(store: TrustStore) -> None:
+    """Of a revoked key, releases seen before the named one stay good; unseen, altered and later ones are refused."""
+    for number in (2, 3, 5):
+        store.admit(KEYS[0], sighting(number))
+    assert "2 releases" in accept_statement(store, revocation(releases={"wine": 5}))
+    store.admit(KEYS[0], sighting(3))
+    for refused in (sighting(1), sighting(5), sighting(6), sighting(3, digest="f" * 64), sighting(2, dataset="beer")):
+        with pytest.raises(RevokedKeyError, match="since 2026-11-01") as caught:
+            store.admit(KEYS[0], refused, allow_older=True)
+        assert caught.value.exit_code == 3
+    assert "releases 2, 3" in str(_refusal(store, sighting(6)))
+
+
+def _refusal(store: TrustStore, release: Sighting) -> RevokedKeyError:
+    with pytest.raises(RevokedKeyError) as caught:
+        store.admit(KEYS[0], release)
+    return caught.value
+
+
+def test_revocation_outlives_trust_and_can_only_grow(store: TrustStore) -> None:
+    """Trusting a revoked key anew does not heal it, nor does a second, milder revocation."""
+    store.admit(KEYS[0], sighting(3))
+    accept_statement(store, revocation(releases={"wine": 2}))
+    accept_statement(store, revocation(releases={"wine": 9}))
+    store.remove(KEYS[0])
+    store.add(KEYS[0], "again")
+    _refusal(store, sighting(3))
+
+
+def test_successors_revoke_and_strangers_do_not(store: TrustStore) -> None:
+    """A stranger, or a successor for one dataset only, cannot take a key back; a successor for all can."""
+    with pytest.raises(KeyStatementError, match="not its successor"):
+        accept_statement(store, revocation(by=1))
+    accept_statement(store, rotation(datasets=["wine"]))
+    with pytest.raises(KeyStatementError, match="not its successor"):
+        accept_statement(store, revocation(by=1))
+    accept_statement(store, rotation())
+    assert "stays trusted" in accept_statement(store, revocation(by=1))
+    _refusal(store, sighting(1))
+    assert store.admit(KEYS[1], sighting(1)) == ()
+
+
+def test_two_of_three(store: TrustStore) -> None:
+    """Two different keys of three suffice; one, the same twice, a stranger's or a revoked one's do not."""
+    for key in KEYS[:3]:
+        store.add(key, "member")
+    write_quorum(store.folder, "wine", KEYS[:3], 2, None)
+    for cosigners in ((), (KEYS[0],), (KEYS[3],), (KEYS[0], KEYS[3])):
+        with pytest.raises(TooFewSignersError, match="1 of the 3 keys") as caught:
+            store.admit(KEYS[0], sighting(1, *cosigners))
+        assert (caught.value.counted, caught.value.threshold, caught.value.exit_code) == (1, 2, 3)
+    store.admit(KEYS[0], sighting(1, KEYS[3], KEYS[2]))
+    store.admit(KEYS[1], sighting(2, KEYS[0]))
+    with pytest.raises(EquivocationError):
+        store.admit(KEYS[2], sighting(1, KEYS[1], digest="f" * 64))
+    accept_statement(store, revocation(2, 2))
+    with pytest.raises(TooFewSignersError):
+        store.admit(KEYS[0], sighting(3, KEYS[2]))
+
+
+def test_key_and_successor_have_one_seat(store: TrustStore) -> None:
+    """Whoever holds an old key and its successor counts once."""
+    for key in KEYS[:3]:
+        store.add(key, "member")
+    write_quorum(store.folder, "wine", [KEYS[0], KEYS[2]], 2, None)
+    accept_statement(store, rotation())
+    with pytest.raises(TooFewSignersError):
+        store.admit(KEYS[0], sighting(1, KEYS[1]))
+    store.admit(KEYS[1], sighting(1, KEYS[2]))
+
+
+def test_trust_ends_on_its_last_day(store: TrustStore) -> None:
+    """Keys and decisions about datasets are good until their day, and refused afterwards."""
+    store.keep(TrustedKey(KEYS[0], "office", until=PAST))
+    with pytest.raises(UntrustedKeyError, match="until 2020-01-01"):
+        store.require(KEYS[0])
+    store.keep(TrustedKey(KEYS[0], "office", until=FAR))
+    store.require(KEYS[0])
+    write_quorum(store.folder, "wine", KEYS[:1], 1, PAST)
+    with pytest.raises(UntrustedKeyError, match="ended on 2020-01-01"):
+        store.admit(KEYS[0], sighting(1))
+
+
+def _sealed(document: object, kind: str = STATEMENT_TYPE) -> bytes:
+    payload = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    signed = encode_pre_authentication(payload, kind)
+    return join_signatures(payload, kind, [(KEYS[each], PRIVATE[each].sign(signed)) for each in (0, 1)])
+
+
+def test_hostile_statements_are_refused(store: TrustStore) -> None:
+    """Another payload type, an unknown statement, a bad date, a further field or too many bytes change nothing."""
+    good = dataclasses.asdict(Rotation(KEYS[0].fingerprint, KEYS[1].fingerprint, None, "2026-11-23", FAR))
+    bad = [
+        _sealed(good, "application/vnd.in-toto+json"),
+        _sealed({**good, "type": "promotion"}),
+        _sealed({**good, "expires": "2999-02-30"}),
+        _sealed({**good, "more": 1}),
+        _sealed({**good, "datasets": []}),
+        _sealed({**good, "datasets": ["x" * 30_000]}),
+        _sealed([]),
+        b"{" * 20_000,
+    ]
+    for content in bad:
+        with pytest.raises(KeyStatementError):
+            accept_statement(store, content)
+    assert store.keys() == [TrustedKey(KEYS[0], "office")]
+
+
+def test_every_flipped_bit_is_refused(store: TrustStore) -> None:
+    """No bit of a statement is free."""
+    content = rotation()
+    for place in range(0, len(content), 3):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << (place % 8)
+        with pytest.raises(KeyStatementError):
+            accept_statement(store, bytes(flipped))
+    assert store.keys() == [TrustedKey(KEYS[0], "office")]
