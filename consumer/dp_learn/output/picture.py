@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from dp_bundle.page.colours import SHADES
 from dp_learn.graph import GraphEstimate
 from dp_learn.output.arrangement import MOST_IN_CIRCLE, Box, Label, arrange_by_forces, arrange_in_circle
 from dp_learn.output.labels import Face, drawable_labels, drawable_title
 from dp_learn.output.sheet import Colour, Line, Mark, Point, Sheet, Text, draw_sheet, text_width
 
-_POSITIVE, _NEGATIVE = (31, 111, 180), (196, 69, 45)
+_POSITIVE, _NEGATIVE = (tuple(bytes.fromhex(SHADES[name].light[1:])) for name in ("positive", "negative"))
 _MAX_DRAWN_EDGES = 400
 _INCH = 72.0  # points, as all lengths
 _CAPTION, _TITLE = 10.0, 12.0  # heights of letters
@@ -48,7 +49,7 @@ _BLACK = (0, 0, 0)
 
 
 def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequence[str] = ()) -> None:
-    """Draw the estimate to a PNG file: width of a line for the size of a partial correlation, colour for its sign.
+    """Draw the estimate to a PNG file: width of a line for the size of an edge, colour and dashes for its sign.
 
     Columns without an edge are drawn in grey, and those that the noise drowned, which no estimate is about, as crosses
     after them; the legend says so. Of more than 400 edges only the strongest 400 are drawn, and the caption says so;
@@ -122,7 +123,7 @@ def _draw_edges(sheet: Sheet, ends: Sequence[tuple[Point, Point]], weights: Sequ
     for (start, end), weight in list(zip(ends, weights, strict=False))[::-1]:
         relative = abs(weight) / max(strongest, _FULL_WIDTH)
         colour = (*(_POSITIVE if weight > 0 else _NEGATIVE), round(255 * (0.25 + 0.7 * relative)))
-        sheet.lines.append(Line(start, end, 0.4 + 4 * relative, colour))
+        sheet.lines.append(Line(start, end, 0.4 + 4 * relative, colour, dashed=weight < 0))
 
 
 def _kinds(estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]], drowned: Sequence[str]) -> list[_Kind]:
@@ -160,6 +161,6 @@ def _draw_legend(sheet: Sheet, entries: Sequence[tuple[Colour | _Kind, str]], fa
             if isinstance(drawn, _Kind):
                 sheet.marks.append(drawn.mark((x + _SAMPLE / 2, y)))
             else:
-                sheet.lines.append(Line((x, y), (x + _SAMPLE, y), 2.0, drawn))
+                sheet.lines.append(Line((x, y), (x + _SAMPLE, y), 2.0, drawn, dashed=drawn is _NEGATIVE))
             sheet.texts.append(Text((left, y), text, _CAPTION, _BLACK, faces))
         right = left - 2 * _APART - _SAMPLE - _APART

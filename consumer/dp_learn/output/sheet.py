@@ -24,6 +24,7 @@ Colour = tuple[int, ...]  # red, green and blue up to 255, and opacity
 _PIXELS = 130 / 72  # a point
 _FINE = 2  # times as large, before it is reduced
 _BAND = 1024  # rows of pixels
+_DASH, _GAP = 6.0, 4.0
 _HALO = 5  # fine pixels around letters
 _CROSS = ((-1, -2), (0, -1), (1, -2), (2, -1), (1, 0), (2, 1), (1, 2), (0, 1), (-1, 2), (-2, 1), (-1, 0), (-2, -1))
 _UNIT = {  # the corners of marks of size one
@@ -34,12 +35,13 @@ _UNIT = {  # the corners of marks of size one
 
 @dataclass(frozen=True)
 class Line:
-    """A straight line."""
+    """A straight line, whole or dashed."""
 
     start: Point
     end: Point
     width: float
     colour: Colour
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ def text_width(text: str, size: float, faces: Sequence[Face]) -> float:
 def _shapes(sheet: Sheet) -> Iterator[tuple[list[Point], Colour]]:
     """Yield the corners of all shapes in fine pixels, and their colours, the lowest first."""
     for line in sheet.lines:
-        yield _strip(_fine(line.start), _fine(line.end), line.width * _PIXELS * _FINE), line.colour
+        for start, end in _dashes(line) if line.dashed else [(line.start, line.end)]:
+            yield _strip(_fine(start), _fine(end), line.width * _PIXELS * _FINE), line.colour
     for mark in sheet.marks:
         if mark.shape == "disc":
             yield _corners(mark, mark.size + 1.0), mark.outline
@@ -122,6 +125,17 @@ def _shapes(sheet: Sheet) -> Iterator[tuple[list[Point], Colour]]:
         yield corners, mark.fill
         for corner, following in zip(corners, [*corners[1:], corners[0]], strict=True):
             yield _strip(corner, following, _PIXELS * _FINE), mark.outline
+
+
+def _dashes(line: Line) -> Iterator[tuple[Point, Point]]:
+    """Yield the ends of the dashes of a line."""
+    (x, y), (u, v) = line.start, line.end
+    length = hypot(u - x, v - y)
+    at = 0.0
+    while at < length:
+        first, last = at / length, min(1.0, (at + _DASH) / length)
+        yield (x + first * (u - x), y + first * (v - y)), (x + last * (u - x), y + last * (v - y))
+        at += _DASH + _GAP
 
 
 def _corners(mark: Mark, size: float) -> list[Point]:

@@ -167,5 +167,5 @@ def test_picture_is_smooth_and_of_the_stated_colours(tmp_path: Path) -> None:
     red = pixels[(pixels[:, 0] > pixels[:, 2] + 20)]
 
     assert len(blue) > 2 * len(red) > 0
-    assert np.abs(blue - [42, 118, 184]).sum(axis=1).min() <= 3  # of the strongest, 95 % opaque
+    assert np.abs(blue - [43, 109, 175]).sum(axis=1).min() <= 3  # of the strongest, 95 % opaque
     assert len(np.unique(blue, axis=0)) > 5

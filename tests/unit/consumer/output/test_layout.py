@@ -111,6 +111,16 @@ def test_no_edge_at_all_is_drawn_as_rows() -> None:
     assert len(sheet.lines) == 2  # the legend's
 
 
+def test_negative_edges_are_dashed() -> None:
+    """A picture without colours still tells the signs apart, in its lines and in its legend."""
+    precision = np.eye(3)
+    precision[0, 1] = precision[1, 0] = 0.4
+    precision[1, 2] = precision[2, 1] = -0.4
+    sheet = lay_out(GraphEstimate(("a", "b", "c"), precision, precision), "A title")
+
+    assert sorted(line.dashed for line in sheet.lines) == [False, False, True, True]
+
+
 def test_columns_with_weaker_edges_only_are_told_from_those_without_any() -> None:
     """Of 450 pairs of columns only 400 are drawn as linked: the legend counts the others' columns."""
     precision = np.eye(902)

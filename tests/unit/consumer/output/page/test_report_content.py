@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_learn.graph import GraphEstimate
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.graph_figure import network_data
-from dp_learn.output.page.network import find_network
+from dp_learn.output.page.network import MOST_EDGES, MOST_NODES, find_network
 from dp_publish import Policy, Receipt, publish
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -92,16 +91,16 @@ def test_page_of_thirty_columns_is_small(key: Ed25519PrivateKey, command: Run, t
 
 
 @pytest.mark.parametrize("n_columns", [400, 1200])
-def test_graph_of_very_many_columns_is_laid_out_in_seconds(n_columns: int) -> None:
-    """A graph with more links than can be drawn takes seconds of computing, and fits in the page."""
+def test_graph_of_very_many_columns_is_cut_to_what_can_be_drawn(n_columns: int) -> None:
+    """A graph with more links than can be drawn is drawn in part, and fits in the page."""
     rng = np.random.default_rng(1)
     precision = n_columns * np.eye(n_columns) + np.triu(rng.normal(size=(n_columns, n_columns)), 1)
     precision = np.where(rng.random(precision.shape) < 0.05, precision, np.diag(np.diagonal(precision)))
     np.fill_diagonal(precision, n_columns)
     graph = GraphEstimate(tuple(map(str, range(n_columns))), precision + np.triu(precision, 1).T, np.eye(n_columns))
-    started = time.process_time()
     network = find_network(Findings([], {}, "", graph=graph))  # type: ignore[typeddict-item]
     assert network is not None
-    data = json.dumps(network_data(network, None))
-    assert time.process_time() - started < 6.0
-    assert len(data) < MOST / 6
+    data = network_data(network, None)
+    assert len(data["edges"]["weight"]) <= MOST_EDGES  # what bounds the time that the places take
+    assert len(data["names"]) - len(data["hidden"]) <= MOST_NODES
+    assert len(json.dumps(data)) < MOST / 6
