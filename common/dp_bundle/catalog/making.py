@@ -120,6 +120,10 @@ def make_catalog(folder: Path, out: Path, settings: Settings | None = None, stor
 def _find(folder: Path, out: Path) -> list[Path]:
     if not folder.is_dir():
         raise DpGraphError(f"{quote_path(folder)} is not a folder: give the one that holds the bundles")
+    if folder.resolve().is_relative_to(out.resolve()):
+        raise DpGraphError(
+            f"{quote_path(out)} would hold both the bundles and the site: give another folder with --out"
+        )
     return find_bundles(folder, out)
 
 

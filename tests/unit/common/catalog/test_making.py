@@ -173,6 +173,18 @@ def test_a_file_that_is_not_ours_is_never_replaced(bundles: Path, tmp_path: Path
     assert contents(site) == {"index.html": b"a page of mine"}
 
 
+def test_a_site_within_the_folder_is_no_bundle_and_the_folder_is_no_site(
+    bundles: Path, tmp_path: Path, store: TrustStore
+) -> None:
+    """A site may stand in the folder of bundles, whose downloads are not read again; it may not hold that folder."""
+    first = make_catalog(bundles, bundles / "site", store=store)
+    again = make_catalog(bundles, bundles / "site", store=store)
+    assert (first.offered, again.offered, again.written) == (3, 3, 0)
+    for out in (bundles, tmp_path):
+        with pytest.raises(DpGraphError, match="would hold both the bundles and the site"):
+            make_catalog(bundles, out, store=store)
+
+
 def test_an_unknown_signer_is_offered_only_on_demand(bundles: Path, tmp_path: Path) -> None:
     """Without trust in the signer all files are refused; with any signer they are offered with a warning."""
     nobody = TrustStore(tmp_path / "nobody")
