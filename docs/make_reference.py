@@ -206,8 +206,10 @@ def limits(its: dict[str, Any]) -> str:
 
 
 def number(value: Any) -> str:
-    """Return a limit as people write it."""
-    return "2^53" if value == 2**53 else f"{value:,}" if isinstance(value, int) else str(value)
+    """Return a limit as people write it, whether the schema has a whole number as 1 or, as some versions do, as 1.0."""
+    if value == 2**53:
+        return "2^53"
+    return str(value) if isinstance(value, str) or value % 1 else f"{int(value):,}"
 
 
 def errors_page() -> str:
