@@ -14,10 +14,10 @@ from typing import Any
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
 from dp_bundle.catalog.pages import Refused, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
-from dp_bundle.catalog.survey import digest_file, find_bundles, survey
+from dp_bundle.catalog.survey import digest_file, find_bundles, find_cosigners, survey
 from dp_bundle.errors import BundleError, DpGraphError
 from dp_bundle.quoting import counted, quote_path
-from dp_bundle.trust import PublicKey, TrustStore
+from dp_bundle.trust import PublicKey, Sighting, TrustStore
 
 _PACKAGE = Path(__file__).parents[1]
 _SHOWN_BY = ("catalog", "describe", "page")  # the rooms whose code decides what a page shows
@@ -134,7 +134,7 @@ def _judge(
     offered, refused = [], []
     twice: dict[tuple[str, int], list[Facts]] = {}
     for facts in surveyed:
-        why = facts.get("why") or ("" if settings.any_signer else _distrust(facts["signer"], store))
+        why = facts.get("why") or _distrust(facts, paths[facts["sha256"]], store, any_signer=settings.any_signer)
         if why:
             refused.append(Refused(paths[facts["sha256"]].relative_to(folder).as_posix(), why))
         else:
@@ -149,12 +149,30 @@ def _judge(
     return offered, sorted(refused)
 
 
-def _distrust(signer: str, store: TrustStore) -> str:
-    """Return a sentence if this machine does not trust a signer."""
+def _distrust(facts: Facts, path: Path, store: TrustStore, *, any_signer: bool) -> str:
+    """Return a sentence if this machine does not trust a signer, or holds this release to be revoked or unconfirmed."""
+    key = PublicKey.from_fingerprint(facts["signer"])
     try:
-        store.require(PublicKey.from_fingerprint(signer))
+        if not any_signer:
+            store.require(key)
     except BundleError:
-        return f"every byte is as it was signed, but this portal does not know its signer, {signer}"
+        return f"every byte is as it was signed, but this portal does not know its signer, {key.fingerprint}"
+
+    try:
+        store.vouch(
+            key,
+            Sighting(
+                facts["name"],
+                facts["series"],
+                facts["number"],
+                facts["kind"],
+                facts["manifest_sha256"],
+                facts["previous"],
+                find_cosigners(path, store, facts["name"]),
+            ),
+        )
+    except BundleError as error:
+        return str(error)
     return ""
 
 

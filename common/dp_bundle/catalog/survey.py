@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.bundle import Bundle, open_bundle
+from dp_bundle.bundle import Bundle, cosigners, open_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.values import SHOWN_COLUMNS, show_values
 from dp_bundle.describe import (
@@ -23,7 +23,7 @@ from dp_bundle.describe import (
 from dp_bundle.errors import BundleError
 from dp_bundle.manifest import WEB, Column, Release, dataset_details
 from dp_bundle.quoting import quote_path
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.trust import PublicKey, TrustStore, UnsafeTrustAnyone, read_quorum
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
@@ -66,6 +66,14 @@ def survey(path: Path, sha256: str, address: str) -> dict[str, Any]:
     except BundleError as error:
         why = str(error).replace(quote_path(path), "the file").replace(os.fspath(path), "the file")
         return {"sha256": sha256, "why": why}
+
+
+def find_cosigners(path: Path, store: TrustStore, dataset: str) -> tuple[PublicKey, ...]:
+    """Return who else signed a verified bundle, where this machine has decided how many must."""
+    if read_quorum(store.folder, dataset) is None:
+        return ()
+    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+        return cosigners(bundle)
 
 
 def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_bundle.page.colours import COMMUNITIES, DIVERGING, PAPER, SEQUENTIAL, Shade, shade
+    from dp_bundle.page.colours import COMMUNITIES, DIVERGING, PAPER, SEQUENTIAL, SHADES, Shade, shade
     from dp_bundle.page.document import Page, as_json, render_page
     from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
     from dp_bundle.page.tables import Column, Table, number

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     )
     from dp_bundle.trust.minisign import DigestWriter, minisign_digest, minisign_public_key
     from dp_bundle.trust.policy import TrustPolicy, UnsafeTrustAnyone
-    from dp_bundle.trust.rules import Quorum, has_passed, quorums, read_revocation, remove_quorum, today, write_quorum
+    from dp_bundle.trust.rules import (
+        Quorum,
+        has_passed,
+        quorums,
+        read_quorum,
+        read_revocation,
+        remove_quorum,
+        today,
+        write_quorum,
+    )
     from dp_bundle.trust.seen import Sighting, remembered_by
     from dp_bundle.trust.signatures import MOST_SIGNATURES, join_signatures, split_signatures, valid_signers
     from dp_bundle.trust.signing import (

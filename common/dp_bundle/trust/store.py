@@ -168,10 +168,7 @@ class TrustStore:
             What has been seen cannot be read, or others may write it.
         """
         with _as_bundle_error():
-            trusted = self.keys()
-            entries = {entry.key: entry for entry in trusted}
-            self._require_good(key, sighting)
-            quorum = self._require_signers(key, sighting, entries)
+            entries, quorum = self._judge(key, sighting)
             seats = {key} if quorum is None else {key, *map(PublicKey.from_fingerprint, quorum.keys)}
             signers = [
                 each.fingerprint for seat in sorted(seats, key=lambda seat: seat.raw) for each in _line(seat, entries)
@@ -179,6 +176,20 @@ class TrustStore:
             return admit(
                 self.folder, list(dict.fromkeys(signers)), sighting, allow_older=allow_older, beside_newer=beside_newer
             )
+
+    def vouch(self, key: PublicKey, sighting: Sighting) -> None:
+        """Refuse a verified release for its signers alone, as `admit` does; nothing is noted, and its age is no matter.
+
+        A key that is not in the store is not refused: `require` does that.
+        """
+        with _as_bundle_error():
+            self._judge(key, sighting)
+
+    def _judge(self, key: PublicKey, sighting: Sighting) -> tuple[dict[PublicKey, TrustedKey], Quorum | None]:
+        """Refuse what a revoked key, or too few keys, signed; return all trusted keys, and the decision that holds."""
+        entries = {entry.key: entry for entry in self.keys()}
+        self._require_good(key, sighting)
+        return entries, self._require_signers(key, sighting, entries)
 
     def _require_good(self, key: PublicKey, sighting: Sighting) -> None:
         """Refuse what a revoked key signed, but for releases that were verified here before it was revoked.

@@ -12,10 +12,20 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.catalog import Settings, Summary, make_catalog
 from dp_bundle.errors import DpGraphError
-from dp_bundle.trust import TrustStore, new_key_pair
+from dp_bundle.trust import (
+    Revocation,
+    TrustStore,
+    accept_statement,
+    load_private_key,
+    new_key_pair,
+    public_key_of,
+    sign_statement,
+    write_quorum,
+)
 from dp_publish import Policy, load_key, publish
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -128,6 +138,25 @@ def test_only_what_a_change_concerns_is_written(bundles: Path, tmp_path: Path, s
     }
     assert not any(name.startswith("datasets/other") for name in changed)
     assert {"CNAME", "datasets/ours.txt"} <= set(after)
+
+
+@pytest.mark.parametrize("any_signer", [False, True])
+def test_revoked_and_unconfirmed_releases_are_not_offered(
+    published: Path, bundles: Path, tmp_path: Path, any_signer: bool
+) -> None:
+    """What a reader on this machine would refuse is listed with the reason: too few signers, or a key taken back."""
+    store = TrustStore()
+    key = load_private_key(published / "home" / "keys" / "publisher.key")
+    signer, other = public_key_of(key), public_key_of(Ed25519PrivateKey.generate())
+    settings = Settings(any_signer=any_signer)
+    store.add(signer, "office")
+    write_quorum(store.folder, "heights", [signer, other], 2, None)
+    assert make_catalog(bundles, tmp_path / "site", settings, store).offered == 1
+    assert "you require 2" in (tmp_path / "site" / "index.html").read_text()
+
+    accept_statement(store, sign_statement(Revocation(signer.fingerprint, "2026-11-01", "2026-11-23", {}), key))
+    assert make_catalog(bundles, tmp_path / "site", settings, store).offered == 0
+    assert "was revoked" in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_a_page_that_somebody_changed_is_made_again(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
