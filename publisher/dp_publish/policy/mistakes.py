@@ -30,7 +30,7 @@ _TEXT = "a text in quotes on one line, of at most 10000 characters"
 _ALLOWED = {
     "dataset": "a table: [dataset] on a line of its own, and its entries below",
     "dataset.name": "a text in quotes on one line, of 1 to 1000 characters",
-    "dataset.creators": 'a list of at most 100, such as [{ name = "Jane Doe", orcid = "0000-0002-1825-0097", '
+    "dataset.creators": 'a list of at most 100, such as [{ name = "First Author", orcid = "0000-0002-1825-0097", '
     'affiliation = "University" }]; orcid and affiliation may be left out',
     "dataset.doi": 'a DOI in quotes, such as "10.5281/zenodo.1234567"',
     "dataset.keywords": 'a list of at most 100 texts, such as ["wine", "chemistry"]',

@@ -24,9 +24,9 @@ DATASET: dict[str, Any] = {
     "license": "CC-BY-4.0",
     "contact": "data@example.org",
     "url": "https://example.org/heights",
-    "citation": "Carberry (2026), heights.",
+    "citation": "Author (2026), heights.",
     "creators": [
-        {"name": "Josiah Carberry", "orcid": "0000-0002-1825-0097", "affiliation": "Brown University"},
+        {"name": "First Author", "orcid": "0000-0002-1825-0097", "affiliation": "University of Examples"},
         {"name": "Office of Examples"},
     ],
     "publisher": "Office of Examples",

@@ -57,7 +57,7 @@ def test_dataset_states_the_manifest(described: Receipt, files: list[PublishedFi
     dataset = URIRef("https://doi.org/10.5281/zenodo.1234567")
     assert graph.value(dataset, RDF.type) == DCAT.Dataset
     assert {str(graph.value(each, FOAF.name)) for each in graph.objects(dataset, DCTERMS.creator)} == {
-        "Josiah Carberry",
+        "First Author",
         "Office of Examples",
     }
     assert URIRef("https://orcid.org/0000-0002-1825-0097") in set(graph.objects(dataset, DCTERMS.creator))

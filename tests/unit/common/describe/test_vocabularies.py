@@ -50,7 +50,7 @@ def test_datacite_obeys_its_schema(described: Receipt, bare: Release, files: lis
     schema45.validator.validate(datacite_document(bare, files))
     assert document["doi"] == "10.5281/zenodo.1234567"
     known = document["creators"][0]["nameIdentifiers"][0]["nameIdentifier"]
-    assert (document["creators"][0]["name"], known) == ("Josiah Carberry", "https://orcid.org/0000-0002-1825-0097")
+    assert (document["creators"][0]["name"], known) == ("First Author", "https://orcid.org/0000-0002-1825-0097")
     assert document["rightsList"][0]["rightsIdentifier"] == "CC-BY-4.0"
     assert {each["relationType"] for each in document["relatedIdentifiers"]} == {
         "IsDerivedFrom",
@@ -88,7 +88,7 @@ def test_ro_crate_is_read_by_its_library(
     crate = ROCrate(tmp_path / "heights")
     assert crate.name == "Größe und Gewicht 身高"
     assert crate.root_dataset["license"].id == "https://spdx.org/licenses/CC-BY-4.0"
-    assert crate.get("https://orcid.org/0000-0002-1825-0097")["affiliation"]["name"] == "Brown University"
+    assert crate.get("https://orcid.org/0000-0002-1825-0097")["affiliation"]["name"] == "University of Examples"
 
 
 def test_registry_has_rho_and_epsilon_with_delta(described: Receipt, moments: Receipt) -> None:
@@ -146,7 +146,7 @@ def test_dataverse_is_read_by_its_library(described: Receipt, bare: Release) -> 
     dataset.from_json(json.dumps(dataverse_dataset(described.release)))
     assert dataset.validate_json()
     read = dataset.get()
-    assert [each["authorName"] for each in read["author"]] == ["Josiah Carberry", "Office of Examples"]
+    assert [each["authorName"] for each in read["author"]] == ["First Author", "Office of Examples"]
     assert read["subject"] == ["Medicine, Health and Life Sciences", "Social Sciences"]
 
 
@@ -165,15 +165,15 @@ def test_zenodo_is_told_who_when_and_how(described: Receipt) -> None:
     """Both kinds of deposits name creators with their iDs, licence, language, coverage and related works."""
     deposit = zenodo_deposit(described.release)["metadata"]
     assert deposit["creators"][0] == {
-        "name": "Josiah Carberry",
-        "affiliation": "Brown University",
+        "name": "First Author",
+        "affiliation": "University of Examples",
         "orcid": "0000-0002-1825-0097",
     }
     assert (deposit["license"], deposit["language"], deposit["upload_type"]) == ("cc-by-4.0", "eng", "dataset")
     assert deposit["related_identifiers"][0] == {"identifier": "10.1000/182", "relation": "isDerivedFrom"}
     record = invenio_record(described.release)["metadata"]
     who = [each["person_or_org"] for each in record["creators"]]
-    assert (who[0]["family_name"], who[1]["type"]) == ("Carberry", "organizational")
+    assert (who[0]["family_name"], who[1]["type"]) == ("Author", "organizational")
     assert record["related_identifiers"][0] == {
         "identifier": "10.1000/182",
         "scheme": "doi",
@@ -190,7 +190,7 @@ def test_frictionless_and_croissant_say_more_than_in_the_bundle(described: Recei
     package = frictionless_document(described.release, files)
     assert package["licenses"] == [{"name": "CC-BY-4.0", "path": "https://spdx.org/licenses/CC-BY-4.0"}]
     assert [each["title"] for each in package["contributors"] if each["roles"] == ["creator"]] == [
-        "Josiah Carberry",
+        "First Author",
         "Office of Examples",
     ]
     croissant = croissant_document(described.release, files)
