@@ -218,7 +218,7 @@ def test_no_guarantee_is_said_first(release: Release) -> None:
 @given(st.floats(1e-12, 1e9), st.integers(3, 8))
 @example(796451200.0019531, 7)  # 2.5 parts in 10^12 above a round number
 def test_shown_parameters_are_rounded_up(value: float, digits: int) -> None:
-    """A privacy parameter for a person is rounded up, by less than a unit of its last digit, but for the safety margin."""
+    """A privacy parameter for a person is rounded up by less than a unit of its last digit, but for a safety margin."""
     shown = Decimal(round_up(value, digits))
     assert shown >= Decimal(value) * (1 - Decimal("4.01e-12"))
     assert shown <= Decimal(value) * (1 + Decimal(10) ** (1 - digits))
