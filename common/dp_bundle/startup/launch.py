@@ -16,6 +16,7 @@ from importlib import import_module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from threading import Event
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -109,12 +110,16 @@ def _on_unraisable(unraisable: sys.UnraisableHookArgs, /) -> None:
     import threading
 
     begin()
-    threading.Thread(target=_send_again, daemon=True).start()
+    handled = threading.Event()
+    threading.Thread(target=_send_again, args=(handled,), daemon=True).start()
+    handled.set()
 
 
-def _send_again() -> None:
+def _send_again(handled: Event) -> None:
+    """Wait until this interrupt is behind the main thread, however busy the machine is, and send another."""
     import time
 
+    handled.wait()
     time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGINT)
 
