@@ -34,14 +34,15 @@ test-tools: .venv/installed examples/reader-node/node_modules/installed
 test-browser: .venv/installed tests/browser/node_modules/installed docs/_build/html/index.html
 	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist loadfile
 
-# The quick suite with the least versions of everything, without the statistical tests; tools of the tests are as new as they come, and may warn of that.
+# The quick suite with the least versions of everything, but for the tests that do not depend on them; tools of the tests
+# are as new as they come, and may warn of that.
 test-minimum: .venv-minimum/installed
 	.venv-minimum/bin/python -m pytest -m "$(QUICK)" -n auto -o filterwarnings=default \
-		--ignore tests/statistical --ignore tests/property
+		tests/unit tests/contract tests/e2e tests/golden
 
-# The quick suite with the newest Python on this machine, without the statistical tests, which do not depend on it.
+# The quick suite with the newest Python on this machine, but for the tests that do not depend on it.
 test-newest: .venv-newest/installed
-	.venv-newest/bin/python -m pytest -m "$(QUICK)" -n auto --ignore tests/statistical --ignore tests/property
+	.venv-newest/bin/python -m pytest -m "$(QUICK)" -n auto tests/unit tests/contract tests/e2e tests/golden
 
 lint: .venv/installed
 	$(BIN)/ruff check .

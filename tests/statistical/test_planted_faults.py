@@ -190,7 +190,7 @@ def test_audit_finds(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check in {found.name for found in _audit(policy).findings}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fault", BY_SUITE)
 def test_suite_finds(fault: str) -> None:
     """The test fails in a run with the fault planted; every other test of these has passed without it."""
