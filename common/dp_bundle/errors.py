@@ -123,13 +123,16 @@ class MissingValuesError(DataError):
 
     def __init__(self, column: str, *, names_entities: bool = False, of_moments: bool = False) -> None:
         self.column = column
-        remedies = '"drop" (or "midpoint")' if of_moments else '"center" (or "drop", or "midpoint")'
+        known = "everybody then knows which rows have gaps"
+        if of_moments:
+            remedies = f'"drop" for it in the policy ({known}, unless neighbours = "add-remove"), or "midpoint"'
+        else:
+            remedies = f'"center" for it in the policy, or "drop" ({known}), or "midpoint"'
         super().__init__(
             f"column {column!r} says whose rows are protected together, and has rows without a value: "
             "fill them in, or remove those rows from the data"
             if names_entities
-            else f"column {column!r} has missing values: set missing = {remedies} for it in the policy, or fill them "
-            "before publishing"
+            else f"column {column!r} has missing values: set missing = {remedies}, or fill them before publishing"
         )
 
 

@@ -357,7 +357,11 @@ def test_columns_that_two_rounds_clip_hard_are_named(call: Call) -> None:
     ("missing", "said"),
     [
         ("center", 'missing = "center", of \'height\', is for rows: in a covariance release give missing = "drop"'),
-        ("refuse", """column 'height' has missing values: set missing = "drop" (or "midpoint") for it in the policy"""),
+        (
+            "refuse",
+            """column 'height' has missing values: set missing = "drop" for it in the policy (everybody then knows """
+            """which rows have gaps, unless neighbours = "add-remove"), or "midpoint\"""",
+        ),
     ],
 )
 def test_gaps_in_a_covariance_release_have_a_remedy_that_works(
