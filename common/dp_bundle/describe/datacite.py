@@ -18,6 +18,7 @@ from dp_bundle.describe.subject import (
     homepage,
     licence_address,
     noise,
+    orcid_address,
     spdx_licence,
     title,
     without_gaps,
@@ -71,7 +72,7 @@ def _kind(release: Release) -> str:
 
 def _creator(creator: Creator) -> dict[str, Any]:
     known = {
-        "nameIdentifier": f"https://orcid.org/{creator.orcid}",
+        "nameIdentifier": orcid_address(creator),
         "nameIdentifierScheme": "ORCID",
         "schemeUri": "https://orcid.org",
     }

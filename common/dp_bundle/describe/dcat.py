@@ -24,6 +24,7 @@ from dp_bundle.describe.subject import (
     identifier,
     licence_address,
     noise,
+    orcid_address,
     three_letters,
     title,
     without_gaps,
@@ -138,7 +139,7 @@ def _distribution(file: PublishedFile, release: Release) -> dict[str, Any]:
 def _agent(creator: Creator) -> dict[str, Any]:
     return without_gaps(
         {
-            "@id": f"https://orcid.org/{creator.orcid}" if creator.orcid else None,
+            "@id": orcid_address(creator),
             "@type": "foaf:Agent",
             "foaf:name": creator.name,
         }

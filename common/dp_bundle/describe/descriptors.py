@@ -94,6 +94,7 @@ def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any
 
 def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
     dataset = release.dataset
+    objects = [file_object(member.name, member.size, member.sha256, _PARQUET) for member in members]
     document: dict[str, Any] = {
         "@context": _CROISSANT_CONTEXT,
         "@type": "sc:Dataset",
@@ -110,7 +111,7 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
         "citeAs": dataset.citation,
         "version": f"{release.lineage.number}.0.0",
         "datePublished": release.lineage.created,
-        "distribution": [*map(_file_object, members), *([] if len(_matrices(release)) > 1 else [_PARTS])],
+        "distribution": [*objects, *([] if len(_matrices(release)) > 1 else [_PARTS])],
         "recordSet": _record_sets(release),
     }
     return _json(document)
@@ -157,15 +158,16 @@ def _identifier(name: str, index: int) -> str:
     return name if like == name else f"{like}~{index}"
 
 
-def _file_object(member: DataMember) -> dict[str, Any]:
+def file_object(path: str, size: int, sha256: str, media_type: str) -> dict[str, Any]:
+    """Return a file as Croissant describes it."""
     return {
         "@type": "cr:FileObject",
-        "@id": member.name,
-        "name": member.name,
-        "contentUrl": member.name,
-        "contentSize": f"{member.size} B",
-        "encodingFormat": _PARQUET,
-        "sha256": member.sha256,
+        "@id": path,
+        "name": path,
+        "contentUrl": path,
+        "contentSize": f"{size} B",
+        "encodingFormat": media_type,
+        "sha256": sha256,
     }
 
 

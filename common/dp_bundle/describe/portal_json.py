@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
+from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember, file_object
 from dp_bundle.describe.schema_org import schema_org_person
 from dp_bundle.describe.sentences import describe_gaps, describe_guarantee, describe_total
 from dp_bundle.describe.subject import (
@@ -25,6 +25,7 @@ from dp_bundle.describe.subject import (
     email,
     licence_address,
     noise,
+    orcid_address,
     spdx_licence,
     without_gaps,
 )
@@ -63,7 +64,9 @@ def frictionless_document(release: Release, files: Sequence[PublishedFile]) -> d
 def croissant_document(release: Release, files: Sequence[PublishedFile]) -> dict[str, Any]:
     """Return a description in Croissant 1.1, with the noise and the guarantee in its RAI fields."""
     document, dataset, more = _in_bundle("croissant.json", release, files), release.dataset, details(release)
-    others = [_file_object(file) for file in files if file.media_type != PARQUET]
+    others = [
+        file_object(file.path, file.size, file.sha256, file.media_type) for file in files if file.media_type != PARQUET
+    ]
     guarantee = [*describe_guarantee(release), describe_total(release)]
     return without_gaps(
         {
@@ -93,23 +96,15 @@ def _in_bundle(name: str, release: Release, files: Sequence[PublishedFile]) -> d
 
 
 def _contributor(creator: Creator) -> dict[str, Any]:
-    address = f"https://orcid.org/{creator.orcid}" if creator.orcid else ""
-    return {"title": creator.name, "path": address, "organization": creator.affiliation, "roles": ["creator"]}
+    return {
+        "title": creator.name,
+        "path": orcid_address(creator),
+        "organization": creator.affiliation,
+        "roles": ["creator"],
+    }
 
 
 def _schema_types(person: dict[str, Any]) -> dict[str, Any]:
     """Return a person of schema.org with the prefix that Croissant writes before types."""
     inner = {name: _schema_types(value) if isinstance(value, dict) else value for name, value in person.items()}
     return {**inner, "@type": f"sc:{person['@type']}"}
-
-
-def _file_object(file: PublishedFile) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": file.path,
-        "name": file.path,
-        "contentUrl": file.path,
-        "contentSize": f"{file.size} B",
-        "encodingFormat": file.media_type,
-        "sha256": file.sha256,
-    }

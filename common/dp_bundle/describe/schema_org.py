@@ -21,6 +21,7 @@ from dp_bundle.describe.subject import (
     identifier,
     licence_address,
     noise,
+    orcid_address,
     title,
     without_gaps,
 )
@@ -75,10 +76,9 @@ def schema_org_document(release: Release, files: Sequence[PublishedFile], *, add
 
 def schema_org_person(creator: Creator) -> dict[str, Any]:
     """Return a creator, a person if there is an ORCID iD and otherwise an organisation as well as can be told."""
-    known = f"https://orcid.org/{creator.orcid}" if creator.orcid else ""
     kind = "Person" if creator.orcid or creator.affiliation else "Organization"
     belongs = {"@type": "Organization", "name": creator.affiliation} if creator.affiliation else None
-    return without_gaps({"@type": kind, "@id": known, "name": creator.name, "affiliation": belongs})
+    return without_gaps({"@type": kind, "@id": orcid_address(creator), "name": creator.name, "affiliation": belongs})
 
 
 def _variable(column: Column) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
-from dp_bundle.manifest import DOI, WEB, Dataset, Details, Release, dataset_details
+from dp_bundle.manifest import DOI, WEB, Creator, Dataset, Details, Release, dataset_details
 
 TAR = "application/x-tar"
 PARQUET = "application/vnd.apache.parquet"
@@ -74,6 +74,11 @@ def identifier(release: Release) -> str:
     """Return the address of the dataset's DOI, or nothing."""
     doi = details(release).doi
     return doi_address(doi) if doi else ""
+
+
+def orcid_address(creator: Creator) -> str:
+    """Return the address of a creator's ORCID iD, or nothing."""
+    return f"https://orcid.org/{creator.orcid}" if creator.orcid else ""
 
 
 def doi_address(text: str) -> str:
