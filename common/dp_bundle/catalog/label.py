@@ -10,11 +10,13 @@ from typing import Any
 
 from dp_bundle.catalog.values import SHOWN_COLUMNS
 from dp_bundle.describe import (
+    chance_in_all,
     chance_of_guess,
     describe_bounds,
     describe_gaps,
     describe_guarantee,
     describe_guess,
+    describe_guess_in_all,
     describe_moments,
     describe_noise,
     describe_total,
@@ -36,14 +38,18 @@ def worded_label(release: Release) -> dict[str, Any]:
     -------
     dict
         `unit` in a word and `who` in a sentence; `guess` in a sentence, and `right` of a hundred guesses (None without
-        a guarantee); `strength`, `spent`, `noise` and `unprotected`, each a list of sentences; `columns`, for each of
-        the first columns its bounds and its noise.
+        a guarantee); `right_in_all` with all `releases` of the dataset so far, this one included; `strength`, `spent`,
+        `noise` and `unprotected`, each a list of sentences; `columns`, for each of the first columns its bounds and its
+        noise.
     """
     guarantee = release.guarantee
     moments = release.second_moments
     columns = [] if moments is not None else [_column(column) for column in release.columns[:SHOWN_COLUMNS]]
+    total = release.cumulative
     common = {
-        "spent": [describe_total(release)],
+        "spent": [describe_total(release), *([describe_guess_in_all(total)] if total.releases > 1 else [])],
+        "releases": total.releases,
+        "right_in_all": _of_a_hundred(chance_in_all(total)),
         "noise": [*(describe_moments(moments) if moments is not None else []), *describe_gaps(release)],
         "columns": columns,
     }
@@ -59,10 +65,14 @@ def worded_label(release: Release) -> dict[str, Any]:
         "unit": guarantee.unit,
         "who": _who(guarantee),
         "guess": guess[:1].upper() + guess[1:],
-        "right": math.ceil(100.0 * chance_of_guess(guarantee) - 1e-9),
+        "right": _of_a_hundred(chance_of_guess(guarantee)),
         "strength": strength,
         "unprotected": [*describe_unprotected(guarantee, release.kind), *_OTHERS],
     }
+
+
+def _of_a_hundred(chance: float | None) -> int | None:
+    return None if chance is None else math.ceil(100.0 * chance - 1e-9)
 
 
 def _who(guarantee: Guarantee) -> str:

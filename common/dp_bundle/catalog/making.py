@@ -75,7 +75,7 @@ def make_catalog(folder: Path, out: Path, settings: Settings | None = None, stor
     """
     settings, store = settings or Settings(), store or TrustStore()
     code = _code_version()
-    site = Site.open(out, hashlib.sha256(f"{code} {settings.address}".encode()).hexdigest())
+    site = Site.open(out, _key(code, settings.address))
 
     # 1. Every file is read for its digest; only those not seen before are verified and surveyed.
     paths: dict[str, Path] = {}
@@ -113,7 +113,7 @@ def make_catalog(folder: Path, out: Path, settings: Settings | None = None, stor
     ordered = [facts for each in series.values() for facts in each]
     outputs |= _lists(code, settings, newest, ordered, refused, names)
 
-    written, removed = site.write(outputs, kept, hashlib.sha256(f"{code} {settings.address}".encode()).hexdigest())
+    written, removed = site.write(outputs, kept)
     return Summary(len(offered), len(refused), fresh, written, removed)
 
 

@@ -55,9 +55,12 @@ class Site:
         Of every file that is ours, by its path in the folder: its digest, and the digest of what it was made from.
     kept : dict
         What the last run learned of every bundle, by the digest of its file.
+    version : str
+        What bundles are learned with: a version of the software, and its settings.
     """
 
     folder: Path
+    version: str
     files: dict[str, list[str]] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
 
@@ -71,14 +74,14 @@ class Site:
             files = {str(name): [str(pair[0]), str(pair[1])] for name, pair in state["files"].items()}
             kept = dict(state["bundles"]) if state["version"] == version else {}
         except FileNotFoundError:
-            return cls(folder)
+            return cls(folder, version)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
             raise DpGraphError(
                 f"{quote_path(folder / STATE)} is unreadable: write the site to a new folder, and remove this one"
             ) from error
-        return cls(folder, {name: pair for name, pair in files.items() if _is_inside(name)}, kept)
+        return cls(folder, version, {name: pair for name, pair in files.items() if _is_inside(name)}, kept)
 
-    def write(self, outputs: Mapping[str, Output], kept: Mapping[str, Any], version: str) -> tuple[int, int]:
+    def write(self, outputs: Mapping[str, Output], kept: Mapping[str, Any]) -> tuple[int, int]:
         """Write what changed, in the order given, and then remove what is ours and no longer wanted.
 
         Returns
@@ -95,11 +98,11 @@ class Site:
             self._refuse_others(outputs)
             self.folder.mkdir(parents=True, exist_ok=True)
             known = {name: self.files.get(name, ["", ""]) for name in outputs}
-            self._save({**self.files, **known}, {**self.kept, **kept}, version)
+            self._save({**self.files, **known}, {**self.kept, **kept})
             written = {name: self._renew(name, output) for name, output in outputs.items()}
             removed = [name for name in self.files if name not in outputs and self._remove(name)]
             self.files = {name: pair for name, (pair, _) in written.items()}
-            self._save(self.files, kept, version)
+            self._save(self.files, kept)
         except OSError as error:
             raise DpGraphError(
                 f"the site in {quote_path(self.folder)} cannot be written: {error.strerror or error}"
@@ -150,8 +153,8 @@ class Site:
                 folder.rmdir()
         return True
 
-    def _save(self, files: Mapping[str, list[str]], kept: Mapping[str, Any], version: str) -> None:
-        document = {"version": version, "files": files, "bundles": kept}
+    def _save(self, files: Mapping[str, list[str]], kept: Mapping[str, Any]) -> None:
+        document = {"version": self.version, "files": files, "bundles": kept}
         content = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
         path = self.folder / STATE
         if not (path.exists() and path.read_bytes() == content):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dp_bundle.manifest import Guarantee
+from dp_bundle.manifest import Cumulative, Guarantee
 from dp_bundle.privacy import normal_tail
 
 _KNOWN = {
@@ -30,16 +30,18 @@ def chance_of_guess(guarantee: Guarantee) -> float:
     if guarantee.epsilon is not None:
         points.append((guarantee.epsilon, 0.0))
     chances = [1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0))) for epsilon, delta in points]
-    distance = min(math.sqrt(guarantee.rho / 2.0), math.sqrt(-math.expm1(-guarantee.rho)))
-    chances.append(0.5 + 0.5 * distance)
-    if guarantee.mu is not None:
-        chances.append(1.0 - normal_tail(guarantee.mu / 2.0))
-    return min(1.0, min(chances, default=1.0) + guarantee.excepted_delta)
+    chances.append(_implied(guarantee.mu, guarantee.rho))
+    return min(1.0, min(chances) + guarantee.excepted_delta)
+
+
+def chance_in_all(total: Cumulative) -> float | None:
+    """Return the same for somebody who has all releases of the dataset so far; None without a guarantee in all."""
+    return None if total.rho is None else min(1.0, _implied(total.mu, total.rho) + total.excepted_delta)
 
 
 def describe_guess(guarantee: Guarantee) -> str:
     """Return one sentence that says what somebody could learn of one protected unit, never too little."""
-    chance = math.ceil(1000.0 * chance_of_guess(guarantee) - 1e-9) / 1000.0
+    chance = _thousandths(chance_of_guess(guarantee))
     known = _KNOWN[guarantee.unit].format(f"“{guarantee.entity}”")
     if not guarantee.neighbours.n_rows_public:
         others = f"the rows of one “{guarantee.entity}”" if guarantee.unit == "entity" else "one more row"
@@ -48,3 +50,24 @@ def describe_guess(guarantee: Guarantee) -> str:
         f"In words: somebody who knows {known}, each as likely as the other, guesses right with a probability of at "
         f"most {chance:g} after seeing this release, in place of 0.5."
     )
+
+
+def describe_guess_in_all(total: Cumulative) -> str:
+    """Return one sentence that says what somebody could learn from all releases of the dataset so far, together."""
+    chance = chance_in_all(total)
+    if chance is None:
+        return "Somebody who has all of these releases may guess right every time."
+    return (
+        f"Somebody who has all of these releases guesses right with a probability of at most {_thousandths(chance):g}, "
+        "in place of 0.5."
+    )
+
+
+def _implied(mu: float | None, rho: float) -> float:
+    """Return the chance that rho implies, or mu where it is known."""
+    distance = min(math.sqrt(rho / 2.0), math.sqrt(-math.expm1(-rho)))
+    return min(0.5 + 0.5 * distance, 1.0 if mu is None else 1.0 - normal_tail(mu / 2.0))
+
+
+def _thousandths(chance: float) -> float:
+    return math.ceil(1000.0 * chance - 1e-9) / 1000.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from scipy.stats import norm
 
 from dp_bundle.catalog import Settings, Summary, make_catalog
 from dp_bundle.errors import DpGraphError
@@ -138,6 +140,19 @@ def test_only_what_a_change_concerns_is_written(bundles: Path, tmp_path: Path, s
     }
     assert not any(name.startswith("datasets/other") for name in changed)
     assert {"CNAME", "datasets/ours.txt"} <= set(after)
+
+
+def test_guesses_are_those_from_all_releases_of_a_dataset(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
+    """The list counts what both releases at mu = 2 let guess together; a release's page says its own and both."""
+    site = tmp_path / "site"
+    make_catalog(bundles, site, store=store)
+    alone, both = (math.ceil(100 * norm.cdf(mu / 2)) for mu in (2.0, math.sqrt(8)))
+    listed = (site / "index.html").read_text()
+    assert f"at most {both} of 100 guesses right, with all 2 releases" in listed
+    assert f"at most {alone} of 100 guesses right<" in listed  # the other dataset has one
+    page = next(site.glob("datasets/heights*/release-2.html")).read_text()
+    assert f"at most {alone} are right; without the release, 50. With all 2 releases" in page
+    assert "Somebody who has all of these releases guesses right" in page
 
 
 @pytest.mark.parametrize("any_signer", [False, True])

@@ -9,8 +9,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
-from dp_bundle.describe.guessing import chance_of_guess, describe_guess
-from dp_bundle.manifest import Guarantee
+from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
+from dp_bundle.manifest import Cumulative, Guarantee
 
 POINT = {"epsilon": 3.0, "delta": 1e-6}
 
@@ -57,3 +57,17 @@ def test_sentence_names_the_unit_and_never_rounds_down() -> None:
     assert "at most 0.692" in describe_guess(guarantee(mu=1.0))
     assert "“hospital”" in describe_guess(guarantee(mu=1.0, unit="entity", entity="hospital", max_rows=3))
     assert "may be there or not" in describe_guess(guarantee(mu=1.0, neighbours="add-remove"))
+
+
+def test_all_releases_together_are_guessed_as_their_mu_says() -> None:
+    """Two releases at mu = 1 are one at sqrt(2); where only rho is known it bounds the guess; else nothing does."""
+    both = Cumulative(unit="row", releases=2, mu=math.sqrt(2), rho=1.0)
+    assert chance_in_all(both) == pytest.approx(norm.cdf(math.sqrt(2) / 2))
+    assert "at most 0.761" in describe_guess_in_all(both)
+    assert norm.cdf(math.sqrt(2) / 2) < chance_in_all(Cumulative(unit="row", releases=2, mu=None, rho=1.0)) < 0.9
+    excepted = Cumulative(unit="row", releases=2, mu=math.sqrt(2), rho=1.0, excepted_delta=0.01)
+    assert chance_in_all(excepted) == pytest.approx(norm.cdf(math.sqrt(2) / 2) + 0.01)
+
+    nothing = Cumulative(unit="row", releases=2, mu=None, rho=None)
+    assert chance_in_all(nothing) is None
+    assert "every time" in describe_guess_in_all(nothing)
