@@ -21,6 +21,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dp_bundle import open_bundle
+from dp_bundle.rounding import percent_at_most
 from dp_publish import Policy, load_key, publish
 
 # %%
@@ -80,7 +81,7 @@ plt.show()
 
 print(f"measured on the bundle: {right:.1%} of {len(coins):,} guesses were right; sigma = {sigma:g}")
 for each in (0.1, 0.5, 1.0, 2.0, 3.0, 5.0):
-    print(f"mu = {each:<4g} right at most {norm.cdf(each / 2):.1%} of the time")
+    print(f"mu = {each:<4g} right at most {percent_at_most(norm.cdf(each / 2))} of the time")
 
 # %%
 # From prior to posterior

@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dp_bundle import open_bundle
+from dp_bundle.rounding import percent_at_most
 from dp_publish import Policy, load_key, publish
 
 # %%
@@ -173,8 +174,8 @@ plt.show()
 # %%
 right_gaussian = norm.cdf(0.5)
 right_response = np.exp(epsilon) / (1 + np.exp(epsilon))
-print(f"epsilon = {epsilon:.2f} at delta = 1e-06: right guesses {right_gaussian:.1%} with Gaussian noise,")
-print(f"and {right_response:.1%} with randomised response")
+print(f"epsilon = {epsilon:.2f} at delta = 1e-06: at most {percent_at_most(right_gaussian)} of guesses are right with")
+print(f"Gaussian noise, and {percent_at_most(right_response)} with randomised response")
 
 # %%
 # That is why ``dp-publish`` asks for ``mu``, why a bundle states it together with a table of pairs, and why ledgers add

@@ -93,9 +93,11 @@ def publish_command(
     with already(f"release {receipt.release.lineage.number} is published at {target} and booked as spent"):
         if show:
             tell("")
-        for note in sign_beside(receipt, signing_key):
-            tell(f"note: {note}", quiet=quiet)
-        answer(describe_receipt(receipt, resolved), receipt_document(receipt), as_json=as_json, quiet=quiet)
+        minisig, why_not = sign_beside(receipt, signing_key)
+        if why_not:
+            tell(f"note: {why_not}", quiet=quiet)
+        said = describe_receipt(receipt, resolved, minisig), receipt_document(receipt, minisig)
+        answer(*said, as_json=as_json, quiet=quiet)
 
 
 @cli.command("policy")
@@ -111,7 +113,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
       dp-publish policy wine.parquet
     """
     from dp_publish.data import make_dialect, open_table
-    from dp_publish.policy import describe_dropped, policy_path, policy_template
+    from dp_publish.policy import describe_undecided, policy_path, policy_template
 
     dialect = make_dialect(given)
     table = open_table(data, dialect)
@@ -122,7 +124,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
         write_whole(target, template.encode(), replace=False)
     words = ["dp-publish", str(data), *(["--policy", str(target)] if target != usual else [])]
     text = f"wrote {target}: fill in the bounds, then run {shlex.join(words)}"
-    answer("\n".join([text, *describe_dropped(table.types)]), None, as_json=False, quiet=quiet)
+    answer("\n".join([text, *describe_undecided(table.types)]), None, as_json=False, quiet=quiet)
 
 
 @cli.command("plan")

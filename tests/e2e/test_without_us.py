@@ -47,7 +47,7 @@ def script() -> ModuleType:
 def signed(tmp_path: Path, table: pd.DataFrame, policy: Policy, key: Ed25519PrivateKey) -> Path:
     """Publish a small table, with the signature for minisign beside it."""
     receipt = publish(table, policy, out=tmp_path / "people.bundle.tar", key=key)
-    assert sign_beside(receipt, key) == []
+    assert sign_beside(receipt, key)[1] == ""
     return receipt.path
 
 

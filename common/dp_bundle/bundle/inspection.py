@@ -98,6 +98,6 @@ def _describe_kept(column: Column, clip: float, unit: str) -> str:
     """Return the range that two rounds left to a column's values, and how that was obtained."""
     first = column.standards[0]
     low, high = first.center - clip * first.scale, first.center + clip * first.scale
-    within = "" if column.bounds is None else f" in {column.bounds[0]:g} to {column.bounds[1]:g}"
-    found = f" (found privately{within})" if column.standard_obtained == "private-quantiles" else ""
+    declared = "" if column.bounds is None else f"; declared: {column.bounds[0]:g} to {column.bounds[1]:g}"
+    found = f" (found privately, with noise{declared})" if column.standard_obtained == "private-quantiles" else ""
     return f"{low:.6g} to {high:.6g}{unit}{found}"

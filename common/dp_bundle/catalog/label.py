@@ -37,10 +37,10 @@ def worded_label(release: Release) -> dict[str, Any]:
     Returns
     -------
     dict
-        `unit` in a word and `who` in a sentence; `guess` in a sentence, and `right` of a hundred guesses (None without
-        a guarantee); `right_in_all` with all `releases` of the dataset so far, this one included; `strength`, `spent`,
-        `noise` and `unprotected`, each a list of sentences; `columns`, for each of the first columns its bounds and its
-        noise.
+        `unit` in a word and `who` in a sentence; `guess` in a sentence, and `right`, the share of right guesses (None
+        without a guarantee); `right_in_all` with all `releases` of the dataset so far, this one included; `strength`,
+        `spent`, `noise` and `unprotected`, each a list of sentences; `columns`, for each of the first columns its
+        bounds and its noise.
     """
     guarantee = release.guarantee
     moments = release.second_moments
@@ -49,7 +49,7 @@ def worded_label(release: Release) -> dict[str, Any]:
     common = {
         "spent": [describe_total(release), *([describe_guess_in_all(total)] if total.releases > 1 else [])],
         "releases": total.releases,
-        "right_in_all": _of_a_hundred(chance_in_all(total)),
+        "right_in_all": chance_in_all(total),
         "noise": [*(describe_moments(moments) if moments is not None else []), *describe_gaps(release)],
         "columns": columns,
     }
@@ -65,14 +65,10 @@ def worded_label(release: Release) -> dict[str, Any]:
         "unit": guarantee.unit,
         "who": _who(guarantee),
         "guess": guess[:1].upper() + guess[1:],
-        "right": _of_a_hundred(chance_of_guess(guarantee)),
+        "right": chance_of_guess(guarantee),
         "strength": strength,
         "unprotected": [*describe_unprotected(guarantee, release.kind), *_OTHERS],
     }
-
-
-def _of_a_hundred(chance: float | None) -> int | None:
-    return None if chance is None else math.ceil(100.0 * chance - 1e-9)
 
 
 def _who(guarantee: Guarantee) -> str:

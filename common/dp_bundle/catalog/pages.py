@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import islice, repeat
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 
 from dp_bundle.catalog.pictures import histogram, hundred_guesses
 from dp_bundle.page import Column, Page, Table, as_json, number, render_page
+from dp_bundle.rounding import percent_at_most
 
 _ASSETS = Path(__file__).with_name("assets")
 _PROTECTED = {"cell": "one cell", "row": "one row", "entity": "one entity", "nobody": "nothing"}
@@ -68,6 +70,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         All releases of the dataset that are offered, newest first.
     """
     label = facts["label"]
+    n_right = None if label["right"] is None else math.ceil(100.0 * label["right"] - 1e-9)
     series = [each for each in history if each["series"] == facts["series"] and each["kind"] == facts["kind"]]
     newer = next((each for each in series if each["number"] > facts["number"]), None)
     values = {
@@ -77,7 +80,10 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "history": [_past(each) for each in history],
         "newer": newer,
         "missing": _missing(history),
-        "picture": hundred_guesses(label["right"]) if label["right"] is not None else None,
+        "picture": None if n_right is None else hundred_guesses(n_right),
+        "n_right": n_right,
+        "guesses": _percent(label["right"]),
+        "guesses_in_all": _percent(label["right_in_all"]),
         "protects": _PROTECTED[label["unit"]],
         "bytes": _size(facts["size"]),
         "kind_words": _KINDS[facts["kind"]],
@@ -97,6 +103,7 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
     """Return what the list says of a dataset."""
     about, label = facts["about"], facts["label"]
     text = about["description"]
+    right = label["right"] if label["releases"] == 1 else label["right_in_all"]
     return {
         "title": about["title"],
         "name": facts["name"],
@@ -104,7 +111,8 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
         "tar": f"{facts['folder']}/{facts['tar']}",
         "excerpt": text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…",
         "protects": _PROTECTED[label["unit"]],
-        "right": label["right"] if label["releases"] == 1 else label["right_in_all"],
+        "right": right,
+        "guesses": _percent(right),
         "releases": label["releases"],
         "kind": _KINDS[facts["kind"]],
         "measure": facts["measure"],
@@ -117,10 +125,15 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
     }
 
 
+def _percent(right: float | None) -> str | None:
+    return None if right is None else percent_at_most(right)
+
+
 def _past(brief: Facts) -> Facts:
     return {
         **brief,
         "protects": _PROTECTED[brief["unit"]],
+        "guesses": _percent(brief["right"]),
         "date": brief["created"][:10],
         "bytes": _size(brief["size"]),
         "kind_words": _KINDS[brief["kind"]],

@@ -11,21 +11,21 @@ _WIDTH, _HEIGHT = 300, 64  # of a histogram
 _BY_CHANCE = 50
 
 
-def hundred_guesses(right: int) -> Markup:
+def hundred_guesses(n_right: int) -> Markup:
     """Return a hundred dots: guesses that are right by chance, right because of the release, and wrong.
 
     Parameters
     ----------
-    right : int
+    n_right : int
         At most so many of a hundred are right, 50 to 100.
     """
     dots = []
     for place in range(100):
         x, y = _STEP // 2 + place % 10 * _STEP, _STEP // 2 + place // 10 * _STEP
-        kind = "chance" if place < _BY_CHANCE else "gained" if place < right else "wrong"
+        kind = "chance" if place < _BY_CHANCE else "gained" if place < n_right else "wrong"
         dots.append(f'<circle class="{kind}" cx="{x}" cy="{y}" r="{_RADIUS}"/>')
     side = 10 * _STEP
-    says = f"Of 100 guesses between two possibilities, at most {right} are right with this release, and 50 without it."
+    says = f"Of 100 guesses between two candidates, at most {n_right} are right with this release, and 50 without it."
     head = f'<svg class="guesses" viewBox="0 0 {side} {side}" role="img" aria-label="{says}">'
     return Markup(f"{head}{''.join(dots)}</svg>")  # noqa: S704  numbers and words of ours
 

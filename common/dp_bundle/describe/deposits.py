@@ -112,7 +112,7 @@ def zenodo_deposit(release: Release) -> dict[str, Any]:
         "related_identifiers": related,
         "locations": [{"place": place} for place in more.spatial],
         "dates": [dates] if dates else None,
-        "method": _paragraphs(noise(release)),
+        "method": _noise(release),
     }
     return {"metadata": without_gaps(metadata)}
 
@@ -137,7 +137,7 @@ def invenio_record(release: Release) -> dict[str, Any]:
         "publisher": more.publisher,
         "description": _paragraphs([dataset.description]) if dataset.description else guarantee,
         "additional_descriptions": [
-            {"description": _paragraphs(noise(release)) + guarantee, "type": {"id": "methods"}},
+            {"description": _noise(release) + guarantee, "type": {"id": "methods"}},
         ],
         "rights": [without_gaps(rights)] if dataset.license else None,
         "subjects": [{"subject": word} for word in (*more.keywords, "differential privacy")],
@@ -212,6 +212,16 @@ def _tag(word: str) -> str:
     return found if len(found) > 1 else ""
 
 
+def _noise(release: Release) -> str:
+    """Return HTML that says which noise is on what: a sentence for everybody, then the exact facts one by one."""
+    if release.second_moments is None:
+        said = "Random noise was added to every value before publication. By column:"
+    else:
+        said = "Random noise was added to the columns' second moments, over all rows, before publication. Exactly:"
+    facts = "".join(f"<li>{escape(fact, quote=False)}</li>" for fact in noise(release))
+    return f"<p>{said}</p><ul>{facts}</ul>"
+
+
 def _paragraphs(sentences: Sequence[str]) -> str:
     """Return HTML, in which no text of the signer acts."""
-    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
+    return "".join(f"<p>{escape(sentence, quote=False)}</p>" for sentence in sentences if sentence)

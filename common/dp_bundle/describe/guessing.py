@@ -6,6 +6,7 @@ import math
 
 from dp_bundle.manifest import Cumulative, Guarantee
 from dp_bundle.privacy import normal_tail
+from dp_bundle.rounding import percent_at_most
 
 _KNOWN = {
     "cell": "the whole table but one cell, and that this cell holds one of two values",
@@ -41,14 +42,14 @@ def chance_in_all(total: Cumulative) -> float | None:
 
 def describe_guess(guarantee: Guarantee) -> str:
     """Return one sentence that says what somebody could learn of one protected unit, never too little."""
-    chance = _thousandths(chance_of_guess(guarantee))
+    chance = percent_at_most(chance_of_guess(guarantee))
     known = _KNOWN[guarantee.unit].format(f"“{guarantee.entity}”")
     if not guarantee.neighbours.n_rows_public:
         others = f"the rows of one “{guarantee.entity}”" if guarantee.unit == "entity" else "one more row"
         known = f"all other rows, and that {others} may be there or not"
     return (
-        f"In words: somebody who knows {known}, each as likely as the other, guesses right with a probability of at "
-        f"most {chance:g} after seeing this release, in place of 0.5."
+        f"In words: somebody who knows {known}, each as likely as the other, guesses right in at most {chance} of "
+        "cases after seeing this release, in place of 50 %."
     )
 
 
@@ -58,8 +59,8 @@ def describe_guess_in_all(total: Cumulative) -> str:
     if chance is None:
         return "Somebody who has all of these releases may guess right every time."
     return (
-        f"Somebody who has all of these releases guesses right with a probability of at most {_thousandths(chance):g}, "
-        "in place of 0.5."
+        f"Somebody who has all of these releases guesses right in at most {percent_at_most(chance)} of cases, in place "
+        "of 50 %."
     )
 
 
@@ -67,7 +68,3 @@ def _implied(mu: float | None, rho: float) -> float:
     """Return the chance that rho implies, or mu where it is known."""
     distance = min(math.sqrt(rho / 2.0), math.sqrt(-math.expm1(-rho)))
     return min(0.5 + 0.5 * distance, 1.0 if mu is None else 1.0 - normal_tail(mu / 2.0))
-
-
-def _thousandths(chance: float) -> float:
-    return math.ceil(1000.0 * chance - 1e-9) / 1000.0

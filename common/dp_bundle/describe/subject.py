@@ -145,6 +145,11 @@ def portal_gaps(release: Release, portal: str) -> list[str]:
         Such as "zenodo", as `dp-bundle stage` names them.
     """
     gaps = [licence_gap(release.dataset)]
+    if not release.dataset.description:
+        gaps.append(
+            "no description is given, so that portals show only what is guaranteed: give description in the policy's "
+            "[dataset], or add it to the metadata"
+        )
     if portal in ("dataverse", "zenodo") and not details(release).creators:
         gaps.append(f"{portal.capitalize()} asks for creators, and none is named: add them to the metadata")
     if portal == "dataverse" and not email(release.dataset):

@@ -74,7 +74,7 @@ def _covariance_verdict(plan: Plan) -> list[str]:
         return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."]
     in_rows = f", and of {row.error_in_rows:.2g} in a release of rows" if row.rows_possible else ""
     lines = [
-        f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance",
+        f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance "
         f"release{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}.",
     ]
     if not row.rows_possible:
@@ -85,15 +85,11 @@ def _covariance_verdict(plan: Plan) -> list[str]:
         return [*lines, f"Partial correlations from {describe_seen(row.seen_in_moments)} on would be seen{beside}."]
     needed = row.rows_needed_for_moments[target]
     there = f"To see {target:g} takes {describe_count(needed)} rows (there are {plan.n_rows:,})"
-    from_here = "This release shows anything from"
     if row.rows_possible:
-        for_rows = describe_count(row.rows_needed[target])
-        there, from_here = f"{there},", f"and {for_rows} in a release of rows. {from_here}"
+        there += f", and {describe_count(row.rows_needed[target])} in a release of rows"
     return [
         *lines,
-        there if row.rows_possible else f"{there}.",
-        from_here,
-        f"{describe_count(row.least_rows_for_moments)} rows on.",
+        f"{there}. This release shows anything from {describe_count(row.least_rows_for_moments)} rows on.",
         *(f"Or {way}." for way in _ways_out(plan)),
     ]
 

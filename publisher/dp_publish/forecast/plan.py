@@ -147,7 +147,7 @@ def make_plan(
     policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy, without_bounds=True)
     n_rows = _count_rows_of(data, policy)
-    notes = _bounds_notes(n_rows, policy, kinds)
+    notes = [*_text_notes(table, policy, kinds), *_bounds_notes(n_rows, policy, kinds)]
 
     own, why_not = _forecast_own(n_rows, policy, kinds, spread)
     notes += why_not
@@ -228,6 +228,17 @@ def _narrower(
         rows, _ = forecast_each(n_rows, policy, kinds, (focus.mu,), narrow, mechanism, with_epsilon=False)
         found[narrow] = rows[0]
     return found
+
+
+def _text_notes(table: Table, policy: Policy, kinds: dict[str, str]) -> list[str]:
+    """Return a note where columns of a text file are counted that may hold text, as far as the policy tells."""
+    unknown = [name for name in kinds if policy.column(name).bounds is None]
+    if table.layout is None or not unknown:
+        return []
+    return [
+        f"A text file does not say which columns are numbers, so all are counted here: {listed(unknown)}. One that "
+        "holds text stops the release until the policy says drop = true for it; --look names all such columns."
+    ]
 
 
 def _bounds_notes(n_rows: int, policy: Policy, kinds: dict[str, str]) -> list[str]:

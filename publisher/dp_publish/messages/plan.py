@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +12,7 @@ from dp_bundle.quoting import counted
 from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, describe_findings, describe_seen
 from dp_publish.messages.tables import table_lines
 
-_WIDTH = 79  # of an explanation, on the narrowest terminal
+_WIDTH = 79  # of a line, on the narrowest terminal
 _THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (integer columns, at least)"}
 
 
@@ -40,9 +41,15 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         f"Assumed: {plan.assumed} (--spread, or spread in the policy), means are not in the middle of the bounds, and "
         "columns are related in pairs. Less spread or more relations need more rows.",
     ]
-    folded = [line for text in legend for line in textwrap.wrap(text, _WIDTH)]
+    found = [*describe_findings(plan), *plan.notes, *_paper_sentences(plan)]
+    return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
 
-    return "\n".join([*tables, "", *folded, "", *describe_findings(plan), *plan.notes, *_paper_sentences(plan)])
+
+def _folded(texts: Iterable[str]) -> list[str]:
+    """Return the lines of texts on a narrow terminal."""
+    tied = [text.replace(" %", "\xa0%") for text in texts]
+    folded = [line for text in tied for line in textwrap.wrap(text, _WIDTH, break_on_hyphens=False) or [""]]
+    return [line.replace("\xa0", " ") for line in folded]
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -70,13 +77,13 @@ def _numbers(row: ForecastRow) -> dict[str, Any]:
 def _seen_head(plan: Plan) -> list[str]:
     epsilon = "epsilon\n(pure)" if plan.is_pure else f"epsilon at\ndelta {DELTA:g}"
     noise = ["noise: sigma\n/ width", "noise /\nsignal"]
-    return ["mu", epsilon, *noise, "smallest seen\nfrom rows", "smallest seen\nfrom moments"]
+    return ["mu", epsilon, *noise, "seen from\nrows", "seen from\nmoments"]
 
 
 def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
     """Return the lines of a table with a row for each strength, the policy's own marked."""
-    marked = [[*cells, "<- the policy" * (row is plan.own)] for row, cells in zip(plan.rows, body, strict=True)]
-    return [f"  {line}".rstrip() for line in table_lines([*head, ""], marked, left=[len(head)])]
+    marked = [[*cells, "<- policy" * (row is plan.own)] for row, cells in zip(plan.rows, body, strict=True)]
+    return [f"  {line}".rstrip() for line in table_lines([*head, ""], marked, left=[len(head)], gap=2)]
 
 
 def _seen_cells(row: ForecastRow) -> list[str]:
@@ -101,9 +108,9 @@ def _paper_sentences(plan: Plan) -> list[str]:
     )
     return [
         "",
-        f"The source paper's figure, which is not a guarantee: Guo et al. (2025) would print {figures}",
-        f"for the noise of mu = {plan.focus.mu:.4g} and the assumed spread. That figure is about a covariance; the",
-        f"rows themselves protect one {plan.unit} at mu = {plan.focus.mu:.4g}. No bundle states the paper's figure.",
+        f"The source paper's figure, which is not a guarantee: Guo et al. (2025) would print {figures} for the noise "
+        f"of mu = {plan.focus.mu:.4g} and the assumed spread. That figure is about a covariance; the rows themselves "
+        f"protect one {plan.unit} at mu = {plan.focus.mu:.4g}. No bundle states the paper's figure.",
     ]
 
 

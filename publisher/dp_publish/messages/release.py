@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
@@ -11,6 +12,7 @@ from dp_bundle.describe import describe_bounds, describe_guarantee, describe_siz
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Release
 from dp_bundle.quoting import counted, listed, quote_name
+from dp_bundle.rounding import percent_at_most
 from dp_publish.covariance import Mechanism, TwoRound, correlation_noise, set_mechanism, share_shortened
 from dp_publish.forecast import (
     describe_spread,
@@ -31,8 +33,8 @@ _ROUNDING = 1e-9
 _OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bounds or the ball"}
 
 
-def describe_receipt(receipt: Receipt, policy: Policy) -> str:
-    """Return the lines on a release for its publisher."""
+def describe_receipt(receipt: Receipt, policy: Policy, minisig: Path | None = None) -> str:
+    """Return the lines on a release for its publisher, and on the signature beside it if one was written."""
     release, report = receipt.release, receipt.report
     lines = [
         f"wrote {receipt.path}: release {release.lineage.number} of {quote_name(release.dataset.name)}, "
@@ -60,6 +62,7 @@ def describe_receipt(receipt: Receipt, policy: Policy) -> str:
         budgets = ", ".join(f"mu = {budget:g} per {quote_name(unit)}" for unit, budget in receipt.budgets.items())
         budget = f" The budget is {budgets}." if budgets else ""
         lines.append(f"  {describe_total(release)}{budget}")
+    lines += [f"  beside it: {minisig}, by which the stock minisign verifies it"] if minisig is not None else []
     if report.tells:
         lines += ["for your eyes only, because this depends on the raw values:", *_describe_report(receipt)]
     return "\n".join([*lines, f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}"])
@@ -91,11 +94,12 @@ def _describe_shortened(release: Release) -> str:
     )
 
 
-def receipt_document(receipt: Receipt) -> dict[str, Any]:
+def receipt_document(receipt: Receipt, minisig: Path | None = None) -> dict[str, Any]:
     """Return the same for a machine."""
     report = receipt.report
     return {
         "path": str(receipt.path),
+        "minisig": None if minisig is None else str(minisig),
         "manifest_sha256": receipt.manifest_sha256,
         "left_out": list(receipt.left_out),
         "remark": receipt.remark,
@@ -119,10 +123,10 @@ def _describe_weakness(release: Release) -> list[str]:
     right = NormalDist().cdf(mu / 2)
     if right <= _NEARLY_ALWAYS:
         return []
-    often = "more than 99.99 %" if right > 0.9999 else f"up to {100 * right:.2f} %"
+    often = "more than 99.99 %" if right > 0.9999 else f"up to {percent_at_most(right)}"
     return [
         f"This is weak: someone who knows everything else, and has only two candidates for one {release.guarantee.unit}"
-        f", picks the right one in {often} of cases (in 69 % at mu = 1; pure guessing gives 50 %)."
+        f", picks the right one in {often} of cases (in 69.2 % at mu = 1; pure guessing gives 50 %)."
     ]
 
 

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Sequence
 _UNBOUNDED = 100_000  # characters: lines are never folded or cut
 
 
-def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: Sequence[int] = ()) -> list[str]:
-    """Return a table's lines; columns are flush right, but for those whose indices are in `left`."""
+def table_lines(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, left: Sequence[int] = (), gap: int = 3
+) -> list[str]:
+    """Return a table's lines; columns are `gap` spaces apart, and flush right unless their indices are in `left`."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="none")
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="none")
     for index, title in enumerate(head):
         table.add_column(title, justify="left" if index in left else "right", no_wrap=True, vertical="bottom")
     for row in rows:

@@ -18,6 +18,6 @@ if TYPE_CHECKING:
     from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy, Privacy
     from dp_publish.policy.public import public_facts
     from dp_publish.policy.sections import resolve
-    from dp_publish.policy.template import describe_dropped, policy_template
+    from dp_publish.policy.template import describe_undecided, policy_template
 else:
     __getattr__ = import_on_demand(__name__)

@@ -93,8 +93,8 @@ mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 
 """
 
 
-def describe_dropped(types: dict[str, ColumnType]) -> list[str]:
-    """Return a line on the columns that a new policy leaves out, if there are any."""
+def describe_undecided(types: dict[str, ColumnType]) -> list[str]:
+    """Return a line on the columns that a new policy leaves out, and one on those that may be text, if there are."""
     dropped = {
         name: "not numeric" if kind is ColumnType.OTHER else "by its name an identifier" if name else "an index"
         for name, kind in types.items()
@@ -102,7 +102,9 @@ def describe_dropped(types: dict[str, ColumnType]) -> list[str]:
     }
     said = [f"{repr(name) if name else 'a column without a name'} ({reason})" for name, reason in dropped.items()]
     more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
-    return [f"left out: {', '.join(said[:_NAMED])}{more}"] if said else []
+    left_out = [f"left out: {', '.join(said[:_NAMED])}{more}"] if said else []
+    text = "a text file does not say which columns hold text: set drop = true for those (plan --look names them)"
+    return [*left_out, text] if ColumnType.UNKNOWN in types.values() else left_out
 
 
 def _table_section(layout: Layout, header: str | None) -> Table:
@@ -163,7 +165,7 @@ _IDENTIFIER = "an identifier by its name: left out, unless you protect all its r
 _MISSING = 'or "drop" to leave out rows without a value, "midpoint", or, in a release of rows, "center"'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
-_UNKNOWN = 'or "integer", or "boolean"; a text file does not say. Text: drop = true'
+_UNKNOWN = 'or "integer", or "boolean"; a text file does not say. A column of text needs drop = true'
 
 
 def _wide_sections(types: dict[str, ColumnType]) -> tuple[dict[str, Table], str]:

@@ -32,8 +32,8 @@ def require_no_minisig(out: Path) -> None:
         )
 
 
-def sign_beside(receipt: Receipt, key: Ed25519PrivateKey) -> list[str]:
-    """Write the signature of a release that was published, beside it; return what the publisher should know.
+def sign_beside(receipt: Receipt, key: Ed25519PrivateKey) -> tuple[Path | None, str]:
+    """Write the signature of a release that was published, beside it.
 
     Parameters
     ----------
@@ -44,12 +44,15 @@ def sign_beside(receipt: Receipt, key: Ed25519PrivateKey) -> list[str]:
 
     Returns
     -------
-    list of str
-        Nothing, or that the signature could not be written, and how to make it.
+    Path or None
+        The signature; None if it could not be written.
+    str
+        Nothing, or why not, and how to make it.
     """
+    target = minisig_path(receipt.path)
     try:
-        signed = minisign_release(receipt.blake2b, receipt.release, receipt.manifest_sha256, key)
-        write_minisig(minisig_path(receipt.path), signed)
+        write_minisig(target, minisign_release(receipt.blake2b, receipt.release, receipt.manifest_sha256, key))
     except DpGraphError as error:
-        return [f"the release is complete, but {error}; dp-bundle minisign {quote_path(receipt.path)} does that later"]
-    return []
+        later = f"dp-bundle minisign {quote_path(receipt.path)} does that later"
+        return None, f"the release is complete, but {error}; {later}"
+    return target, ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dp_bundle.rounding import round_up
+from dp_bundle.rounding import percent_at_least, percent_at_most, round_up
 from dp_publish.accounting import TradeOff
 from dp_publish.forecast.findings import describe_seen
 from dp_publish.forecast.outlook import TARGETS, ForecastRow
@@ -51,43 +51,20 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         texts[f"need-{rho:g}-rows"] = _count(row.rows_needed, rho)
         texts[f"need-{rho:g}-moments"] = _count(row.rows_needed_for_moments, rho)
     pairs = position.protection.guarantee.neighbours.n_rows_public  # or else any two are two steps apart
-    texts["guess-two"] = at_most(trade_off.right_of_two)
+    texts["guess-two"] = percent_at_most(trade_off.right_of_two)
     for candidates in CANDIDATES:
-        texts[f"guess-{candidates}"] = at_most(trade_off.right_among(candidates, neighbours=pairs))
+        texts[f"guess-{candidates}"] = percent_at_most(trade_off.right_among(candidates, neighbours=pairs))
     for share in SHARES:
         texts[f"belief-{share:g}"] = _belief(trade_off, share)
     for alpha in FALSE_ALARMS:
-        texts[f"power-{alpha:g}"] = at_most(trade_off.power(alpha))
-        texts[f"miss-{alpha:g}"] = at_least(trade_off.type_2(alpha))
+        texts[f"power-{alpha:g}"] = percent_at_most(trade_off.power(alpha))
+        texts[f"miss-{alpha:g}"] = percent_at_least(trade_off.type_2(alpha))
     return {**texts, **_curve(position)}
-
-
-def at_most(share: float) -> str:
-    """Return a probability as a percentage, rounded up, with more digits where it is near 100 %."""
-    percent = 100.0 * share
-    left = 100.0 - percent
-    if left < 1e-7:
-        return "100 %"
-    step = 10.0 ** (math.floor(math.log10(left)) - 1 if left < 1.0 else math.floor(math.log10(percent)) - 2)
-    return f"{_plain(math.ceil(percent / step * (1 - 1e-12)) * step, step)} %"
-
-
-def at_least(share: float) -> str:
-    """Return a probability as a percentage, rounded down."""
-    percent = 100.0 * share
-    if percent < 1e-7:
-        return "0 %"
-    step = 10.0 ** (math.floor(math.log10(percent)) - 2)
-    return f"{_plain(math.floor(percent / step * (1 + 1e-12)) * step, step)} %"
 
 
 def trade_off_points(trade_off: TradeOff, alphas: Sequence[float]) -> list[float]:
     """Return type II errors for a figure."""
     return [round(trade_off.type_2(alpha), 5) for alpha in alphas]
-
-
-def _plain(value: float, step: float) -> str:
-    return f"{value:.{max(0, -math.floor(math.log10(step) + 0.5))}f}"
 
 
 def _seen(rho: float | None) -> str:
@@ -156,7 +133,7 @@ def _belief(trade_off: TradeOff, share: float) -> str:
     factor, often = trade_off.odds_factor(share), round(1.0 / share)
     if factor > _NO_LIMIT:
         return f"In 1 of {often:,} releases, the attacker may become as good as certain of the truth."
-    belief = at_most(factor / (factor + 999.0))
+    belief = percent_at_most(factor / (factor + 999.0))
     return (
         f"In at least {often - 1:,} of {often:,} releases, the attacker’s odds on the truth grow by at most a factor "
         f"of {_rounded_up(factor)}: a suspicion of 1 in 1,000 becomes {belief} or less."

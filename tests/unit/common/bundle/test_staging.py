@@ -114,5 +114,5 @@ def test_stage_says_what_the_portal_still_needs(bundle: Receipt, tmp_path: Path,
     """A bundle that names nobody is staged, and what is left to do is said, also to a machine."""
     staged = command("dp-bundle", "stage", bundle.path, tmp_path / "d", "--for", "dataverse", "--json")
     gaps = " ".join(json.loads(staged.stdout)["gaps"])
-    assert all(word in gaps for word in ("no licence", "creators", "e-mail"))
+    assert all(word in gaps for word in ("no licence", "no description", "creators", "e-mail"))
     assert "note: no licence" in staged.stderr

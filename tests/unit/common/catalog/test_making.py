@@ -146,12 +146,12 @@ def test_guesses_are_those_from_all_releases_of_a_dataset(bundles: Path, tmp_pat
     """The list counts what both releases at mu = 2 let guess together; a release's page says its own and both."""
     site = tmp_path / "site"
     make_catalog(bundles, site, store=store)
-    alone, both = (math.ceil(100 * norm.cdf(mu / 2)) for mu in (2.0, math.sqrt(8)))
+    alone, both = (f"{math.ceil(1000 * norm.cdf(mu / 2)) / 10} %" for mu in (2.0, math.sqrt(8)))
     listed = (site / "index.html").read_text()
-    assert f"at most {both} of 100 guesses right, with all 2 releases" in listed
-    assert f"at most {alone} of 100 guesses right<" in listed  # the other dataset has one
+    assert f"at most {both} of guesses right, with all 2 releases" in listed
+    assert f"at most {alone} of guesses right<" in listed  # the other dataset has one
     page = next(site.glob("datasets/heights*/release-2.html")).read_text()
-    assert f"at most {alone} are right; without the release, 50. With all 2 releases" in page
+    assert f"At most {alone} of guesses are right; without the release, 50 %. With all 2 releases" in page
     assert "Somebody who has all of these releases guesses right" in page
 
 

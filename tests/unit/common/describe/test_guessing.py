@@ -54,7 +54,7 @@ def test_rho_bounds_the_guess_between_two_normal_numbers(rho: float) -> None:
 def test_sentence_names_the_unit_and_never_rounds_down() -> None:
     """The sentence says what the guesser knows, and a chance that is not below the bound."""
     assert "one row" not in describe_guess(guarantee(mu=1.0, unit="cell"))
-    assert "at most 0.692" in describe_guess(guarantee(mu=1.0))
+    assert "at most 69.2 % of cases" in describe_guess(guarantee(mu=1.0))
     assert "“hospital”" in describe_guess(guarantee(mu=1.0, unit="entity", entity="hospital", max_rows=3))
     assert "may be there or not" in describe_guess(guarantee(mu=1.0, neighbours="add-remove"))
 
@@ -63,7 +63,7 @@ def test_all_releases_together_are_guessed_as_their_mu_says() -> None:
     """Two releases at mu = 1 are one at sqrt(2); where only rho is known it bounds the guess; else nothing does."""
     both = Cumulative(unit="row", releases=2, mu=math.sqrt(2), rho=1.0)
     assert chance_in_all(both) == pytest.approx(norm.cdf(math.sqrt(2) / 2))
-    assert "at most 0.761" in describe_guess_in_all(both)
+    assert "at most 76.1 % of cases" in describe_guess_in_all(both)
     assert norm.cdf(math.sqrt(2) / 2) < chance_in_all(Cumulative(unit="row", releases=2, mu=None, rho=1.0)) < 0.9
     excepted = Cumulative(unit="row", releases=2, mu=math.sqrt(2), rho=1.0, excepted_delta=0.01)
     assert chance_in_all(excepted) == pytest.approx(norm.cdf(math.sqrt(2) / 2) + 0.01)

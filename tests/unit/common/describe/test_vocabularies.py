@@ -30,6 +30,7 @@ from dp_bundle.describe import (
     to_yaml,
     zenodo_deposit,
 )
+from dp_bundle.describe.subject import noise
 from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest import Dataset, Release
 from dp_publish import Receipt
@@ -171,6 +172,8 @@ def test_zenodo_is_told_who_when_and_how(described: Receipt) -> None:
     }
     assert (deposit["license"], deposit["language"], deposit["upload_type"]) == ("cc-by-4.0", "eng", "dataset")
     assert deposit["related_identifiers"][0] == {"identifier": "10.1000/182", "relation": "isDerivedFrom"}
+    facts = "".join(f"<li>{fact}</li>" for fact in noise(described.release))
+    assert deposit["method"].endswith(f"By column:</p><ul>{facts}</ul>")
     record = invenio_record(described.release)["metadata"]
     who = [each["person_or_org"] for each in record["creators"]]
     assert (who[0]["family_name"], who[1]["type"]) == ("Author", "organizational")

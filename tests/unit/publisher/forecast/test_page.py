@@ -16,11 +16,11 @@ import pytest
 from tests.unit.publisher.conftest import Call
 
 from dp_bundle.errors import BudgetExceededError
+from dp_bundle.rounding import percent_at_least, percent_at_most
 from dp_publish.accounting import Cost
 from dp_publish.forecast.page import Account, Asked, make_page
 from dp_publish.forecast.page.budget import budget_sentence
 from dp_publish.forecast.page.positions import positions_of, start_of
-from dp_publish.forecast.page.texts import at_least, at_most
 from dp_publish.forecast.plan import Plan, make_plan
 from dp_publish.ledger import Ledger
 
@@ -110,8 +110,8 @@ def percent(text: str) -> float:
 @pytest.mark.parametrize("share", [1e-9, 0.001, 0.05, 0.123456, 0.5, 0.69146, 0.9, 0.98889, 0.999, 0.9999999, 1.0])
 def test_percentages_are_rounded_to_the_safe_side(share: float) -> None:
     """At most is never less, at least never more, and both are near."""
-    assert share - 1e-15 <= percent(at_most(share)) <= min(1.0, share * 1.01 + 1e-9)
-    assert share * 0.99 - 1e-9 <= percent(at_least(share)) <= share + 1e-15
+    assert share - 1e-15 <= percent(percent_at_most(share)) <= min(1.0, share * 1.01 + 1e-9)
+    assert share * 0.99 - 1e-9 <= percent(percent_at_least(share)) <= share + 1e-15
 
 
 @pytest.mark.parametrize(
