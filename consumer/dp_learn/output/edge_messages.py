@@ -45,7 +45,17 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
     ranked += ", shrunk by the penalty" if shrunk else ""
     no_intervals = ", ranked by evidence; there are no intervals" if "evidence" in edges else ""
     ranked += ", with desparsified estimates and 95 % intervals in brackets" if "ci_low" in edges else no_intervals
-    lines = [_describe_edge({name: values[place] for name, values in edges.items()}) for place in sure[:_SHOWN]]
+    shown = [{name: values[place] for name, values in edges.items()} for place in sure[:_SHOWN]]
+    lines = [_describe_edge(edge) for edge in shown]
+    if any(_is_outside(edge) for edge in shown):
+        penalty = ", and the penalty shrinks it" if shrunk else ""
+        lines.append(
+            "    a weight can lie outside its interval, as it assumes that pairs without an edge are unrelated"
+            f"{penalty}; what is in brackets does not depend on that"
+        )
+    if len(sure) > _SHOWN:
+        judged = " whose sign is sure" if {"ci_low", "evidence"} & set(edges) else ""
+        lines.append(f"    {len(sure) - _SHOWN} more{judged}: see edges.csv")
     if len(sure) < n_edges:
         lines.append(f"    {n_edges - len(sure)} more {unsure}")
     return [f"{found}; {ranked}:", *lines]
@@ -64,6 +74,11 @@ def has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
     if "evidence" in edges:
         return np.asarray(edges["evidence"] > _ERRORS)
     return np.ones(len(weight), dtype=bool)
+
+
+def _is_outside(edge: dict[str, Any]) -> bool:
+    """Return True if a weight lies outside the interval, which is about another estimate."""
+    return "ci_low" in edge and not edge["ci_low"] <= edge["partial_correlation"] <= edge["ci_high"]
 
 
 def _describe_edge(edge: dict[str, Any]) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy.spatial import Delaunay
 from scipy.spatial.distance import pdist
 
 from dp_learn.graph import GraphEstimate
 from dp_learn.output.arrangement import MOST_IN_CIRCLE
-from dp_learn.output.layout import place_nodes
+from dp_learn.output.layout import _lay_out_parts, place_nodes
 from dp_learn.output.picture import lay_out
 from dp_learn.output.sheet import Text, text_width
 
@@ -38,6 +40,15 @@ def test_nodes_have_places_of_their_own(n_nodes: int) -> None:
     assert np.isnan(places[np.setdiff1d(np.arange(n_nodes), linked)]).all()
 
 
+def test_a_graph_is_laid_out_once_for_areas_of_different_shapes() -> None:
+    """The picture, which knows the same edges in another order and direction, takes what the page has computed."""
+    ends = _random_edges(30, 40)
+    place_nodes(30, ends, aspect=1.5)
+    before = _lay_out_parts.cache_info()
+    place_nodes(30, ends[::-1, ::-1], aspect=1.0)
+    assert _lay_out_parts.cache_info().hits == before.hits + 1
+
+
 def test_linked_nodes_are_near_each_other() -> None:
     """The ends of edges are nearer than nodes are on average, in one part as among parts."""
     ends = np.array(_ring(40) + _ring(20, first=40))
@@ -48,12 +59,21 @@ def test_linked_nodes_are_near_each_other() -> None:
 
 
 def test_parts_do_not_overlap() -> None:
-    """Two rings without an edge between them lie beside each other."""
-    places = place_nodes(50, np.array(_ring(30) + _ring(20, first=30)))
-    one, other = places[:30], places[30:]
-    apart = [one[:, axis].max() < other[:, axis].min() or other[:, axis].max() < one[:, axis].min() for axis in (0, 1)]
+    """Of three rings without an edge between them, none has a node among the nodes of another."""
+    ends = _ring(30) + _ring(20, first=30) + _ring(5, first=50)
+    for aspect in (1.0, 1.5):
+        places = place_nodes(55, np.array(ends), aspect=aspect)
+        rings = places[:30], places[30:50], places[50:]
+        for one, other in permutations(rings, 2):
+            assert (Delaunay(one).find_simplex(other) < 0).all()
 
-    assert any(apart)
+
+def test_small_parts_go_where_the_large_one_leaves_room() -> None:
+    """Pairs and short chains around a large part leave it more than half of the picture, which shelves would not."""
+    large = [(node, other) for node in range(40) for other in (node + 1, node + 5) if other < 40]
+    chains = [(40 + node, 41 + node) for node in range(18) if node not in {4, 8, 11, 13, 15}]
+    places = place_nodes(59, np.array(large + chains), aspect=1.5)
+    assert (places[:40].max(axis=0) - places[:40].min(axis=0)).prod() > 0.5 * 4.0
 
 
 def test_places_do_not_depend_on_the_process() -> None:

@@ -51,6 +51,23 @@ def test_edges_of_unsure_sign_are_counted_and_not_listed() -> None:
     ]
 
 
+def test_a_weight_outside_its_interval_is_explained_and_no_sure_edge_is_left_out() -> None:
+    """What is in brackets is another estimate; of edges beyond the first ten the sure and the unsure are counted."""
+    outside = graph_with({(0, 1): (0.5, 0.8), (2, 3): (0.2, 0.6)})
+    kept = describe_edges(outside, shrunk=False)
+    assert "can lie outside its interval, as it assumes that pairs without an edge are unrelated; what" in kept[-1]
+    assert "unrelated, and the penalty shrinks it; what" in describe_edges(outside, shrunk=True)[-1]
+
+    precision = np.eye(6) - 0.1 * (1.0 - np.eye(6))
+    evidence = np.full((6, 6), 5.0)
+    evidence[4, 5] = 0.1
+    lines = describe_edges(GraphEstimate(tuple("abcdef"), precision, np.eye(6), evidence=evidence), shrunk=False)
+    assert lines[11:] == [
+        "    4 more whose sign is sure: see edges.csv",
+        "    1 more may be absent or have the opposite sign, as noise alone could account for the evidence",
+    ]
+
+
 def test_where_no_sign_is_sure_no_edge_is_listed() -> None:
     """One sentence takes the list's place."""
     (sentence,) = describe_edges(graph_with({(0, 1): (-1, 1), (0, 2): (-1, 0.9)}), shrunk=True)
