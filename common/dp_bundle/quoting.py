@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 _PLAIN = re.compile(r"[\w.-]{1,80}")  # without a space, a name cannot pass for a sentence
 _PLAIN_PATH = re.compile(r"[\w./@+=~-]+")
+_LONGEST_IN_SENTENCE = 60
 _FORMULA = re.compile(r"'*\s*[=+@\uff1d\uff0b\uff0d\uff20-]")  # also in full width, which some spreadsheets read alike
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -27,9 +29,16 @@ def quote(text: str, *, longest: int | None = 300) -> str:
     return f'"{escape(inner)}{"…" if len(text) > len(text[:longest]) else ""}"'
 
 
-def quote_name(text: str) -> str:
+def quote_name(text: str, *, longest: int = 300) -> str:
     """Return a name as it is if it is one short word, otherwise as `quote` does."""
-    return text if _PLAIN.fullmatch(text) and text.isprintable() else quote(text)
+    plain = _PLAIN.fullmatch(text) and text.isprintable() and len(text) <= longest
+    return text if plain else quote(text, longest=longest)
+
+
+def name_columns(names: Sequence[str], most: int = 10) -> str:
+    """Return so many names of columns for a sentence, each cut after 60 characters, and how many more there are."""
+    shown = ", ".join(quote_name(name, longest=_LONGEST_IN_SENTENCE) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def quote_path(path: str | os.PathLike[str]) -> str:

@@ -131,7 +131,7 @@ def cli(
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
     from dp_bundle import open_bundles
-    from dp_learn.output import describe_learned, foreign_content, summarize, title_of, write_results
+    from dp_learn.output import Result, describe_learned, foreign_content, summarize, title_of, write_results
     from dp_learn.pipeline import learn_graph
 
     if target is not None and estimator == "graphical-lasso":
@@ -166,7 +166,7 @@ def cli(
             page = _make_page(bundles, show, summary, graph=learned.estimate, learned=learned) if report else None
             show("writing the results")
             title = title_of(learned, described, bundles)
-            write_results(learned.estimate, {}, summary, title, folder, report=page)
+            write_results(Result(learned.estimate, summary), title, folder, report=page)
             with already(f"the results are in {quote_path(folder)}"):
                 text = describe_learned(learned, described, bundles, folder)
                 show("")
@@ -219,7 +219,7 @@ def _estimate_otherwise(
     found = learn_alternative(bundles, estimator, alpha=alpha, target=target, refit=refit)
     report = make_page(found.summary, graph=found.graph, tables=found.tables) if make_page is not None else None
     title = f"{quote_name(bundles[0].release.dataset.name)}, {estimator}"
-    write_results(found.graph, found.tables, found.summary, title, folder, report=report)
+    write_results(found, title, folder, report=report)
     return describe_alternative(found, estimator, bundles, folder), found.summary
 
 

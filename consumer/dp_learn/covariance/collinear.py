@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_bundle.quoting import quote_name
+from dp_bundle.quoting import name_columns
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_errors, form_variances
 from dp_learn.matrices import eigendecomposition
@@ -18,7 +18,6 @@ _ROUNDING = 1e-9
 _PART = 0.1  # of a column that lies in such combinations
 _STRONG = 0.8  # a correlation
 _ERRORS = 2.0  # standard errors, on either side of an estimate
-_NAMED = 10
 
 
 def find_collinear(pooled: PooledCovariance) -> tuple[str, ...]:
@@ -77,25 +76,21 @@ def find_perhaps_collinear(pooled: PooledCovariance, known: Sequence[str] = ()) 
 def describe_collinear(names: Sequence[str]) -> str:
     """Return a sentence on what collinearity means for the edges of these columns."""
     return (
-        f"columns are nearly collinear, so that some of them determine the others: {_shown(names)}. Their edges cannot "
-        "be told apart, and tests find few of them; ask the publisher for a release without the redundant columns"
+        f"columns are nearly collinear, so that some of them determine the others: {name_columns(names)}. Their "
+        "edges cannot be told apart, and tests find few of them; ask the publisher for a release without the redundant "
+        "columns"
     )
 
 
 def describe_perhaps_collinear(names: Sequence[str]) -> str:
     """Return a sentence on columns whose collinearity the noise neither shows nor rules out."""
     return (
-        f"columns are nearly collinear as far as the noise shows: {_shown(names)}. Each has a correlation with another "
-        f"that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and only a release with "
-        "less noise would tell"
+        f"columns are nearly collinear as far as the noise shows: {name_columns(names)}. Each has a correlation with "
+        f"another that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and only a release "
+        "with less noise would tell"
     )
 
 
 def _can_tell(pooled: PooledCovariance) -> bool:
     p = len(pooled.columns)
     return p <= _MOST and pooled.n_rows >= _ROWS * p and pooled.has_errors
-
-
-def _shown(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(map(quote_name, names[:_NAMED])) + more

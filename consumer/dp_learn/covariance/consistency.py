@@ -34,14 +34,13 @@ from dp_bundle.manifest import (
     WishartNoise,
 )
 from dp_bundle.privacy import normal_quantile
-from dp_bundle.quoting import quote_name
+from dp_bundle.quoting import name_columns
 from dp_learn.covariance.moments import Moments
 from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_learn.matrices import FloatArray, chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
 
 FALSE_ALARM = 1e-6  # the chance that true statements are doubted
 _FINE_SIGMA = 1.0  # noise of fewer grid steps than this is not Gaussian enough for these tails
-_NAMED = 5  # so many columns are named in a sentence
 
 
 def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str]:
@@ -59,8 +58,8 @@ def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str
     if off_grid:
         worst, count = max(off_grid, key=lambda pair: pair[1])
         found.append(
-            f"values are not on the stated grid in {_named([column.name for column, _ in off_grid])}: "
-            f"{count} of {moments.n_rows} in {quote_name(worst.name)} are not multiples of "
+            f"values are not on the stated grid in {name_columns([column.name for column, _ in off_grid])}: "
+            f"{count} of {moments.n_rows} in {name_columns([worst.name])} are not multiples of "
             f"{worst.cell_noise.granularity:g}"
         )
     if moments.n_rows < 2:
@@ -173,7 +172,7 @@ def find_moment_contradictions(
         wrong |= np.abs(matrix[:p, p]) > with_constant
 
     if wrong.any():
-        outside = _named([names[index] for index in np.flatnonzero(wrong).tolist()])
+        outside = name_columns([names[index] for index in np.flatnonzero(wrong).tolist()])
         found.append(f"sums over the rows with {outside} are beyond what the stated bounds and noise together allow")
     return found
 
@@ -231,8 +230,8 @@ def _contradicting_noise(names: Sequence[str], covariance: FloatArray, variance:
     if below.size:
         worst = int(below[np.argmin(ratio[below])])
         return [
-            f"{_named([names[index] for index in below.tolist()])} vary less than the stated noise alone would: the "
-            f"variance of {quote_name(names[worst])} is {ratio[worst]:.3g} times that of the noise, and "
+            f"{name_columns([names[index] for index in below.tolist()])} vary less than the stated noise alone would: "
+            f"the variance of {name_columns([names[worst]])} is {ratio[worst]:.3g} times that of the noise, and "
             f"at least {least:.3g} times was expected"
         ]
 
@@ -262,7 +261,7 @@ def _beyond_bounds(columns: Sequence[Column], moments: Moments) -> list[str]:
         beyond = _with_variance_beyond(columns, moments, math.sqrt(most))
     if not beyond:
         return []
-    return [f"{_named(beyond)} vary more than the stated bounds and noise together allow"]
+    return [f"{name_columns(beyond)} vary more than the stated bounds and noise together allow"]
 
 
 def _with_variance_beyond(columns: Sequence[Column], moments: Moments, room: float) -> list[str]:
@@ -277,8 +276,3 @@ def _with_variance_beyond(columns: Sequence[Column], moments: Moments, room: flo
         if variance > largest * largest:
             beyond.append(column.name)
     return beyond
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more columns" if len(names) > _NAMED else ""
-    return ", ".join(map(quote_name, names[:_NAMED])) + more

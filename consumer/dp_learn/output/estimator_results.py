@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pandas as pd
 
 from dp_bundle import Bundle
 from dp_bundle.errors import ParameterError
-from dp_bundle.quoting import quote_name
+from dp_bundle.quoting import counted, quote_name
 from dp_learn.covariance import PooledCovariance, Sample, bundle_source, clear_columns, keep_columns, share_rows
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.glasso import fit_on_graph
@@ -20,6 +20,7 @@ from dp_learn.graph import GraphEstimate
 from dp_learn.inference import score_pairs
 from dp_learn.matrices import FloatArray, few_threads
 from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges, describe_number
+from dp_learn.output.result import Result
 from dp_learn.output.summary import (
     DiscriminantSummary,
     EdgesSummary,
@@ -36,25 +37,10 @@ PREDICTING = {"regression", "lda"}  # these have a target, and need no other col
 
 
 @dataclass(frozen=True, eq=False)
-class Alternative:
-    """An estimator's answer.
+class Alternative(Result):
+    """The answer of another estimator than the graphical lasso, with the `lines` of sentences for a person."""
 
-    Attributes
-    ----------
-    graph : GraphEstimate or None
-        Where the answer is a precision matrix.
-    tables : dict of str to DataFrame
-        Further tables, by the name of their file.
-    summary : Summary
-        Numbers and names.
-    lines : list of str
-        The sentences for a person.
-    """
-
-    graph: GraphEstimate | None
-    tables: dict[str, pd.DataFrame]
-    summary: Summary
-    lines: list[str]
+    lines: list[str] = field(default_factory=list)
 
 
 def learn_alternative(
@@ -129,7 +115,7 @@ def learn_alternative(
         "notes": notes,
     }
     lines = describe_edges(graph, shrunk=share > 0.0, why_none=NOISE if alpha is None else PENALTY)
-    return Alternative(graph, {}, numbers, lines)
+    return Alternative(graph, numbers, lines=lines)
 
 
 def _judge(
@@ -161,7 +147,7 @@ def _thresholded(fitted: Any, pooled: PooledCovariance, summary: Summary) -> Alt
         *_surest(fitted.edges_),
     ]
     numbers: EdgesSummary = {**summary, "n_edges": len(fitted.edges_)}
-    return Alternative(None, tables, numbers, lines)
+    return Alternative(None, numbers, tables, lines)
 
 
 def _regression(fitted: Any, summary: Summary) -> Alternative:
@@ -185,7 +171,7 @@ def _regression(fitted: Any, summary: Summary) -> Alternative:
         "r_squared": r_squared,
         "excess_bound": bound if np.isfinite(bound) else None,
     }
-    return Alternative(None, {"coefficients.csv": table}, numbers, lines)
+    return Alternative(None, numbers, {"coefficients.csv": table}, lines)
 
 
 def _discriminant(fitted: Any, summary: Summary) -> Alternative:
@@ -206,7 +192,7 @@ def _discriminant(fitted: Any, summary: Summary) -> Alternative:
         f"  predicts class {classes[1]} where {intercept:+.5g} + sum of coefficients times columns > 0",
         *_strongest_coefficients(table),
     ]
-    return Alternative(None, {"coefficients.csv": table, "means.csv": means}, numbers, lines)
+    return Alternative(None, numbers, {"coefficients.csv": table, "means.csv": means}, lines)
 
 
 def _strongest_coefficients(table: pd.DataFrame) -> list[str]:
@@ -220,7 +206,7 @@ def _surest(edges: pd.DataFrame) -> list[str]:
         f"    {describe_number(edge['correlation'])}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
         for edge in edges.head(10).to_dict("records")
     ]
-    return [f"  {len(edges)} edges{'; the surest:' if shown else ''}", *shown]
+    return [f"  {counted(len(edges), 'edge')}{'; the surest:' if shown else ''}", *shown]
 
 
 def _square(matrix: FloatArray, columns: Sequence[str]) -> pd.DataFrame:

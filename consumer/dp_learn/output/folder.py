@@ -20,9 +20,8 @@ from dp_bundle.errors import DpGraphError
 from dp_bundle.files import UNSUPPORTED, exchange, rename_new, settle, sync_folder
 from dp_bundle.quoting import guard_cell, quote_path
 from dp_bundle.startup import interrupts_held
-from dp_learn.graph import GraphEstimate
 from dp_learn.output.graph_files import write_estimate
-from dp_learn.output.summary import Summary
+from dp_learn.output.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
@@ -47,25 +46,13 @@ def foreign_content(folder: Path) -> str | None:
     return None
 
 
-def write_results(
-    graph: GraphEstimate | None,
-    tables: dict[str, pd.DataFrame],
-    summary: Summary,
-    title: str,
-    target: Path,
-    *,
-    report: str | None = None,
-) -> None:
+def write_results(result: Result, title: str, target: Path, *, report: str | None = None) -> None:
     """Write everything into a hidden folder beside the target, then put it in place of an earlier result.
 
     Parameters
     ----------
-    graph : GraphEstimate or None
-        Where the answer is a precision matrix.
-    tables : dict of str to DataFrame
-        Further tables, by the name of their file.
-    summary : Summary
-        Numbers and names.
+    result : Result
+        The graph, or other tables, and the summary.
     title : str
         Of the picture.
     target : Path
@@ -86,12 +73,12 @@ def write_results(
     try:
         new.mkdir(parents=True)
         made = new.stat().st_ino
-        if graph is not None:
-            write_estimate(graph, new)
-            draw_graph(graph, new / "graph.png", title, summary["drowned_columns"])
-        for name, table in tables.items():
+        if result.graph is not None:
+            write_estimate(result.graph, new)
+            draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
+        for name, table in result.tables.items():
             _write_frame(table, new / name)
-        text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(result.summary, indent=1, ensure_ascii=False, allow_nan=False)
         (new / "summary.json").write_text(text + "\n", encoding="utf-8")
         if report is not None:
             (new / "report.html").write_text(report, encoding="utf-8")

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_bundle.quoting import escape, guard_cell, quote, quote_name, quote_path, require_one_line, unguard_cell
+from dp_bundle.quoting import (
+    escape,
+    guard_cell,
+    name_columns,
+    quote,
+    quote_name,
+    quote_path,
+    require_one_line,
+    unguard_cell,
+)
 
 
 @given(st.text(max_size=400))
@@ -75,3 +84,9 @@ def test_formulas_are_guarded_and_names_are_not() -> None:
         assert guard_cell(formula) == f"'{formula}"
     for name in ("height", "a=b", "log-odds", "'quoted'", "", "x@y"):
         assert guard_cell(name) == name
+
+
+def test_names_in_a_sentence_are_cut_and_counted() -> None:
+    """A long name is quoted and ends in an ellipsis; names beyond the first ones are counted."""
+    assert name_columns(["age", "a" * 61, "b", "c"], 3) == f'age, "{"a" * 60}…", b and 1 more'
+    assert name_columns(["age", "a" * 60]) == f"age, {'a' * 60}"

@@ -10,6 +10,7 @@ from bokeh.models import ColumnDataSource, FixedTicker, PrintfTickFormatter, Ran
 from bokeh.models.annotations import BoxAnnotation, Span
 
 from dp_bundle.page import Figure, hover, new_figure, number, shade
+from dp_bundle.quoting import counted
 from dp_learn.matrices import FloatArray
 from dp_learn.output.page.findings import Findings
 from dp_learn.pipeline import Learned
@@ -36,12 +37,14 @@ def explain_alpha(findings: Findings) -> list[str]:
 
 def _left_by_fit(learned: Learned) -> list[str]:
     """Return how many links are left where the fit that followed, which keeps some of the penalty, dropped some."""
-    chosen, left = (np.count_nonzero(np.triu(m, 1)) for m in (learned.fit.solution.precision, learned.fit.precision))
+    chosen, left = (
+        int(np.count_nonzero(np.triu(m, 1))) for m in (learned.fit.solution.precision, learned.fit.precision)
+    )
     if left == chosen:
         return []
     return [
-        f"It leaves {chosen:,} links; the fit on these that followed keeps {learned.fit.share:.0%} of the penalty, and "
-        f"left {left:,} of them."
+        f"It leaves {counted(chosen, 'link')}; the fit on these that followed keeps {learned.fit.share:.0%} of the "
+        f"penalty, and left {left:,} of them."
     ]
 
 
@@ -85,10 +88,9 @@ def _draw_edges(selection: Selection, smallest: float) -> Figure:
     known = np.isfinite(selection.n_edges)
     best = int(np.flatnonzero(selection.alphas == selection.alpha)[0])
     plot = _draw(selection, selection.n_edges, smallest, "links")
-    told = (
-        f"There are {selection.n_edges[best]:,.0f} links at the chosen penalty, and up to "
-        f"{selection.n_edges[known].max():,.0f} at the smallest one."
-    )
+    n_chosen, most = int(selection.n_edges[best]), int(selection.n_edges[known].max())
+    are = "is" if n_chosen == 1 else "are"
+    told = f"There {are} {counted(n_chosen, 'link')} at the chosen penalty, and up to {most:,} at others."
     shaded = " The shaded range has no solution." if 0.0 < smallest < math.inf else ""
     caption = f"The number of links at each penalty: a smaller penalty allows more of them.{shaded}"
     return Figure("alpha-edges", "Links at each penalty", caption, told, plot)

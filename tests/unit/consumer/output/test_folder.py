@@ -19,6 +19,7 @@ from dp_bundle.quoting import quote_path
 from dp_learn import estimate_moments
 from dp_learn.output import folder as results
 from dp_learn.output.folder import foreign_content, write_results
+from dp_learn.output.result import Result
 from dp_publish import Policy, Receipt, publish
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -37,7 +38,7 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def result(tmp_path: Path) -> Path:
     """Write a result of two files."""
     folder = tmp_path / "result"
-    write_results(None, {"edges.csv": pd.DataFrame({"source": ["a"]})}, OURS, "", folder)
+    write_results(Result(None, OURS, {"edges.csv": pd.DataFrame({"source": ["a"]})}), "", folder)
     return folder
 
 
@@ -75,7 +76,7 @@ def test_damaged_marker_makes_no_result(content: str, result: Path) -> None:
     (result / ".dpgraph-result.json").write_text(content)
     assert foreign_content(result) is not None
     with pytest.raises(DpGraphError, match="give another --out"):
-        write_results(None, {}, OURS, "", result)
+        write_results(Result(None, OURS), "", result)
     assert (result / "edges.csv").exists()
 
 
@@ -102,7 +103,7 @@ def test_files_that_came_meanwhile_survive(
         take_over = results._take_over_permissions
         monkeypatch.setattr(results, "_take_over_permissions", lambda *folders: (take_over(*folders), put()))
     with pytest.raises(DpGraphError, match=r"notes\.txt.*give another --out"):
-        write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
+        write_results(Result(None, {**OURS, "estimator": "new"}), "", result)
     assert (result / "notes.txt").read_text() == "mine"
     assert (result / "edges.csv").exists()
     assert json.loads((result / "summary.json").read_text()) == OURS
@@ -119,7 +120,7 @@ def test_files_that_came_after_the_swap_survive(result: Path, tmp_path: Path, mo
 
     monkeypatch.setattr(results, "_remove", put_and_remove)
     with pytest.raises(DpGraphError, match="the result is written; files that others put") as caught:
-        write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
+        write_results(Result(None, {**OURS, "estimator": "new"}), "", result)
     assert json.loads((result / "summary.json").read_text())["estimator"] == "new"
     (earlier,) = (path for path in tmp_path.iterdir() if path.name.startswith(".result."))
     assert [path.name for path in earlier.iterdir()] == ["notes.txt"]
@@ -142,7 +143,7 @@ def test_an_earlier_result_survives_a_failure(
 
     monkeypatch.setattr(results.os, "rename", fail_once)
     with pytest.raises((DpGraphError, KeyboardInterrupt)):
-        write_results(None, {}, {**OURS, "estimator": "new"}, "", result)
+        write_results(Result(None, {**OURS, "estimator": "new"}), "", result)
     assert json.loads((result / "summary.json").read_text()) == OURS
     assert [path for path in tmp_path.iterdir() if path.name != "home"] == [result]
 
@@ -159,7 +160,7 @@ def test_mode_stays_and_all_is_on_the_disk(result: Path, system: str, monkeypatc
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    write_results(None, {"edges.csv": pd.DataFrame({"source": ["b"]})}, OURS, "", result)
+    write_results(Result(None, OURS, {"edges.csv": pd.DataFrame({"source": ["b"]})}), "", result)
     assert stat.S_IMODE(result.stat().st_mode) == 0o750
     assert stat.S_IMODE((result / "edges.csv").stat().st_mode) == 0o640
     assert "b" in (result / "edges.csv").read_text()
