@@ -86,8 +86,8 @@ def describe_perhaps_collinear(names: Sequence[str]) -> str:
     """Return a sentence on columns whose collinearity the noise neither shows nor rules out."""
     return (
         f"columns are nearly collinear as far as the noise shows: {name_columns(names)}. Each has a correlation with "
-        f"another that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and only a release "
-        "with less noise would tell"
+        f"another that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and only a "
+        "release with less noise would tell"
     )
 
 
