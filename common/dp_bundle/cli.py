@@ -15,7 +15,7 @@ from dp_bundle.cli_keys import keys, trust
 from dp_bundle.cli_portals import describe, stage
 from dp_bundle.console import NewPath, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.quoting import quote_name, quote_path
-from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name
+from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name, public_key_of
 
 BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -158,9 +158,11 @@ def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
     from dp_bundle.bundle import cosign, open_bundle
     from dp_bundle.trust import UnsafeTrustAnyone
 
+    store, private = TrustStore(), load_key(key)
+    store.require_unrevoked(public_key_of(private))
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
-        TrustStore().require(bundle.signer.key)
-        target = cosign(bundle, load_key(key))
+        store.require(bundle.signer.key)
+        target = cosign(bundle, private)
     answer(f"wrote {quote_path(target)}", {"signatures": str(target)}, as_json=as_json, quiet=quiet)
 
 

@@ -247,6 +247,7 @@ def trust(
         )
         listed += "".join(
             f"\n{quote_name(each.dataset)}: {each.threshold} of {len(each.keys)} keys must sign"
+            + ("" if each.until is None else f", until {each.until}")
             for each in quorums(store.folder)
         )
         text = listed or "no publisher is trusted yet"

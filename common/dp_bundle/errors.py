@@ -281,14 +281,23 @@ class KeyStatementError(BundleError):
 class OlderReleaseError(BundleError):
     """A newer release of the same dataset by the same signer has been seen already."""
 
-    def __init__(self, dataset: str, release: int, newest: int) -> None:
+    def __init__(
+        self, dataset: str, release: int, newest: int, *, received: str | None = None, seen: str | None = None
+    ) -> None:
         self.dataset = dataset
         self.release = release
         self.newest = newest
+        self.received = received
+        self.seen = seen
         super().__init__(
-            f"this is release {release} of {dataset!r}, and release {newest} has already been seen here: fetch the "
-            "newer one, or pass --allow-older (from Python allow_older=True)"
+            f"this is release {release} of {dataset!r}{_with_manifest(received)}, and release {newest}"
+            f"{_with_manifest(seen)} has already been seen here: fetch the newer one, or pass --allow-older (from "
+            "Python allow_older=True)"
         )
+
+
+def _with_manifest(digest: str | None) -> str:
+    return "" if digest is None else f" with the manifest {digest[:12]}..."
 
 
 class EquivocationError(BundleError):

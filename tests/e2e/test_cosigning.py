@@ -59,3 +59,43 @@ def test_rotation_and_revocation_at_the_command_line(bundle: Receipt, command: R
     again = command("dp-bundle", "trust", tmp_path / "a.json")
     assert again.returncode == 3
     assert "was revoked" in again.stderr
+
+
+def test_a_revoked_key_does_not_cosign(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """Whoever took a key back here is refused with it, in one sentence, and no file of signatures is written."""
+    command("dp-bundle", "keys", "new", "second")
+    assert command("dp-bundle", "keys", "revoke", "second", "--out", tmp_path / "gone.json").returncode == 0
+    ended = command("dp-bundle", "cosign", bundle.path, "--key", "second")
+    assert (ended.returncode, ended.stderr.count("\n")) == (3, 1)
+    assert "was revoked, with effect since" in ended.stderr
+    assert not bundle.path.with_name(bundle.path.name + ".dsse.json").exists()
+
+
+def test_decisions_are_listed_end_and_are_forgotten(bundle: Receipt, command: Run, home: Path) -> None:
+    """A list names keys and quorums with their days; what has ended is refused in one sentence, and can be removed."""
+    key, name = home / "keys" / "publisher.pub", bundle.release.dataset.name
+    command("dp-bundle", "keys", "new", "second")
+    ended = command("dp-bundle", "trust", key, "--until", "2020-01-01")
+    assert ended.returncode == 0
+    assert "until 2020-01-01" in command("dp-bundle", "trust").stdout
+    late = command("dp-bundle", "verify", bundle.path)
+    assert (late.returncode, late.stderr.count("\n")) == (3, 1)
+    assert "was trusted on this machine until 2020-01-01: if you still trust that key run: dp-bundle" in late.stderr
+    assert command("dp-bundle", "trust", key, "--until", "2999-12-31").returncode == 0
+    assert command("dp-bundle", "verify", bundle.path).returncode == 0
+
+    keys = [key, home / "keys" / "second.pub"]
+    for day, code in (("2999-12-31", 0), ("2020-01-01", 3)):
+        decided = command("dp-bundle", "trust", *keys, "--dataset", name, "--until", day)
+        assert decided.stdout == f"{name}: 1 of these 2 keys must sign, until {day}\n"
+        assert f"{name}: 1 of 2 keys must sign, until {day}" in command("dp-bundle", "trust").stdout
+        said = command("dp-bundle", "verify", bundle.path)
+        assert said.returncode == code
+    assert "your decision about who signs people ended on 2020-01-01: decide again with dp-bundle trust" in said.stderr
+
+    gone = command("dp-bundle", "trust", "--dataset", name, "--remove")
+    assert (gone.returncode, gone.stdout) == (0, f"{name}: decision forgotten\n")
+    again = command("dp-bundle", "trust", "--dataset", name, "--remove")
+    assert (again.returncode, again.stdout) == (0, f"{name}: there was no decision\n")
+    assert "keys must sign" not in command("dp-bundle", "trust").stdout
+    assert command("dp-bundle", "verify", bundle.path).returncode == 0

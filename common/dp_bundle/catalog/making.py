@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dp_bundle.catalog.choosing import choose
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
 from dp_bundle.catalog.pages import Refused, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
-from dp_bundle.catalog.survey import digest_file, find_bundles, find_cosigners, survey
-from dp_bundle.errors import BundleError, DpGraphError
-from dp_bundle.quoting import counted, quote_path
-from dp_bundle.trust import PublicKey, Sighting, TrustStore
+from dp_bundle.catalog.survey import digest_file, find_bundles, survey
+from dp_bundle.errors import DpGraphError
+from dp_bundle.files import locked_folder
+from dp_bundle.quoting import quote_path
+from dp_bundle.trust import TrustStore
 
 _PACKAGE = Path(__file__).parents[1]
 _SHOWN_BY = ("catalog", "describe", "page")  # the rooms whose code decides what a page shows
@@ -71,9 +74,14 @@ def make_catalog(folder: Path, out: Path, settings: Settings | None = None, stor
     Raises
     ------
     DpGraphError
-        The folder cannot be read, or the site cannot be written.
+        The folder cannot be read, the site cannot be written, or another run is writing it.
     """
-    settings, store = settings or Settings(), store or TrustStore()
+    files = _find(folder, out)
+    with _alone(out):
+        return _make(folder, files, out, settings or Settings(), store or TrustStore())
+
+
+def _make(folder: Path, files: list[Path], out: Path, settings: Settings, store: TrustStore) -> Summary:
     code = _code_version()
     site = Site.open(out, _key(code, settings.address))
 
@@ -81,7 +89,7 @@ def make_catalog(folder: Path, out: Path, settings: Settings | None = None, stor
     paths: dict[str, Path] = {}
     kept: dict[str, Facts] = {}
     fresh = 0
-    for path in _find(folder, out):
+    for path in files:
         try:
             sha256 = digest_file(path)
         except OSError as error:
@@ -94,7 +102,7 @@ def make_catalog(folder: Path, out: Path, settings: Settings | None = None, stor
     # 2. Bundles that cannot be trusted are told apart.
     entries = store.keys()
     names = {trusted.key.fingerprint: trusted.name for trusted in entries}
-    offered, refused = _judge(list(kept.values()), paths, folder, store, settings)
+    offered, refused = choose(list(kept.values()), paths, folder, store, any_signer=settings.any_signer)
 
     # 3. Each dataset's releases, newest first, and the files that show them; the list comes last.
     outputs: dict[str, Output] = {}
@@ -127,53 +135,22 @@ def _find(folder: Path, out: Path) -> list[Path]:
     return find_bundles(folder, out)
 
 
-def _judge(
-    surveyed: Sequence[Facts], paths: dict[str, Path], folder: Path, store: TrustStore, settings: Settings
-) -> tuple[list[Facts], list[Refused]]:
-    """Return the bundles to offer, and those to list as refused, each with the reason."""
-    offered, refused = [], []
-    twice: dict[tuple[str, int], list[Facts]] = {}
-    for facts in surveyed:
-        why = facts.get("why") or _distrust(facts, paths[facts["sha256"]], store, any_signer=settings.any_signer)
-        if why:
-            refused.append(Refused(paths[facts["sha256"]].relative_to(folder).as_posix(), why))
-        else:
-            twice.setdefault((facts["folder"], facts["number"]), []).append(facts)
-    for (_, number), same in twice.items():
-        if len({facts["manifest_sha256"] for facts in same}) == 1:
-            offered.append(same[0])
-            continue
-        why = f"{counted(len(same), 'file')} here claim to be release {number} of this dataset, and differ: ask the "
-        why += "publisher which one counts"
-        refused += [Refused(paths[facts["sha256"]].relative_to(folder).as_posix(), why) for facts in same]
-    return offered, sorted(refused)
-
-
-def _distrust(facts: Facts, path: Path, store: TrustStore, *, any_signer: bool) -> str:
-    """Return a sentence if this machine does not trust a signer, or holds this release to be revoked or unconfirmed."""
-    key = PublicKey.from_fingerprint(facts["signer"])
-    try:
-        if not any_signer:
-            store.require(key)
-    except BundleError:
-        return f"every byte is as it was signed, but this portal does not know its signer, {key.fingerprint}"
-
-    try:
-        store.vouch(
-            key,
-            Sighting(
-                facts["name"],
-                facts["series"],
-                facts["number"],
-                facts["kind"],
-                facts["manifest_sha256"],
-                facts["previous"],
-                find_cosigners(path, store, facts["name"]),
-            ),
-        )
-    except BundleError as error:
-        return str(error)
-    return ""
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keep other runs from writing to the site's folder, which is made if missing."""
+    if out.exists() and not out.is_dir():
+        raise DpGraphError(f"{quote_path(out)} is a file: give the name of a folder with --out")
+    with contextlib.ExitStack() as lock:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            lock.enter_context(locked_folder(out, 0.0))
+        except TimeoutError as error:
+            raise DpGraphError(
+                f"another dp-bundle catalog is writing {quote_path(out)}: run the command again when that one has ended"
+            ) from error
+        except OSError as error:
+            raise DpGraphError(f"the site in {quote_path(out)} cannot be written: {error.strerror}") from error
+        yield
 
 
 def _brief(facts: Facts) -> Facts:

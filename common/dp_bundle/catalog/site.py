@@ -67,8 +67,6 @@ class Site:
     @classmethod
     def open(cls, folder: Path, version: str) -> Site:
         """Return the site in a folder, or a new one; what another version of the software learned is forgotten."""
-        if folder.exists() and not folder.is_dir():
-            raise DpGraphError(f"{quote_path(folder)} is a file: give the name of a folder with --out")
         try:
             state = json.loads((folder / STATE).read_text(encoding="utf-8"))
             files = {str(name): [str(pair[0]), str(pair[1])] for name, pair in state["files"].items()}
@@ -96,7 +94,6 @@ class Site:
         """
         try:
             self._refuse_others(outputs)
-            self.folder.mkdir(parents=True, exist_ok=True)
             known = {name: self.files.get(name, ["", ""]) for name in outputs}
             self._save({**self.files, **known}, {**self.kept, **kept})
             written = {name: self._renew(name, output) for name, output in outputs.items()}

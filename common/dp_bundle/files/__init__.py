@@ -3,8 +3,8 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
+    from dp_bundle.files.locking import locked, locked_folder
     from dp_bundle.files.new_files import (
-        locked,
         make_private_folder,
         require_folder,
         require_names,

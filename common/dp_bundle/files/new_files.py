@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import math
 import os
 import secrets
 import stat
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -61,32 +58,6 @@ def write_whole(path: Path, content: bytes, *, replace: bool, mode: int = 0o644)
     finally:
         partial.unlink(missing_ok=True)
     sync_folder(path.parent)
-
-
-@contextlib.contextmanager
-def locked(path: Path, patience: float = math.inf) -> Iterator[None]:
-    """Hold a lock file, which is made if missing, so that no other process holds it at the same time.
-
-    Raises
-    ------
-    OSError
-        It cannot be made, or others held it for longer than so many seconds (TimeoutError).
-    """
-    make_private_folder(path.parent)
-    deadline = time.monotonic() + patience
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(errno.ETIMEDOUT, "another process holds it", str(path)) from error
-                time.sleep(0.005)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

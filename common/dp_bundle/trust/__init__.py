@@ -50,7 +50,8 @@ if TYPE_CHECKING:
         read_statement,
         sign_statement,
     )
-    from dp_bundle.trust.store import TrustedKey, TrustStore
+    from dp_bundle.trust.store import TrustStore
     from dp_bundle.trust.succession import accept_statement
+    from dp_bundle.trust.trusted import TrustedKey
 else:
     __getattr__ = import_on_demand(__name__)

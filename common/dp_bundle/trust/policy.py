@@ -6,7 +6,7 @@ from typing import Protocol
 
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey
-from dp_bundle.trust.store import TrustedKey
+from dp_bundle.trust.trusted import TrustedKey
 
 
 class TrustPolicy(Protocol):

@@ -125,7 +125,13 @@ def _judge(
     notes: tuple[str, ...] = ()
     if not (allow_older or beside_newer):
         if sighting.number < newest and not known:
-            raise OlderReleaseError(sighting.series, sighting.number, newest)
+            raise OlderReleaseError(
+                sighting.series,
+                sighting.number,
+                newest,
+                received=sighting.manifest_sha256,
+                seen=numbered.manifests.get(str(newest)),
+            )
         notes = _describe_newer(sighting, series.newest, known=known)
     if before is None:
         notes = (*notes, *_describe_chain(sighting, numbered.manifests))
@@ -158,6 +164,12 @@ def remembered_by(folder: Path, signer: str) -> dict[str, dict[int, str]]:
         if origin == signer and entry.manifests:
             found[dataset] = {int(number): entry.manifests[number] for number in sorted(entry.manifests, key=int)}
     return found
+
+
+def remembered(folder: Path, signers: Sequence[str], dataset: str) -> dict[int, str]:
+    """Return the manifest digests of a dataset's releases that were seen, of all who share its chain, by number."""
+    manifests = _merge(_recall(folder), signers, dataset).manifests
+    return {int(number): manifests[number] for number in sorted(manifests, key=int)}
 
 
 def _recall(folder: Path) -> dict[str, _Remembered]:

@@ -1,7 +1,8 @@
 """The store of trusted keys.
 
 `trusted/` in the state folder holds one JSON file per trusted key, named by its hexadecimal digits, and the memory of
-releases that were seen (`seen`). Further decisions are in folders of their own (`rules`).
+releases that were seen (`seen`). Further decisions are in folders of their own (`rules`). What all of them mean for a
+release is judged in `judging`.
 """
 
 from __future__ import annotations
@@ -9,58 +10,19 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import (
-    BundleError,
-    DpGraphError,
-    KeyStoreError,
-    RevokedKeyError,
-    TooFewSignersError,
-    UntrustedKeyError,
-)
+from dp_bundle.errors import BundleError, DpGraphError, KeyStoreError, RevokedKeyError, UntrustedKeyError
 from dp_bundle.files import read_own, write_whole
-from dp_bundle.quoting import quote_name
 from dp_bundle.trust.home import home_folder
-from dp_bundle.trust.rules import Quorum, has_passed, read_quorum, read_revocation
-from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered_by
+from dp_bundle.trust.judging import judge, sharing
+from dp_bundle.trust.rules import has_passed, read_quorum, read_revocation
+from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered
 from dp_bundle.trust.signing import PublicKey
+from dp_bundle.trust.trusted import TrustedKey
 
 _MOST = 10_000  # bytes of an entry
-
-
-@dataclass(frozen=True)
-class TrustedKey:
-    """A key the reader trusts, with the name that the reader gave it.
-
-    Attributes
-    ----------
-    key : PublicKey
-    name : str
-    until : str or None
-        The last day of the reader's trust, as YYYY-MM-DD in UTC.
-    datasets : tuple of str or None
-        The datasets for which it is trusted; None for all.
-    predecessors : tuple of PublicKey
-        The keys whose successor it is, oldest first.
-    """
-
-    key: PublicKey
-    name: str
-    until: str | None = None
-    datasets: tuple[str, ...] | None = None
-    predecessors: tuple[PublicKey, ...] = ()
-
-    @property
-    def root(self) -> PublicKey:
-        """The oldest key of its line, which stands for the publisher."""
-        return self.predecessors[0] if self.predecessors else self.key
-
-    def covers(self, dataset: str) -> bool:
-        """Return True if the key is trusted for a dataset."""
-        return self.datasets is None or dataset in self.datasets
 
 
 class TrustStore:
@@ -133,6 +95,23 @@ class TrustStore:
             )
         return entry
 
+    def require_unrevoked(self, key: PublicKey) -> None:
+        """Refuse a key that was revoked, for signing.
+
+        Raises
+        ------
+        RevokedKeyError
+            It was.
+        """
+        with _as_bundle_error():
+            revoked = read_revocation(self.folder, key)
+        if revoked is not None:
+            raise RevokedKeyError(
+                key.fingerprint,
+                f"the key {key.fingerprint} was revoked, with effect since {revoked.since}, so that its signature "
+                "counts for nobody: sign with another key",
+            )
+
     def admit(
         self, key: PublicKey, sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
     ) -> tuple[str, ...]:
@@ -168,13 +147,13 @@ class TrustStore:
             What has been seen cannot be read, or others may write it.
         """
         with _as_bundle_error():
-            entries, quorum = self._judge(key, sighting)
-            seats = {key} if quorum is None else {key, *map(PublicKey.from_fingerprint, quorum.keys)}
-            signers = [
-                each.fingerprint for seat in sorted(seats, key=lambda seat: seat.raw) for each in _line(seat, entries)
-            ]
+            signers = judge(self.folder, key, sighting, self._entries())
             return admit(
-                self.folder, list(dict.fromkeys(signers)), sighting, allow_older=allow_older, beside_newer=beside_newer
+                self.folder,
+                [each.fingerprint for each in signers],
+                sighting,
+                allow_older=allow_older,
+                beside_newer=beside_newer,
             )
 
     def vouch(self, key: PublicKey, sighting: Sighting) -> None:
@@ -183,78 +162,20 @@ class TrustStore:
         A key that is not in the store is not refused: `require` does that.
         """
         with _as_bundle_error():
-            self._judge(key, sighting)
+            judge(self.folder, key, sighting, self._entries())
 
-    def _judge(self, key: PublicKey, sighting: Sighting) -> tuple[dict[PublicKey, TrustedKey], Quorum | None]:
-        """Refuse what a revoked key, or too few keys, signed; return all trusted keys, and the decision that holds."""
-        entries = {entry.key: entry for entry in self.keys()}
-        self._require_good(key, sighting)
-        return entries, self._require_signers(key, sighting, entries)
+    def sharing(self, key: PublicKey, dataset: str) -> list[PublicKey]:
+        """Return the keys whose releases of a dataset form one chain with this key's: its line, or a quorum's."""
+        with _as_bundle_error():
+            return sharing(key, read_quorum(self.folder, dataset), self._entries())
 
-    def _require_good(self, key: PublicKey, sighting: Sighting) -> None:
-        """Refuse what a revoked key signed, but for releases that were verified here before it was revoked.
+    def remembered(self, key: PublicKey, dataset: str) -> dict[int, str]:
+        """Return the manifest digests of releases of a dataset that were verified here before, by number."""
+        with _as_bundle_error():
+            return remembered(self.folder, [each.fingerprint for each in self.sharing(key, dataset)], dataset)
 
-        Dates and numbers within a bundle prove nothing here, as a thief writes them as he likes.
-        """
-        revoked = read_revocation(self.folder, key)
-        if revoked is None:
-            return
-        first = revoked.releases.get(sighting.dataset)
-        seen = remembered_by(self.folder, key.fingerprint).get(sighting.dataset, {})
-        good = [number for number in seen if first is None or number < first]
-        if sighting.number in good and seen[sighting.number] == sighting.manifest_sha256:
-            return
-        listed = f"only {_listed(good)}, verified here before" if good else "none, as none was verified here before"
-        raise RevokedKeyError(
-            key.fingerprint,
-            f"the signer {key.fingerprint} was revoked, with effect since {revoked.since}, and release "
-            f"{sighting.number} ({sighting.manifest_sha256[:12]}...) is not one of its good ones "
-            f"({listed}): fetch the release that the publisher signed with another key",
-        )
-
-    def _require_signers(
-        self, key: PublicKey, sighting: Sighting, entries: dict[PublicKey, TrustedKey]
-    ) -> Quorum | None:
-        """Refuse a release that this reader's trust in its signers does not cover; return the decision about it."""
-        name = quote_name(sighting.dataset)
-        if key in entries and not entries[key].covers(sighting.dataset):
-            raise UntrustedKeyError(
-                key.fingerprint,
-                f"the signer {key.fingerprint} is trusted on this machine for other datasets than {name}: if you trust "
-                f"that key for all run: dp-bundle trust {key.fingerprint}",
-            )
-        quorum = read_quorum(self.folder, sighting.dataset)
-        if quorum is None:
-            return None
-        if has_passed(quorum.until):
-            message = f"your decision about who signs {name} ended on {quorum.until}: decide again with dp-bundle trust"
-            raise UntrustedKeyError(key.fingerprint, message)
-
-        # A key and its successors have one seat, and count once.
-        seats = {_root(PublicKey.from_fingerprint(each), entries) for each in quorum.keys}
-        signers = [each for each in (key, *sighting.cosigners) if self._counts(each, sighting, entries)]
-        counted = len({_root(each, entries) for each in signers} & seats)
-        if counted < quorum.threshold or _root(key, entries) not in seats:
-            raise TooFewSignersError(
-                key.fingerprint,
-                f"release {sighting.number} of {name} ({sighting.manifest_sha256[:12]}...) has valid signatures of "
-                f"{counted} of the {len(seats)} keys that you trust for it, and you require {quorum.threshold}, its "
-                "first signer among them: fetch the file of signatures beside it (.dsse.json), or ask the co-signers",
-                counted,
-                quorum.threshold,
-            )
-        return quorum
-
-    def _counts(self, key: PublicKey, sighting: Sighting, entries: dict[PublicKey, TrustedKey]) -> bool:
-        """Return True if a key is trusted for a release, today."""
-        entry = entries.get(key)
-        if entry is None or has_passed(entry.until) or not entry.covers(sighting.dataset):
-            return False
-        try:
-            self._require_good(key, sighting)
-        except RevokedKeyError:
-            return False
-        return True
+    def _entries(self) -> dict[PublicKey, TrustedKey]:
+        return {entry.key: entry for entry in self.keys()}
 
     def _path(self, key: PublicKey) -> Path:
         return self.folder / f"{key.raw.hex()}.json"
@@ -281,22 +202,6 @@ def _entry(document: dict[str, Any]) -> TrustedKey:
         None if datasets is None else tuple(map(str, datasets)),
         tuple(map(PublicKey.from_fingerprint, document.get("predecessors", []))),
     )
-
-
-def _root(key: PublicKey, entries: dict[PublicKey, TrustedKey]) -> PublicKey:
-    return entries[key].root if key in entries else key
-
-
-def _line(key: PublicKey, entries: dict[PublicKey, TrustedKey]) -> list[PublicKey]:
-    """Return the keys of one publisher, who share one chain of releases: this one, predecessors and successors."""
-    root = _root(key, entries)
-    members = [each for entry in entries.values() if entry.root == root for each in (*entry.predecessors, entry.key)]
-    return list(dict.fromkeys([root, *members, key]))
-
-
-def _listed(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:10])) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
-    return f"release{'s' if len(numbers) > 1 else ''} {shown}"
 
 
 @contextlib.contextmanager

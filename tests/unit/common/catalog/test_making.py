@@ -18,6 +18,7 @@ from scipy.stats import norm
 
 from dp_bundle.catalog import Settings, Summary, make_catalog
 from dp_bundle.errors import DpGraphError
+from dp_bundle.files import locked_folder
 from dp_bundle.trust import (
     Revocation,
     TrustStore,
@@ -205,6 +206,16 @@ def test_a_stopped_run_leaves_a_site_that_the_next_run_completes(
     make_catalog(bundles, site, store=store)
     assert (site / "index.html").read_bytes() == old
     assert not list(site.rglob("*.partial"))
+
+
+def test_two_runs_at_once_on_one_site_are_told_apart(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
+    """While one run holds the site, another is refused in one sentence, and writes nothing; afterwards it may."""
+    site = tmp_path / "site"
+    site.mkdir()
+    with locked_folder(site), pytest.raises(DpGraphError, match=r"another dp-bundle catalog is writing .*site: run"):
+        make_catalog(bundles, site, store=store)
+    assert contents(site) == {}
+    assert make_catalog(bundles, site, store=store).offered == 3
 
 
 def test_a_file_that_is_not_ours_is_never_replaced(bundles: Path, tmp_path: Path, store: TrustStore) -> None:

@@ -100,9 +100,25 @@ def test_older_releases_are_refused_per_signer_and_dataset(store: TrustStore) ->
     with pytest.raises(OlderReleaseError, match="release 3") as caught:
         TrustStore().admit(ONE, sighting(2))
     assert (caught.value.dataset, caught.value.release, caught.value.newest) == ("wine", 2, 3)
+    assert (caught.value.received, caught.value.seen) == (f"{2:064x}", f"{3:064x}")
     assert store.admit(ONE, sighting(2), beside_newer=True) == ()
     with pytest.raises(OlderReleaseError):
         TrustStore().admit(ONE, sighting(2))
+
+
+def test_rollback_is_told_by_number_and_digest(store: TrustStore) -> None:
+    """The refusal of an older release names both manifests, or the one that is known to an old memory."""
+    store.admit(ONE, sighting(3, digest="c" * 64))
+    with pytest.raises(OlderReleaseError) as caught:
+        store.admit(ONE, sighting(2, digest="b" * 64))
+    assert (
+        "release 2 of 'wine' with the manifest bbbbbbbbbbbb..., and release 3 with the manifest cccccccccccc..."
+        in str(caught.value)
+    )
+    (store.folder / "seen.json").write_text(json.dumps({f"{ONE.fingerprint} beer": 3}))
+    with pytest.raises(OlderReleaseError, match="and release 3 has already been seen") as caught:
+        store.admit(ONE, sighting(2, dataset="beer"))
+    assert caught.value.seen is None
 
 
 def test_release_that_was_read_before_passes_with_a_note(store: TrustStore) -> None:

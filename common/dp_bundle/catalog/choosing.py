@@ -1,0 +1,78 @@
+"""The choice of what a site offers: bundles that verify, of signers who are trusted for them, one for each number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.catalog.pages import Refused
+from dp_bundle.catalog.survey import find_cosigners
+from dp_bundle.errors import BundleError
+from dp_bundle.quoting import counted
+from dp_bundle.trust import PublicKey, Sighting, TrustStore
+
+Facts = dict[str, Any]
+
+
+def choose(
+    surveyed: Sequence[Facts], paths: Mapping[str, Path], folder: Path, store: TrustStore, *, any_signer: bool
+) -> tuple[list[Facts], list[Refused]]:
+    """Return the bundles to offer, and those to list as refused, each with the reason.
+
+    Parameters
+    ----------
+    surveyed : sequence of dict
+        What `survey` found.
+    paths : dict of str to Path
+        The files, by their digests.
+    folder : Path
+        Where they are.
+    store : TrustStore
+        Whom to trust.
+    any_signer : bool
+        Whether to offer bundles of others, too.
+    """
+    offered, refused = [], []
+    twice: dict[tuple[str, int], list[Facts]] = {}
+    for facts in surveyed:
+        why = facts.get("why") or _distrust(facts, paths[facts["sha256"]], store, any_signer=any_signer)
+        if why:
+            refused.append(Refused(paths[facts["sha256"]].relative_to(folder).as_posix(), why))
+        else:
+            twice.setdefault((facts["folder"], facts["number"]), []).append(facts)
+    for (_, number), same in twice.items():
+        if len({facts["manifest_sha256"] for facts in same}) == 1:
+            offered.append(same[0])
+            continue
+        why = f"{counted(len(same), 'file')} here claim to be release {number} of this dataset, and differ: ask the "
+        why += "publisher which one counts"
+        refused += [Refused(paths[facts["sha256"]].relative_to(folder).as_posix(), why) for facts in same]
+    return offered, sorted(refused)
+
+
+def _distrust(facts: Facts, path: Path, store: TrustStore, *, any_signer: bool) -> str:
+    """Return a sentence if this machine does not trust a signer, or holds this release to be revoked or unconfirmed."""
+    key = PublicKey.from_fingerprint(facts["signer"])
+    try:
+        if not any_signer:
+            store.require(key)
+    except BundleError:
+        return f"every byte is as it was signed, but this portal does not know its signer, {key.fingerprint}"
+
+    try:
+        store.vouch(
+            key,
+            Sighting(
+                facts["name"],
+                facts["series"],
+                facts["number"],
+                facts["kind"],
+                facts["manifest_sha256"],
+                facts["previous"],
+                find_cosigners(path, store, facts["name"]),
+            ),
+        )
+    except BundleError as error:
+        return str(error)
+    return ""
