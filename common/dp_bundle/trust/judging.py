@@ -1,8 +1,8 @@
 """Judgement of a verified release by its signers.
 
 Is the key good? Is it trusted for this dataset? Have enough others signed? Nothing here asks about releases seen
-before, which `seen` does, but for those that a revoked key signed. Dates and numbers within a bundle prove nothing, as a
-thief writes them as he likes.
+before, which `seen` does, but for those that a revoked key signed. Dates and numbers within a bundle prove nothing,
+as a thief writes them as he likes.
 """
 
 from __future__ import annotations
