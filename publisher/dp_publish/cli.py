@@ -20,6 +20,7 @@ import click
 from dp_bundle.console import NewPath, already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.files import write_whole
+from dp_bundle.startup import before_compiling
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
 from dp_publish.cli_options import PublishByDefault, ShowByDefault, dialect_options, policy_options, typed_options
 from dp_publish.policy import DEFAULT_SPREAD
@@ -80,6 +81,9 @@ def publish_command(
     from dp_publish.messages import describe_receipt, receipt_document
     from dp_publish.release import publish, require_no_minisig, sign_beside
 
+    show = _show_progress if sys.stderr.isatty() and not quiet else None
+    if show:
+        before_compiling(_announce_compiling)
     policy = _load_policy(data, policy_file, privacy)
     withheld = Ledger().entities(policy.dataset.name)
     resolved = check_in_advance(data, policy, withheld, anyway=anyway, tell=partial(tell, quiet=quiet))
@@ -87,7 +91,6 @@ def publish_command(
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     require_no_minisig(target)
-    show = _show_progress if sys.stderr.isatty() and not quiet else None
     receipt = publish(data, policy, out=target, key=signing_key, partition=partition, progress=show)
 
     with already(f"release {receipt.release.lineage.number} is published at {target} and booked as spent"):
@@ -358,6 +361,10 @@ def _writing_new(path: Path, what: str, instead: str) -> Iterator[None]:
         raise DpGraphError(f"there is a {what} at {path} already: {instead}") from error
     except OSError as error:
         raise DpGraphError(f"the {what} {path} cannot be written: {error.strerror}") from error
+
+
+def _announce_compiling(_kept: bool) -> None:
+    click.echo("\r\033[Kcompiling for this machine: about ten seconds of computing, needed only once", err=True)
 
 
 def _show_progress(rows: int) -> None:
