@@ -14,6 +14,7 @@ from dp_bundle.cli_catalog import catalog, serve
 from dp_bundle.cli_keys import keys, trust
 from dp_bundle.cli_portals import describe, stage
 from dp_bundle.console import NewPath, answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name, public_key_of
 
@@ -162,6 +163,8 @@ def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
     store.require_unrevoked(public_key_of(private))
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
         store.require(bundle.signer.key)
+        if public_key_of(private) == bundle.signer.key:
+            raise ParameterError("--key", "another key than the one that signed the bundle", key)
         target = cosign(bundle, private)
     answer(f"wrote {quote_path(target)}", {"signatures": str(target)}, as_json=as_json, quiet=quiet)
 

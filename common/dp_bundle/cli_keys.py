@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from dp_bundle.console import NewPath, answer, json_option, quiet_option
+from dp_bundle.console import NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.errors import DpGraphError, ParameterError
 from dp_bundle.files import write_whole
 from dp_bundle.quoting import quote_name, quote_path
@@ -19,6 +19,7 @@ from dp_bundle.trust import (
     PublicKey,
     TrustedKey,
     TrustStore,
+    has_passed,
     key_names,
     load_key,
     load_public_key,
@@ -136,10 +137,13 @@ def keys_rotate(
 
     private = [load_key(old), load_key(new)]
     former, successor = (public_key_of(key).fingerprint for key in private)
+    if former == successor:
+        raise ParameterError("NEW", "another key than OLD: make one with dp-bundle keys new", new)
+    target = _new_statement(out or Path(f"{Path(new).stem}.rotation.json"))
     last = _day(expires) or str(today() + timedelta(days=365))
     content = sign_statement(Rotation(former, successor, sorted(set(datasets)) or None, str(today()), last), *private)
     said = accept_statement(TrustStore(), content)
-    _write_statement(out or Path(f"{Path(new).stem}.rotation.json"), content, said, as_json=as_json, quiet=quiet)
+    _write_statement(target, content, said, as_json=as_json, quiet=quiet)
 
 
 @keys.command("revoke")
@@ -169,7 +173,10 @@ def keys_revoke(
     """
     from dp_bundle.trust import Revocation, accept_statement, sign_statement, today
 
-    public = load_public_key(key) if key in key_names() else _read_key(key)
+    public = load_public_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
+    if since is not None and since.date() > today():
+        raise ParameterError("--since", "today or an earlier day, in UTC", _day(since))
+    target = _new_statement(out or Path(f"{Path(key).stem}.revocation.json"))
     releases = {}
     for entry in first:
         dataset, _, number = entry.rpartition("=")
@@ -179,7 +186,16 @@ def keys_revoke(
     revocation = Revocation(public.fingerprint, _day(since) or str(today()), str(today()), releases)
     content = sign_statement(revocation, load_key(by or key))
     said = accept_statement(TrustStore(), content)
-    _write_statement(out or Path(f"{Path(key).stem}.revocation.json"), content, said, as_json=as_json, quiet=quiet)
+    _write_statement(target, content, said, as_json=as_json, quiet=quiet)
+
+
+def _new_statement(path: Path) -> Path:
+    """Return the path of a new file, refused before anything is decided here if it is taken, or in no folder."""
+    if os.path.lexists(path):
+        raise DpGraphError(f"{quote_path(path)} is there already: give another --out")
+    if not path.parent.is_dir():
+        raise DpGraphError(f"{quote_path(path)} cannot be written: there is no folder {quote_path(path.parent)}")
+    return path
 
 
 def _write_statement(path: Path, content: bytes, said: str, *, as_json: bool, quiet: bool) -> None:
@@ -228,12 +244,19 @@ def trust(
       dp-bundle trust "Statistics office" --remove
     """
     store = TrustStore()
+    if has_passed(_day(until)):
+        tell(f"note: {_day(until)} is over, so that this decision has ended already", quiet=quiet)
     if dataset is not None and not (keys and remove):
-        text, document = _trust_for(dataset, keys, store, _day(until), threshold or 1, remove=remove)
+        quorum = 1 if threshold is None else threshold
+        text, document = _trust_for(dataset, keys, store, _day(until), quorum, remove=remove)
         answer(text, document, as_json=as_json, quiet=quiet)
         return
-    if len(keys) > 1 or threshold is not None or dataset is not None:
-        raise ParameterError("KEY", "one key; several, or --threshold, go with --dataset, and are not removed by it")
+    if threshold is not None and dataset is None:
+        raise ParameterError("--threshold", "given with --dataset, of which so many keys must have signed each release")
+    if len(keys) > 1 or dataset is not None:
+        raise ParameterError("KEY", "one key; several go with --dataset, and are not removed by it")
+    if not keys and (remove or name is not None or until is not None):
+        raise ParameterError("KEY", "given with --name, --until and --remove")
     key = keys[0] if keys else None
     if key is not None and (content := _statement_in(key)) is not None:
         from dp_bundle.trust import accept_statement
@@ -253,7 +276,8 @@ def trust(
         text = listed or "no publisher is trusted yet"
         answer(text, [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries], as_json=as_json)
         return
-    public = (_trusted_as(key, store) if remove else None) or _read_key(key, remove=remove)
+    listed_name = "a name that dp-bundle trust lists, " if remove else ""
+    public = (_trusted_as(key, store) if remove else None) or _read_key(key, named=listed_name)
     document = {"fingerprint": public.fingerprint, "trusted": not remove}
     if remove:
         text = "no longer trusted" if store.remove(public) else "was not trusted"
@@ -263,7 +287,8 @@ def trust(
         chosen = name or known or (key if key == public.fingerprint else Path(key).stem)
         before = next((entry for entry in entries if entry.key == public), TrustedKey(public, chosen))
         store.keep(TrustedKey(public, chosen, until=_day(until), predecessors=before.predecessors))
-        text = f"is trusted from now on, as {quote_name(chosen)}" + (f", until {_day(until)}" if until else "")
+        from_now = "" if has_passed(_day(until)) else " from now on"
+        text = f"is trusted{from_now}, as {quote_name(chosen)}" + (f", until {_day(until)}" if until else "")
     answer(f"{public.fingerprint} {text}", document, as_json=as_json, quiet=quiet)
 
 
@@ -327,13 +352,12 @@ def _trusted_as(name: str, store: TrustStore) -> PublicKey | None:
     return named[0] if named else None
 
 
-def _read_key(key: str, *, remove: bool = False) -> PublicKey:
+def _read_key(key: str, *, named: str = "") -> PublicKey:
     if key.startswith("ed25519:"):
         return PublicKey.from_fingerprint(key)
     path = Path(key)
     if path.suffix == ".pub" and not path.exists():
         raise ParameterError("KEY", "a file that exists", key)
     if not path.is_file() or path.stat().st_size > 10_000:
-        named = "a name that dp-bundle trust lists, " if remove else ""
         raise ParameterError("KEY", f"{named}a publisher's .pub file, or a fingerprint that begins with ed25519:", key)
     return PublicKey.from_pem(path.read_bytes())

@@ -137,7 +137,7 @@ def _leave_after(error: Exception) -> NoReturn:
 
 def _describe_misuse(error: click.ClickException) -> str:
     """Return what is wrong with the arguments of a command, and the --help to read."""
-    said = error.format_message().removesuffix(".")
+    said = " ".join(error.format_message().removesuffix(".").split())
     context = error.ctx if isinstance(error, click.UsageError) else None
     return said if context is None else f"{said}; see {context.command_path} --help"
 
