@@ -15,10 +15,11 @@ from dp_bundle.cli_keys import keys, trust
 from dp_bundle.cli_portals import describe, stage
 from dp_bundle.console import NewPath, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
-from dp_bundle.quoting import quote_name, quote_path
+from dp_bundle.quoting import counted, quote_name, quote_path
 from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name, public_key_of
 
 BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.group(
@@ -38,16 +39,20 @@ def cli() -> None:
 @click.argument("file", type=BUNDLE)
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
 @click.option("--any-signer", is_flag=True, help="Check only that every byte is as it was signed, whoever signed it.")
+@click.option("--chain", type=FOLDER, help="A folder with all releases of the dataset, none of which may be missing.")
 @json_option
 @quiet_option
-def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet: bool) -> None:
+def verify(file: Path, allow_older: bool, any_signer: bool, chain: Path | None, as_json: bool, quiet: bool) -> None:
     """Verify the signer, the signature and every byte of a bundle; exit with 3 if it cannot be trusted.
+
+    With --chain, all releases of its dataset in a folder are verified, too, and that each follows the one before it.
 
     \b
     Example:
       dp-bundle verify wine.bundle.tar
+      dp-bundle verify wine.bundle.tar --chain all-releases
     """
-    from dp_bundle.bundle import bundle_facts, open_bundle
+    from dp_bundle.bundle import bundle_facts, check_chain, open_bundle
     from dp_bundle.trust import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
@@ -59,6 +64,16 @@ def verify(file: Path, allow_older: bool, any_signer: bool, as_json: bool, quiet
         for note in bundle.notes:
             tell(f"note: {note}", quiet=quiet)
         document = {"verified": True, "signer_checked": not any_signer, **bundle_facts(bundle)}
+        if chain is not None:
+            found = check_chain(bundle, chain, TrustStore(), any_signer=any_signer)
+            if found.others:
+                tell(f"note: {counted(found.others, 'file')} of other datasets left out", quiet=quiet)
+            lines = [f"  {link.number}  {link.manifest_sha256}  {quote_path(link.path)}" for link in found.releases]
+            text = "\n".join([text, f"its chain is unbroken, {counted(len(lines), 'release')}:", *lines])
+            document["chain"] = [
+                {"number": link.number, "manifest_sha256": link.manifest_sha256, "file": str(link.path)}
+                for link in found.releases
+            ]
         answer(text, document, as_json=as_json, quiet=quiet)
 
 
@@ -72,19 +87,22 @@ def inspect(file: Path, as_json: bool) -> None:
     Example:
       dp-bundle inspect wine.bundle.tar
     """
-    from dp_bundle.bundle import bundle_facts, describe_bundle, open_bundle
+    from dp_bundle.bundle import bundle_facts, describe_bundle, describe_chain, open_bundle
     from dp_bundle.trust import UnsafeTrustAnyone
 
+    store = TrustStore()
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
-        entries = TrustStore().keys()
+        entries = store.keys()
+        chain, facts = describe_chain(bundle, store)
         trusted = {entry.key: entry.name for entry in entries}
         name = trusted.get(bundle.signer.key)
         document = {
             "trusted": name is not None,
             **bundle_facts(bundle),
+            "chain": facts,
             "release": bundle.release.model_dump(mode="json"),
         }
-        answer(describe_bundle(bundle, name), document, as_json=as_json)
+        answer(describe_bundle(bundle, name, chain), document, as_json=as_json)
 
 
 @cli.command()

@@ -27,6 +27,7 @@ wrong and what to do.
         KeyStatementError                a rotation or revocation of a key that cannot be accepted
         OlderReleaseError                a newer release of the same dataset has been seen already
         EquivocationError                another release of the same number has been seen already
+        BrokenChainError                 releases in a folder do not follow each other
       EstimationError                    the numbers do not allow an answer
         NoSolutionError                  the penalised problem is unbounded at this alpha
         NotConvergedError                a solver stopped before its tolerance
@@ -36,11 +37,12 @@ wrong and what to do.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from dp_bundle.rounding import round_up
 
-_SHOWN = 20  # columns that are named
+_SHOWN = 20  # columns, or breaks of a chain, that are named
 _NOTHING: Any = object()
 
 
@@ -312,6 +314,20 @@ class EquivocationError(BundleError):
             f"this signer made two different releases {release} of {dataset!r}: the one seen here before has the "
             f"manifest {seen[:12]}..., this one {received[:12]}...; ask the publisher which one counts before using "
             "either"
+        )
+
+
+class BrokenChainError(BundleError):
+    """The releases of a dataset in a folder are not one chain, or one of them is not to be trusted."""
+
+    def __init__(self, dataset: str, problems: Sequence[str]) -> None:
+        self.dataset = dataset
+        self.problems = tuple(problems)
+        shown = "; ".join(self.problems[:_SHOWN])
+        rest = f"; and {len(self.problems) - _SHOWN} more" if len(self.problems) > _SHOWN else ""
+        super().__init__(
+            f"the releases of {dataset!r} are no unbroken chain: {shown}{rest}. Fetch what is missing, and ask the "
+            "publisher which releases count"
         )
 
 

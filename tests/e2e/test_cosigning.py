@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from dp_publish import Receipt
+import pandas as pd
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_publish import Policy, Receipt, publish
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -99,3 +103,30 @@ def test_decisions_are_listed_end_and_are_forgotten(bundle: Receipt, command: Ru
     assert (again.returncode, again.stdout) == (0, f"{name}: there was no decision\n")
     assert "keys must sign" not in command("dp-bundle", "trust").stdout
     assert command("dp-bundle", "verify", bundle.path).returncode == 0
+
+
+def test_chain_is_checked_at_the_command_line(
+    bundle: Receipt, table: pd.DataFrame, policy: Policy, key: Ed25519PrivateKey, command: Run, tmp_path: Path
+) -> None:
+    """A whole chain ends with 0 and names each release; a missing one ends with 3; inspect shows the predecessor."""
+    folder = tmp_path / "all"
+    folder.mkdir()
+    newest = publish(table, policy, out=folder / "second.tar", key=key).path
+    said = command("dp-bundle", "verify", newest, "--chain", folder)
+    assert (said.returncode, said.stderr.count("\n")) == (3, 1)
+    assert "release 1 is missing: release 2 (" in said.stderr
+
+    shutil.copy(bundle.path, folder)
+    other = policy.model_copy(update={"dataset": policy.dataset.model_copy(update={"name": "others"})})
+    publish(table, other, out=folder / "third.tar", key=key)
+    said = command("dp-bundle", "verify", newest, "--chain", folder)
+    assert (said.returncode, said.stderr) == (0, "note: 1 file of other datasets left out\n")
+    assert "its chain is unbroken, 2 releases:" in said.stdout
+    listed = json.loads(command("dp-bundle", "verify", newest, "--chain", folder, "--json").stdout)["chain"]
+    assert [each["number"] for each in listed] == [1, 2]
+
+    shown = command("dp-bundle", "inspect", newest).stdout
+    assert f"follows the one with the manifest {listed[0]['manifest_sha256']} (not verified here before)" in shown
+    command("dp-bundle", "verify", bundle.path, "--allow-older")
+    facts = json.loads(command("dp-bundle", "inspect", newest, "--json").stdout)["chain"]
+    assert (facts["previous"], facts["previous_verified_here"]) == (listed[0]["manifest_sha256"], True)

@@ -3,8 +3,10 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
+    from dp_bundle.bundle.chain import Chain, Link, check_chain, describe_chain
     from dp_bundle.bundle.cosigned import cosign, cosigners, signatures_path
     from dp_bundle.bundle.export import export_csv
+    from dp_bundle.bundle.folder import find_bundles
     from dp_bundle.bundle.inspection import bundle_facts, describe_bundle
     from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, minisign_release, write_minisig
     from dp_bundle.bundle.opened import Bundle

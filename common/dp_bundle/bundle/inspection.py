@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.bundle.opened import Bundle
@@ -34,8 +35,18 @@ def bundle_facts(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def describe_bundle(bundle: Bundle, name: str | None) -> str:
-    """Return a description, line by line: signer and guarantee come before anything that the signer wrote."""
+def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ()) -> str:
+    """Return a description, line by line: signer and guarantee come before anything that the signer wrote.
+
+    Parameters
+    ----------
+    bundle : Bundle
+        A verified bundle.
+    name : str or None
+        What this reader calls the signer; None if the key is not trusted.
+    chain : sequence of str
+        Sentences on its place among the releases, as `describe_chain` gives them.
+    """
     release = bundle.release
     known = f"trusted here as {quote_name(name)}" if name is not None else "NOT trusted here"
     guarantee = describe_guarantee(release)
@@ -43,6 +54,7 @@ def describe_bundle(bundle: Bundle, name: str | None) -> str:
     facts = [
         ("signer", f"{bundle.signer.key.fingerprint} ({known})"),
         ("dataset", f"{quote_name(release.dataset.name)}, release {release.lineage.number}, {release.lineage.created}"),
+        *_under("chain", list(chain)),
         ("size", describe_size(release)),
         *_under("guarantee", guarantee),
         ("so far", describe_total(release)),

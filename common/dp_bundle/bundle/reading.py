@@ -85,7 +85,7 @@ def open_bundles(
         for bundle in sorted(bundles, key=lambda each: -each.release.lineage.number):
             origin = (bundle.signer.root, bundle.release.series)
             bundle.notes = policy.admit(
-                bundle.signer.key, _sighting(bundle), allow_older=allow_older, beside_newer=origin in newest
+                bundle.signer.key, sighting_of(bundle), allow_older=allow_older, beside_newer=origin in newest
             )
             newest.add(origin)
         opened.pop_all()
@@ -108,7 +108,8 @@ def _open(path: Path, trust: TrustPolicy) -> Bundle:
     return bundle
 
 
-def _sighting(bundle: Bundle) -> Sighting:
+def sighting_of(bundle: Bundle) -> Sighting:
+    """Return a verified bundle as far as a reader remembers it, with its co-signers."""
     release = bundle.release
     return Sighting(
         release.dataset.name,

@@ -12,11 +12,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dp_bundle.bundle import find_bundles
 from dp_bundle.catalog.choosing import choose
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
 from dp_bundle.catalog.pages import Refused, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
-from dp_bundle.catalog.survey import digest_file, find_bundles, survey
+from dp_bundle.catalog.survey import digest_file, survey
 from dp_bundle.errors import DpGraphError
 from dp_bundle.files import locked_folder
 from dp_bundle.quoting import quote_path

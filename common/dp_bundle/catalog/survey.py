@@ -28,15 +28,6 @@ from dp_bundle.trust import PublicKey, TrustStore, UnsafeTrustAnyone, read_quoru
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
-def find_bundles(folder: Path, beside: Path) -> list[Path]:
-    """Return the tar files in a folder and the folders in it, in order, without those of the site itself."""
-    found = []
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(each for each in folders if Path(place, each).resolve() != beside.resolve())
-        found += [Path(place, name) for name in files if name.endswith(".tar")]
-    return sorted(path for path in found if path.is_file())
-
-
 def digest_file(path: Path) -> str:
     """Return a file's SHA-256 in hexadecimal digits."""
     with path.open("rb") as file:
