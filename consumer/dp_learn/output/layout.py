@@ -18,6 +18,7 @@ _MANY = 500
 _MARGIN = 0.4  # around a part, in lengths of an edge
 _APART = 0.35  # lengths of an edge between any two nodes, at least
 _ROUNDS = 50
+_FEW = 8  # parts, of which small ones may stand upright; names are clearer beside parts that lie
 _LEAST_CELL, _CELLS = 0.2, 80  # lengths of an edge, and how many of the squares that tell what is free in a side
 Places = npt.NDArray[np.int64]
 Squares = npt.NDArray[np.bool_]
@@ -126,7 +127,7 @@ def _separate(xy: FloatArray) -> FloatArray:
 
 
 def _pack(drawn: list[FloatArray], links: list[Places], aspect: float) -> list[FloatArray]:
-    """Return all parts beside each other: the largest first, each, upright or not, where it makes the area grow least.
+    """Return all parts beside each other: the largest first, each where it makes the area grow least.
 
     What a part fills is told by squares, so that small parts go into the corners that large ones leave (Freivalds et
     al. 2001).
@@ -136,9 +137,10 @@ def _pack(drawn: list[FloatArray], links: list[Places], aspect: float) -> list[F
     taken, placed = _filled(drawn[0] / cell, links[0], margin), drawn[:1]
     for xy, ends in zip(drawn[1:], links[1:], strict=True):
         squares = _filled(xy / cell, ends, margin)
-        both = [_best_corner(taken, each, aspect) for each in (squares, squares.T)]
-        upright = both[1] < both[0]
-        squares, xy, corner = (squares.T, xy[:, ::-1], both[1][1]) if upright else (squares, xy, both[0][1])
+        grown, corner = _best_corner(taken, squares, aspect)
+        upright = _best_corner(taken, squares.T, aspect) if len(drawn) <= _FEW else None
+        if upright is not None and upright[0] < grown:
+            squares, xy, corner = squares.T, xy[:, ::-1], upright[1]
 
         # the area's new lower left corner is that of all parts
         low = np.minimum(corner, 0)
