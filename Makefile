@@ -2,17 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # The tests that need neither minutes, nor real tables, nor a browser, nor tools of others, nor root.
-QUICK := not slow and not long and not data and not browser and not tools and not power
+QUICK_TESTS := not slow and not long and not data and not browser and not tools and not power
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo test test-slow test-long test-power test-tools test-browser test-minimum test-newest lint format docs site dist clean
+.PHONY: demo test test-slow test-long test-power test-tools test-browser test-minimum test-newest lint format docs site
+.PHONY: reproduce dist clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed
-	$(BIN)/python -m pytest -m "$(QUICK)" -n auto
+	$(BIN)/python -m pytest -m "$(QUICK_TESTS)" -n auto
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser" -n auto
@@ -37,12 +38,12 @@ test-browser: .venv/installed tests/browser/node_modules/installed docs/_build/h
 # The quick suite with the least versions of everything, but for the tests that do not depend on them; tools of the tests
 # are as new as they come, and may warn of that.
 test-minimum: .venv-minimum/installed
-	.venv-minimum/bin/python -m pytest -m "$(QUICK)" -n auto -o filterwarnings=default \
+	.venv-minimum/bin/python -m pytest -m "$(QUICK_TESTS)" -n auto -o filterwarnings=default \
 		tests/unit tests/contract tests/e2e tests/golden
 
 # The quick suite with the newest Python on this machine, but for the tests that do not depend on it.
 test-newest: .venv-newest/installed
-	.venv-newest/bin/python -m pytest -m "$(QUICK)" -n auto tests/unit tests/contract tests/e2e tests/golden
+	.venv-newest/bin/python -m pytest -m "$(QUICK_TESTS)" -n auto tests/unit tests/contract tests/e2e tests/golden
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -61,6 +62,11 @@ docs: .venv/installed
 # The site, in docs/_build/html; whatever Sphinx warns of is an error.
 site: .venv/installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
+
+# The papers' tables and figures, in docs/reproduction: everything in under 40 minutes on two cores; QUICK=1 in under 4,
+# compared with what is stored there; ONLY="guo_table_1a guo_table_2" some of them.
+reproduce: .venv/installed
+	cd benchmarks && ../$(BIN)/python -m reproduction $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
 
 docs/_build/html/index.html:
 	$(MAKE) site

@@ -1,0 +1,106 @@
+"""Runs pieces, stores their results, draws their pictures and writes the pages: see the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: there is a process for every core
+
+from reproduction.pages import draw_pictures, note_run, write_pages
+from reproduction.pieces import Piece, all_pieces
+from reproduction.results import compare, load, store, summarize
+from reproduction.setting import Setting
+
+ROOT = Path(__file__).parents[2]
+STORED = ROOT / "docs" / "reproduction"
+QUICK = ROOT / "build" / "reproduction"
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(prog="make reproduce", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a part of the repetitions, compared with what is stored")
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="PIECE", help="pieces to run; none for the pages alone"
+    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes; a core each by default")
+    options = parser.parse_args()
+    pieces, setting = all_pieces(), Setting.from_environment(quick=options.quick)
+    chosen = _choose(pieces, options.only)
+    folder = QUICK if options.quick else STORED
+
+    n_apart = 0
+    for piece in chosen:
+        missing = [name for name in piece.needs if not setting.has(name)]
+        if missing:
+            print(f"{piece.name}: skipped, as $DPGRAPH_DATA has no {', '.join(missing)}", flush=True)
+            continue
+        start = time.perf_counter()
+        records = _run(piece, setting, options.jobs)
+        seconds = time.perf_counter() - start
+        if not records:
+            print(f"{piece.name}: skipped, as no data set that it needs is in $DPGRAPH_DATA", flush=True)
+            continue
+        cells = summarize(records, piece.keys)
+        store(cells, folder / f"{piece.name}.csv")
+        print(f"{piece.name}: {len(cells)} numbers in {seconds:.0f} s", flush=True)
+        note_run(folder, piece.name, seconds)
+        if options.quick:
+            n_apart += _report_difference(piece, folder)
+
+    if options.quick:  # what was not run is shown as it is stored
+        for path in STORED.glob("*.csv"):
+            if not (folder / path.name).exists():
+                shutil.copy(path, folder)
+    draw_pictures(pieces.values(), folder)
+    for name, text in write_pages(pieces.values(), folder).items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    print(f"results are in {folder.relative_to(ROOT)}")
+    sys.exit(1 if n_apart else 0)
+
+
+def _choose(pieces: dict[str, Piece], names: list[str]) -> list[Piece]:
+    """Return the pieces to run: all, those that are named, or none."""
+    if names == ["none"]:
+        return []
+    unknown = sorted(set(names) - set(pieces))
+    if unknown:
+        sys.exit(f"there is no piece {', '.join(unknown)}; there are: {', '.join(pieces)}")
+    return [pieces[name] for name in names] if names else list(pieces.values())
+
+
+def _run(piece: Piece, setting: Setting, n_processes: int) -> list[dict[str, Any]]:
+    """Return the records of all jobs, in the order of the jobs."""
+    jobs = list(piece.jobs(setting))
+    if n_processes == 1 or len(jobs) == 1:
+        found: Iterable[list[dict[str, Any]]] = [piece.measure(*job) for job in jobs]
+    else:
+        with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+            found = list(pool.map(piece.measure, *zip(*jobs, strict=True)))
+    return [record for records in found for record in records]
+
+
+def _report_difference(piece: Piece, folder: Path) -> int:
+    """Say whether the stored results came out again, and return how many did not."""
+    stored = STORED / f"{piece.name}.csv"
+    if not stored.exists():
+        return 0
+    n_cells, apart = compare(load(folder / stored.name), load(stored))
+    print(f"  {n_cells - len(apart)} of {n_cells} numbers as stored, within their error bars", flush=True)
+    if len(apart):
+        print(json.dumps(apart.head(20).to_dict("records"), indent=1, default=str), flush=True)
+    return len(apart)
+
+
+if __name__ == "__main__":
+    main()

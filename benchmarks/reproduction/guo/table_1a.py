@@ -1,0 +1,128 @@
+"""Table 1(a): AUC on rows of a chain of 50 columns, by number of rows and level of noise.
+
+The truth is what the same rule finds in the rows before the noise: the paper takes the graph of the vanilla
+graphical lasso for the truth. A ranking has no graph: its truth is as many of its surest pairs without noise as the
+paper's rule links. Beside it, the AUC whose truth is the chain that made the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dp_bundle.errors import EstimationError
+from reproduction.figures import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure, save
+from reproduction.pieces import Piece
+from reproduction.rules import above, area_under_curve, rank, read_rows, surest
+from reproduction.setting import Setting, seed
+from reproduction.simulation import add_gaussian_noise, chain_precision, gaussian_rows, noise_deviation
+from reproduction.tables import LEVELS, level_name, markdown_table, mean_and_sd, number
+
+N_COLUMNS, ALPHA = 50, 0.5
+N_ROWS = (50, 500, 5000)
+RULES = {"fixed": "lambda = 0.5", "paper": "error drop", "default": "default", "evidence": "evidence"}
+PRINTED = Path(__file__).parents[1] / "printed" / "guo_table_1a.csv"
+
+
+def _jobs(setting: Setting) -> Iterator[tuple[int, int]]:
+    return ((n_rows, repetition) for n_rows in N_ROWS for repetition in setting.repetitions())
+
+
+def _measure(n_rows: int, repetition: int) -> list[dict[str, Any]]:
+    """Return the records of one table of rows under all levels of noise."""
+    rng = np.random.default_rng(seed("guo_table_1a", n_rows, repetition))
+    theta = chain_precision(N_COLUMNS)
+    rows, chain = gaussian_rows(n_rows, theta, rng), above(theta) != 0.0
+    clean_sample = read_rows(rows, 0.0, folds=True)
+    clean = {rule: rank(clean_sample, rule, ALPHA) for rule in RULES}
+    truths = {rule: found.edges for rule, found in clean.items()}
+    truths["evidence"] = surest(clean["evidence"].scores, int(truths["paper"].sum()))
+
+    records = []
+    for snr_db in LEVELS:
+        sigma = noise_deviation(rows, snr_db)
+        sample = read_rows(add_gaussian_noise(rows, sigma, rng), sigma**2, folds=True)
+        for rule, truth in truths.items():
+            record: dict[str, Any] = {"n_rows": n_rows, "snr_db": snr_db, "rule": rule, "clean_edges": truth.sum()}
+            try:
+                found = rank(sample, rule, ALPHA)
+            except EstimationError:
+                records.append(record | {"solved": 0.0})
+                continue
+            record |= {"auc": area_under_curve(truth, found.scores), "solved": 1.0}
+            record |= {"chain_auc": area_under_curve(chain, found.scores)}
+            if rule != "evidence":
+                record |= {"alpha": found.alpha, "edges": found.edges.sum()}
+            records.append(record)
+    return records
+
+
+def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
+    printed = pd.read_csv(PRINTED, keep_default_na=False).astype({"snr_db": str}).set_index(["n", "snr_db"])
+    table = cells.set_index(["n_rows", "snr_db", "rule", "measure"]).sort_index()
+
+    def cell(n_rows: int, snr_db: str, rule: str, measure: str, digits: int = 3) -> str:
+        place = (n_rows, snr_db, rule, measure)
+        if place not in table.index:
+            return "-"
+        found = table.loc[place]
+        return mean_and_sd(found["mean"], found["sd"], digits) if measure == "auc" else number(found["mean"], digits)
+
+    rows, n_above, largest = [], 0, 0.0
+    for n_rows in N_ROWS:
+        for snr_db in LEVELS:
+            is_printed = (n_rows, snr_db) in printed.index
+            line = [n_rows, level_name(snr_db)]
+            if is_printed:
+                mean, sd = printed.loc[(n_rows, snr_db)]
+                line.append(mean_and_sd(float(mean), float(sd)))
+                ours = table.loc[(n_rows, snr_db)]["mean"]
+                n_above += ours[("evidence", "auc")] >= float(mean)
+                largest = max(largest, abs(ours[("fixed", "auc")] - float(mean)))
+            else:
+                line.append("not printed")
+            for rule in RULES:
+                line.append(cell(n_rows, snr_db, rule, "auc"))
+                if rule != "evidence":
+                    line.append(cell(n_rows, snr_db, rule, "alpha", 2) + "; " + cell(n_rows, snr_db, rule, "edges", 0))
+            rows.append(
+                [*line, cell(n_rows, snr_db, "default", "chain_auc"), cell(n_rows, snr_db, "evidence", "chain_auc")]
+            )
+    head = ["rows", "noise", "printed"]
+    for rule, name in RULES.items():
+        head += [name] if rule == "evidence" else [name, "lambda; edges"]
+    return {
+        "table": markdown_table([*head, "chain, default", "chain, evidence"], rows, left=2),
+        "n_above": int(n_above),
+        "n_printed": len(printed),
+        "largest": number(largest, 3),
+    }
+
+
+def _draw(cells: pd.DataFrame, stem: Path) -> None:
+    printed = pd.read_csv(PRINTED, keep_default_na=False).astype({"snr_db": str, "auc_mean": float})
+    figure = new_figure(9.0, 3.6)
+    panels = figure.subplots(1, 3, sharey=True)
+    places = {level: index for index, level in enumerate(LEVELS)}
+    styles = {"fixed": (BLUE, "o"), "paper": (ORANGE, "s"), "default": (GREEN, "^"), "evidence": (PINK, "d")}
+    for axes, n_rows in zip(panels, N_ROWS, strict=True):
+        for rule, (colour, marker) in styles.items():
+            here = cells.query("n_rows == @n_rows and rule == @rule and measure == 'auc'")
+            axes.errorbar(
+                here["snr_db"].map(places), here["mean"], here["sd"], color=colour, marker=marker, ms=4, lw=1.4,
+                capsize=2, label=RULES[rule],
+            )  # fmt: skip
+        there = printed[printed["n"] == n_rows]
+        axes.plot(there["snr_db"].map(places), there["auc_mean"], "x", color=BLACK, ms=7, label="printed")
+        axes.set_xticks(range(len(LEVELS)), LEVELS)
+        axes.set(title=f"{n_rows} rows", xlabel="signal to noise (dB)")
+    panels[0].set_ylabel("AUC against the clean graph")
+    panels[0].legend(loc="lower left")
+    save(figure, stem.with_suffix(".png"))
+
+
+PIECE = Piece("guo_table_1a", ("n_rows", "snr_db", "rule"), _jobs, _measure, _describe, _draw)

@@ -1,0 +1,59 @@
+"""Pages from stored results: a template for each paper, filled with what its pieces say of theirs."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from reproduction.data_sets import describe_data_sets
+from reproduction.pieces import PAPERS, Piece
+from reproduction.results import load
+
+TEMPLATES = Path(__file__).with_name("templates")
+VERSIONED = ("dpgraph", "numpy", "scipy", "scikit-learn", "matplotlib")
+
+
+def note_run(folder: Path, name: str, seconds: float) -> None:
+    """Note how long a piece took, and with what it was run."""
+    path = folder / "runs.json"
+    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    versions = {"python": platform.python_version()} | {each: version(each) for each in VERSIONED}
+    runs[name] = {"seconds": round(seconds), "versions": versions}
+    path.write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def draw_pictures(pieces: Iterable[Piece], folder: Path) -> None:
+    """Draw the pictures of all results that are in a folder."""
+    for piece in pieces:
+        path = folder / f"{piece.name}.csv"
+        if piece.draw is not None and path.exists():
+            piece.draw(load(path), folder / piece.name)
+
+
+def write_pages(pieces: Iterable[Piece], folder: Path) -> dict[str, str]:
+    """Return a page for each paper, and one for them all, by name, from the results that are in a folder."""
+    stored = {piece: folder / f"{piece.name}.csv" for piece in pieces}
+    found = {piece.name: piece.describe(load(path)) for piece, path in stored.items() if path.exists()}
+    runs = folder / "runs.json"
+    context = {
+        "papers": PAPERS,
+        "runs": json.loads(runs.read_text(encoding="utf-8")) if runs.exists() else {},
+        "command": _command,
+        "data_sets": describe_data_sets(),
+        **found,
+    }
+    environment = Environment(  # noqa: S701  of Markdown, and of numbers
+        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    return {name: environment.get_template(f"{name}.md.j2").render(context) for name in ("index", *PAPERS)}
+
+
+def _command(*names: str) -> str:
+    """Return the command that runs pieces, as a block of the page."""
+    quoted = names[0] if len(names) == 1 else '"' + " ".join(names) + '"'
+    return f"<!-- not run: it takes a while -->\n```console\n$ make reproduce ONLY={quoted}\n```"

@@ -1,0 +1,58 @@
+"""The pieces: one for each printed table or figure that is run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from reproduction.setting import Setting
+
+PAPERS = {"guo": "Guo et al. (2025), Graph structure learning with privacy guarantees for open graph data"}
+PIECES = ("guo.table_1a", "guo.table_1b")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One table or figure.
+
+    Attributes
+    ----------
+    name : str
+        The name of its files, which begins with its paper's.
+    keys : tuple of str
+        The fields of a record that name a cell.
+    jobs : callable
+        Given the setting, returns the arguments of every job, as tuples. Data are read here or in the job.
+    measure : callable
+        Runs one job: returns records. A function of a module, as other processes call it too.
+    describe : callable
+        Given the stored rows, returns what the page's template shows, by name.
+    draw : callable, optional
+        Given the stored rows and the stem of a path, draws pictures beside it.
+    needs : tuple of str
+        Data sets without which it is not run.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    jobs: Callable[[Setting], Iterable[tuple[Any, ...]]]
+    measure: Callable[..., list[dict[str, Any]]]
+    describe: Callable[[pd.DataFrame], Mapping[str, Any]]
+    draw: Callable[[pd.DataFrame, Path], None] | None = None
+    needs: tuple[str, ...] = ()
+
+    @property
+    def paper(self) -> str:
+        """The paper that it is from."""
+        return self.name.split("_")[0]
+
+
+def all_pieces() -> dict[str, Piece]:
+    """Return all pieces by name, in the order in which they are run."""
+    found = [import_module(f"reproduction.{place}").PIECE for place in PIECES]
+    return {piece.name: piece for piece in found}
