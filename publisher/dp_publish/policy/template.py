@@ -103,7 +103,7 @@ def describe_undecided(types: dict[str, ColumnType]) -> list[str]:
     said = [f"{repr(name) if name else 'a column without a name'} ({reason})" for name, reason in dropped.items()]
     more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
     left_out = [f"left out: {', '.join(said[:_NAMED])}{more}"] if said else []
-    text = "a text file does not say which columns hold text: set drop = true for those (plan --look names them)"
+    text = "a text file does not say which columns hold text: set drop = true for those, which plan --look names"
     return [*left_out, text] if ColumnType.UNKNOWN in types.values() else left_out
 
 
