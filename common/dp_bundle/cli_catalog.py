@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from dp_bundle.console import NewPath, answer, json_option, quiet_option
+from dp_bundle.console import NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import counted, quote_path
 
@@ -40,6 +40,9 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
     summary = make_catalog(folder, out, Settings(title, address, any_signer))
     done = f"{counted(summary.written, 'file')} written, {counted(summary.removed, 'file')} removed"
     refused = f", {counted(summary.refused, 'file')} listed as not to be trusted" if summary.refused else ""
+    if summary.left_out:
+        files = counted(summary.left_out, "file")
+        tell(f"note: {files} beside bundles left out, as they are no signatures of them", quiet=quiet)
     text = f"{quote_path(out)}: {counted(summary.offered, 'release')} offered{refused}; {done}"
     answer(text, {"site": str(out), **asdict(summary)}, as_json=as_json, quiet=quiet)
 

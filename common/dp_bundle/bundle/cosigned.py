@@ -64,13 +64,26 @@ def cosign(bundle: Bundle, key: Ed25519PrivateKey) -> Path:
     return path
 
 
+def are_signatures_of(content: bytes, bundle: Bundle) -> bool:
+    """Return True if the content of a file of signatures holds a valid one of this bundle's payload."""
+    try:
+        payload, found = split_signatures(content, PAYLOAD_TYPE)
+    except BundleFormatError:
+        return False
+    return payload == _own(bundle)[0] and bool(valid_signers(payload, PAYLOAD_TYPE, found))
+
+
 def _beside(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:
     """Return the bundle's payload, and the signatures beside it, or its own if there are none of this payload."""
-    with bundle.open(MANIFEST_NAME) as file:
-        own = split_signatures(file.read(), PAYLOAD_TYPE)
+    own = _own(bundle)
     most = bundle.members[MANIFEST_NAME].size + MOST_SIGNATURES * _ENTRY
     try:
         payload, found = split_signatures(read_regular(signatures_path(bundle.path), most), PAYLOAD_TYPE)
     except (OSError, BundleFormatError):
         return own
     return (payload, found) if payload == own[0] else own
+
+
+def _own(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:
+    with bundle.open(MANIFEST_NAME) as file:
+        return split_signatures(file.read(), PAYLOAD_TYPE)

@@ -17,7 +17,7 @@ from dp_bundle.errors import DpGraphError, ParameterError
 from dp_bundle.files import read_regular, write_archive, write_whole
 from dp_bundle.manifest import Release
 from dp_bundle.quoting import quote_name, quote_path
-from dp_bundle.trust import DigestWriter, minisign_digest, public_key_of
+from dp_bundle.trust import DigestWriter, minisign_digest, public_key_of, verify_minisign
 
 
 def minisig_path(path: Path) -> Path:
@@ -56,11 +56,21 @@ def minisign_bundle(bundle: Bundle, key: Ed25519PrivateKey) -> bytes:
     own, signer = public_key_of(key), bundle.signer.key
     if own != signer:
         raise ParameterError("--key", f"the key that signed this bundle, {signer.fingerprint}", own.fingerprint)
+    return minisign_release(_digest(bundle), bundle.release, bundle.manifest_sha256, key)
+
+
+def is_minisig_of(content: bytes, bundle: Bundle) -> bool:
+    """Return True if a signature file is of these very bytes, by the key that signed the bundle."""
+    return verify_minisign(content, _digest(bundle), bundle.signer.key)
+
+
+def _digest(bundle: Bundle) -> bytes:
+    """Return the digest of a verified bundle's file, made again from its members."""
     whole = DigestWriter()
     with contextlib.ExitStack() as opened:
         members = [(name, opened.enter_context(bundle.open(name))) for name in bundle.members]
         write_archive(cast(BinaryIO, whole), members)
-    return minisign_release(whole.digest(), bundle.release, bundle.manifest_sha256, key)
+    return whole.digest()
 
 
 def write_minisig(path: Path, content: bytes) -> None:

@@ -12,16 +12,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
-from dp_bundle.bundle.minisig import minisig_path
+from dp_bundle.bundle.companions import Companion, companions
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.portals import FORMS, PORTALS
+from dp_bundle.bundle.published import copy_tar, published_files, signature_files
 from dp_bundle.describe import (
-    PARQUET,
-    TAR,
     PublishedFile,
     ckan_package,
     croissant_document,
@@ -39,7 +38,7 @@ from dp_bundle.describe import (
     zenodo_deposit,
 )
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.files import UNSUPPORTED, read_regular, rename_new, settle, sync_folder, write_archive
+from dp_bundle.files import UNSUPPORTED, rename_new, settle, sync_folder
 from dp_bundle.quoting import quote_path
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
@@ -52,7 +51,6 @@ _STATIC = {
     "ro-crate-metadata.json": "ro-crate",
     "dp-registry.yaml": "registry",
 }
-_LONGEST_MINISIG = 4096
 
 
 def describe_as(bundle: Bundle, form: str) -> bytes:
@@ -72,22 +70,11 @@ def describe_as(bundle: Bundle, form: str) -> bytes:
     PrivacyError
         The registry was asked for, and the release states no guarantee.
     """
-    return _spell(form, _describe(bundle, form, published_files(bundle)))
+    signatures = signature_files(bundle, companions(bundle)[0]) if form == "ro-crate" else []
+    return _spell(form, _describe(bundle, form, published_files(bundle), signatures))
 
 
-def published_files(bundle: Bundle, *, flat: bool = False) -> list[PublishedFile]:
-    """Return the tar and the Parquet files that stand beside it, in `data` or, if flat, in the same folder."""
-    whole = _Digest()
-    _copy_tar(bundle, cast(BinaryIO, whole))
-    files = [PublishedFile(bundle.path.name, whole.size, whole.sha256.hexdigest(), TAR)]
-    for name, member in bundle.members.items():
-        if name.startswith("data/"):
-            path = name.removeprefix("data/") if flat else name
-            files.append(PublishedFile(path, member.size, bundle.sha256(name), PARQUET))
-    return files
-
-
-def stage_bundle(bundle: Bundle, portal: str, folder: Path) -> list[Path]:
+def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Companion] | None = None) -> list[Path]:
     """Write a new folder for a portal, and return its files.
 
     Parameters
@@ -98,6 +85,8 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path) -> list[Path]:
         One of `PORTALS`.
     folder : Path
         The new folder. Nothing is ever replaced.
+    beside : sequence of Companion, optional
+        The signatures to carry; by default those that `companions` finds.
 
     Raises
     ------
@@ -112,11 +101,15 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path) -> list[Path]:
         raise ParameterError("--for", f"one of {', '.join(PORTALS)}", portal)
     if os.path.lexists(folder):
         raise DpGraphError(f"there is something at {quote_path(folder)} already: give the name of a new folder")
+    signatures = companions(bundle)[0] if beside is None else beside
     try:
         with _new_folder(folder) as new:
             flat = portal not in _IN_ONE_FOLDER
-            _write_data(bundle, new / "files" if flat else new, flat=flat, readme=portal != "huggingface")
-            for name, content in _metadata(bundle, portal).items():
+            place = new / "files" if flat else new
+            _write_data(bundle, place, flat=flat, readme=portal != "huggingface")
+            for each in signatures:
+                _write(place / f"{bundle.path.name}.{each.kind}", each.content)
+            for name, content in _metadata(bundle, portal, signature_files(bundle, signatures)).items():
                 _write(new / name, content)
             if portal == "static":
                 sums = "".join(f"{_sha256(new / name)}  {name.as_posix()}\n" for name in _files_in(new))
@@ -126,30 +119,31 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path) -> list[Path]:
     return [folder / name for name in _files_in(folder)]
 
 
-def _metadata(bundle: Bundle, portal: str) -> dict[str, bytes]:
+def _metadata(bundle: Bundle, portal: str, signatures: list[PublishedFile]) -> dict[str, bytes]:
     """Return the files of metadata that a portal gets."""
     release, signer = bundle.release, bundle.signer.key.fingerprint
     files = published_files(bundle, flat=portal not in _IN_ONE_FOLDER)
     if portal == "huggingface":
         return {"README.md": hugging_face_card(release, files, signer).encode()}
     if portal == "ckan":
-        return {"package.json": _json(ckan_package(release, files, signer))}
+        return {"package.json": _json(ckan_package(release, [*files, *signatures], signer))}
     if portal == "dataverse":
-        return {"dataset.json": _json(dataverse_dataset(release)), "files.json": _json(dataverse_files(files))}
+        described = dataverse_files([*files, *signatures])
+        return {"dataset.json": _json(dataverse_dataset(release)), "files.json": _json(described)}
     if portal == "zenodo":
         deposits = {"zenodo.json": zenodo_deposit(release), "invenio-rdm.json": invenio_record(release)}
         return {name: _json(document) for name, document in deposits.items()}
     forms = {name: form for name, form in _STATIC.items() if form != "registry" or release.guarantee is not None}
-    return {name: _spell(form, _describe(bundle, form, files)) for name, form in forms.items()}
+    return {name: _spell(form, _describe(bundle, form, files, signatures)) for name, form in forms.items()}
 
 
-def _describe(bundle: Bundle, form: str, files: list[PublishedFile]) -> dict[str, Any]:
+def _describe(bundle: Bundle, form: str, files: list[PublishedFile], signatures: list[PublishedFile]) -> dict[str, Any]:
     makers: dict[str, Callable[[], dict[str, Any]]] = {
         "frictionless": lambda: frictionless_document(bundle.release, files),
         "croissant": lambda: croissant_document(bundle.release, files),
         "dcat": lambda: dcat_document(bundle.release, files),
         "datacite": lambda: datacite_document(bundle.release, files),
-        "ro-crate": lambda: ro_crate_document(bundle.release, files),
+        "ro-crate": lambda: ro_crate_document(bundle.release, files, signatures),
         "registry": lambda: registry_record(bundle.release),
         "schema.org": lambda: schema_org_document(bundle.release, files),
     }
@@ -164,13 +158,10 @@ def _spell(form: str, document: dict[str, Any]) -> bytes:
 
 
 def _write_data(bundle: Bundle, folder: Path, *, flat: bool, readme: bool) -> None:
-    """Write the tar, the signature beside it if there is one, the README if asked for, and the Parquet files."""
+    """Write the tar, the README if asked for, and the Parquet files."""
     folder.mkdir(exist_ok=True)
     with _new_file(folder / bundle.path.name) as tar:
-        _copy_tar(bundle, tar)
-    with contextlib.suppress(FileNotFoundError):
-        signature = read_regular(minisig_path(bundle.path), _LONGEST_MINISIG)
-        _write(folder / minisig_path(bundle.path).name, signature)
+        copy_tar(bundle, tar)
     for name in bundle.members:
         if not name.startswith("data/") and not (readme and name == "README.md"):
             continue
@@ -178,24 +169,6 @@ def _write_data(bundle: Bundle, folder: Path, *, flat: bool, readme: bool) -> No
         target.parent.mkdir(exist_ok=True)
         with bundle.open(name) as member, _new_file(target) as file:
             shutil.copyfileobj(member, file)
-
-
-def _copy_tar(bundle: Bundle, file: BinaryIO) -> None:
-    """Write the tar again from its members, of which each byte is compared with what was verified."""
-    with contextlib.ExitStack() as opened:
-        write_archive(file, [(name, opened.enter_context(bundle.open(name))) for name in bundle.members])
-
-
-class _Digest:
-    """A file that keeps the size and the SHA-256 of what is written to it."""
-
-    def __init__(self) -> None:
-        self.size, self.sha256 = 0, hashlib.sha256()
-
-    def write(self, content: bytes) -> int:
-        self.size += len(content)
-        self.sha256.update(content)
-        return len(content)
 
 
 @contextlib.contextmanager

@@ -82,7 +82,12 @@ def sitemap(address: str, offered: Sequence[Facts]) -> str:
 
 def checksums(offered: Sequence[Facts]) -> str:
     """Return the digest of every download, as sha256sum -c reads it."""
-    return "".join(f"{facts['sha256']}  {facts['folder']}/{facts['tar']}\n" for facts in offered)
+    lines = []
+    for facts in offered:
+        name = f"{facts['folder']}/{facts['tar']}"
+        lines.append(f"{facts['sha256']}  {name}\n")
+        lines += [f"{each['sha256']}  {name}.{each['kind']}\n" for each in facts["beside"] if each["good"]]
+    return "".join(lines)
 
 
 def _text(text: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.bundle import find_bundles
+from dp_bundle.catalog.beside import find_beside
 from dp_bundle.catalog.choosing import choose
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
 from dp_bundle.catalog.pages import Refused, list_page, release_page
@@ -49,13 +50,17 @@ class Settings:
 
 @dataclass(frozen=True)
 class Summary:
-    """The numbers of a run: bundles offered and refused, bundles read anew, files written and removed."""
+    """The numbers of a run: bundles offered and refused, bundles read anew, files written and removed.
+
+    `left_out` counts files beside bundles offered that are no signatures of them, by their names.
+    """
 
     offered: int
     refused: int
     read: int
     written: int
     removed: int
+    left_out: int = 0
 
 
 def make_catalog(folder: Path, out: Path, settings: Settings | None = None, store: TrustStore | None = None) -> Summary:
@@ -105,7 +110,12 @@ def _make(folder: Path, files: list[Path], out: Path, settings: Settings, store:
     names = {trusted.key.fingerprint: trusted.name for trusted in entries}
     offered, refused = choose(list(kept.values()), paths, folder, store, any_signer=settings.any_signer)
 
-    # 3. Each dataset's releases, newest first, and the files that show them; the list comes last.
+    # 3. Signatures beside a bundle are offered with it; others are not.
+    for facts in offered:
+        facts["beside"] = find_beside(paths[facts["sha256"]], facts.get("beside", ()))
+    left_out = sum(not each["good"] for facts in offered for each in facts["beside"])
+
+    # 4. Each dataset's releases, newest first, and the files that show them; the list comes last.
     outputs: dict[str, Output] = {}
     series: dict[str, list[Facts]] = {}
     for facts in sorted(offered, key=lambda each: (each["folder"], -each["number"])):
@@ -115,15 +125,23 @@ def _make(folder: Path, files: list[Path], out: Path, settings: Settings, store:
         for facts in releases:
             name = names.get(facts["signer"], "")
             context: Facts = {"title": settings.title, "signer_name": name, "history": history}
-            made_from = _key(code, facts["sha256"], settings.address, context)
-            outputs[f"{place}/{facts['tar']}"] = Output(facts["sha256"], source=paths[facts["sha256"]])
+            made_from = _key(code, facts["sha256"], settings.address, context, facts["beside"])
+            source = paths[facts["sha256"]]
+            outputs[f"{place}/{facts['tar']}"] = Output(facts["sha256"], source=source)
+            outputs |= {
+                f"{place}/{facts['tar']}.{each['kind']}": Output(
+                    each["sha256"], source=source.with_name(f"{source.name}.{each['kind']}")
+                )
+                for each in facts["beside"]
+                if each["good"]
+            }
             outputs[f"{place}/{facts['page']}"] = Output(made_from, make=partial(release_page, facts, **context))
     newest = sorted((each[0] for each in series.values()), key=lambda each: (each["created"], each["folder"]))[::-1]
     ordered = [facts for each in series.values() for facts in each]
     outputs |= _lists(code, settings, newest, ordered, refused, names)
 
     written, removed = site.write(outputs, kept)
-    return Summary(len(offered), len(refused), fresh, written, removed)
+    return Summary(len(offered), len(refused), fresh, written, removed, left_out)
 
 
 def _find(folder: Path, out: Path) -> list[Path]:
@@ -171,7 +189,7 @@ def _lists(
 ) -> dict[str, Output]:
     """Return the files about all datasets together, the list of them last."""
     title, address = settings.title, settings.address
-    everything = [facts["sha256"] for facts in ordered]
+    everything = [each["sha256"] for facts in ordered for each in (facts, *facts["beside"])]
     made_from = _key(code, *everything, title, address, [tuple(each) for each in refused], names)
     makers = {
         "catalog.jsonld": partial(catalog_document, title, address, ordered),

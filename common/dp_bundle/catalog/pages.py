@@ -15,6 +15,7 @@ from dp_bundle.rounding import percent_at_most
 _ASSETS = Path(__file__).with_name("assets")
 _PROTECTED = {"cell": "one cell", "row": "one row", "entity": "one entity", "nobody": "nothing"}
 _KINDS = {"rows": "noisy rows", "covariance": "second moments"}
+_SIGNED = {"minisig": "Signature for minisign", "dsse.json": "Signatures of co-signers"}
 _NAMED = 9  # missing releases
 _EXCERPT = 240  # characters of a description
 Facts = dict[str, Any]
@@ -87,6 +88,11 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "protects": _PROTECTED[label["unit"]],
         "bytes": _size(facts["size"]),
         "kind_words": _KINDS[facts["kind"]],
+        "signatures": [
+            (f"{facts['tar']}.{each['kind']}", _SIGNED[each["kind"]], each["sha256"])
+            for each in facts["beside"]
+            if each["good"]
+        ],
         "cards": [
             {**column, **_drawn(column, counted), "number": place}
             for place, (column, counted) in enumerate(_pairs(facts["columns"], facts["histograms"]))

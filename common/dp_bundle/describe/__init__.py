@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from dp_bundle.describe.subject import (
         PARQUET,
+        SIGNATURES,
         TAR,
         PublishedFile,
         licence_address,

@@ -12,12 +12,12 @@ from typing import Any
 
 from dp_bundle.describe.sentences import describe_guarantee, describe_total
 from dp_bundle.describe.subject import (
-    PARQUET,
     PublishedFile,
     description,
     details,
     doi_address,
     email,
+    file_purpose,
     homepage,
     licence_address,
     noise,
@@ -83,7 +83,7 @@ def dataverse_files(files: Sequence[PublishedFile]) -> list[dict[str, Any]]:
     return [
         {
             "filename": file.path.rpartition("/")[2],
-            "description": "The noisy data" if file.media_type == PARQUET else "The signed bundle",
+            "description": file_purpose(file)[0],
             "categories": ["Data"],
             "restrict": False,
         }

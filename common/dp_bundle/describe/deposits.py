@@ -14,11 +14,11 @@ from typing import Any
 
 from dp_bundle.describe.sentences import describe_guarantee, describe_total
 from dp_bundle.describe.subject import (
-    PARQUET,
     PublishedFile,
     description,
     details,
     email,
+    file_purpose,
     homepage,
     identifier,
     licence_address,
@@ -189,11 +189,11 @@ def _invenio_creator(creator: Creator) -> dict[str, Any]:
 
 
 def _resource(file: PublishedFile) -> dict[str, Any]:
-    tabular = file.media_type == PARQUET
+    purpose, form = file_purpose(file)
     return {
         "name": file.path.rpartition("/")[2],
-        "description": "The noisy data" if tabular else "The signed bundle, with which the data are verified",
-        "format": "Parquet" if tabular else "TAR",
+        "description": purpose,
+        "format": form,
         "mimetype": file.media_type,
         "size": file.size,
         "hash": f"sha256:{file.sha256}",

@@ -27,8 +27,10 @@ _LEFT_OUT = (
 )
 
 
-def ro_crate_document(release: Release, files: Sequence[PublishedFile]) -> dict[str, Any]:
-    """Return the metadata of a folder that holds these files at these paths."""
+def ro_crate_document(
+    release: Release, files: Sequence[PublishedFile], signatures: Sequence[PublishedFile] = ()
+) -> dict[str, Any]:
+    """Return the metadata of a folder that holds these files, and signatures of them, at these paths."""
     described, entities = schema_org_document(release, files), []
     root = {name: value for name, value in described.items() if name not in _LEFT_OUT}
     for name in _ENTITIES:
@@ -62,12 +64,12 @@ def ro_crate_document(release: Release, files: Sequence[PublishedFile]) -> dict[
         "instrument": {"@id": "#software"},
         "result": [{"@id": file_address(file)} for file in files],
     }
-    parts = [_file(file) for file in files]
+    parts = [_file(file) for file in (*files, *signatures)]
     whole = {
         "@id": "./",
         "@type": "Dataset",
         **root,
-        "hasPart": [{"@id": file_address(file)} for file in files],
+        "hasPart": [{"@id": part["@id"]} for part in parts],
         "mentions": {"@id": "#noise"},
     }
     descriptor = {

@@ -14,6 +14,13 @@ from dp_bundle.manifest import DOI, WEB, Creator, Dataset, Details, Release, dat
 
 TAR = "application/x-tar"
 PARQUET = "application/vnd.apache.parquet"
+SIGNATURES = {"minisig": "text/plain", "dsse.json": "application/json"}  # of files beside the tar, by their ends
+_FILES = {  # what people are told of a file, and its format
+    PARQUET: ("The noisy data", "Parquet"),
+    TAR: ("The signed bundle, with which the data are verified", "TAR"),
+    SIGNATURES["minisig"]: ("The signature of the bundle for minisign", "minisign"),
+    SIGNATURES["dsse.json"]: ("Signatures of the bundle by others", "DSSE"),
+}
 _LANGUAGES = (  # ISO 639-1 and 639-3, of the EU's languages and some others
     "ar:ARA bg:BUL cs:CES da:DAN de:DEU el:ELL en:ENG es:SPA et:EST fi:FIN fr:FRA ga:GLE he:HEB hr:HRV hu:HUN is:ISL "
     "it:ITA ja:JPN lt:LIT lv:LAV mt:MLT nl:NLD no:NOR pl:POL pt:POR ro:RON ru:RUS sk:SLK sl:SLV sv:SWE tr:TUR uk:UKR "
@@ -89,6 +96,11 @@ def doi_address(text: str) -> str:
 def file_address(file: PublishedFile) -> str:
     """Return a file's address, or its path as a relative one."""
     return file.path if WEB.fullmatch(file.path) else quote(file.path)
+
+
+def file_purpose(file: PublishedFile) -> tuple[str, str]:
+    """Return what people are told of a file, and its format."""
+    return _FILES[file.media_type]
 
 
 def homepage(dataset: Dataset) -> str:

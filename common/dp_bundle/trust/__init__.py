@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         public_key_path,
         signing_key,
     )
-    from dp_bundle.trust.minisign import DigestWriter, minisign_digest, minisign_public_key
+    from dp_bundle.trust.minisign import DigestWriter, minisign_digest, minisign_public_key, verify_minisign
     from dp_bundle.trust.policy import TrustPolicy, UnsafeTrustAnyone
     from dp_bundle.trust.rules import (
         Quorum,

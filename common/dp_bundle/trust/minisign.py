@@ -15,12 +15,14 @@ import base64
 import hashlib
 from typing import BinaryIO
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dp_bundle.trust.signing import PublicKey, public_key_of
 
 _KEY, _PREHASHED = b"Ed", b"ED"  # what minisign calls the algorithms
 _NUMBER = 8  # bytes
+_TRUSTED = b"trusted comment: "
 
 
 class DigestWriter:
@@ -66,13 +68,44 @@ def minisign_digest(digest: bytes, comment: str, key: Ed25519PrivateKey) -> byte
     key : Ed25519PrivateKey
         The signing key.
     """
-    public, said = public_key_of(key), comment.encode()
+    said = comment.encode()
     signature = key.sign(digest)
+    return _spell(public_key_of(key), signature, said, key.sign(signature + said))
+
+
+def verify_minisign(content: bytes, digest: bytes, key: PublicKey) -> bool:
+    """Return True if a signature file is one that `minisign_digest` makes: of that digest, by that key.
+
+    Parameters
+    ----------
+    content : bytes
+        The signature file, from whomever.
+    digest : bytes
+        The BLAKE2b-512 digest of the signed file, 64 bytes.
+    key : PublicKey
+        The key that must have signed.
+    """
+    lines = content.split(b"\n")
+    if len(lines) != 5 or not key.is_sound:
+        return False
+    public, said = Ed25519PublicKey.from_public_bytes(key.raw), lines[2].removeprefix(_TRUSTED)
+    try:
+        signature = base64.b64decode(lines[1], validate=True)[len(_PREHASHED) + _NUMBER :]
+        whole = base64.b64decode(lines[3], validate=True)
+        public.verify(signature, digest)
+        public.verify(whole, signature + said)
+    except (InvalidSignature, ValueError):
+        return False
+    return _spell(key, signature, said, whole) == content
+
+
+def _spell(key: PublicKey, signature: bytes, said: bytes, whole: bytes) -> bytes:
+    """Return a signature file of a signature, its trusted comment, and the signature of both."""
     lines = (
-        b"untrusted comment: signature by the key %s" % _shown(public),
-        base64.b64encode(_PREHASHED + public.raw[:_NUMBER] + signature),
-        b"trusted comment: " + said,
-        base64.b64encode(key.sign(signature + said)),
+        b"untrusted comment: signature by the key %s" % _shown(key),
+        base64.b64encode(_PREHASHED + key.raw[:_NUMBER] + signature),
+        _TRUSTED + said,
+        base64.b64encode(whole),
     )
     return b"\n".join(lines) + b"\n"
 
