@@ -26,7 +26,7 @@ from dp_publish.policy.file import load_policy
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
-    r"(?P<mark>^<!-- not run: .+ -->\n)?^(?P<fence>```+)(?P<kind>\w*|{[\w-]+}.*?)\n(?P<text>.*?)^(?P=fence)$",
+    r"(?P<mark>^<!-- not run: [^\n]+ -->\n)?^(?P<fence>```+)(?P<kind>\w*|{[\w-]+}.*?)\n(?P<text>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
 POLICY = '[privacy]\nunit = "row"\nmu = 20\n[columns."*"]\nbounds = [0, 20]\n'

@@ -125,8 +125,8 @@ def _distribution(file: PublishedFile, release: Release) -> dict[str, Any]:
         {
             "@type": "dcat:Distribution",
             "dct:title": file.path.rpartition("/")[2],
-            "dcat:accessURL": {"@id": file_address(file)},
-            "dcat:downloadURL": {"@id": file_address(file)},
+            "dcat:accessURL": _resource(file_address(file)),
+            "dcat:downloadURL": _resource(file_address(file)),
             "dcat:byteSize": {"@type": "xsd:nonNegativeInteger", "@value": str(file.size)},
             "spdx:checksum": checksum,
             **formats.get(file.media_type, {}),
@@ -179,6 +179,11 @@ def _place(text: str) -> dict[str, str]:
     return {key: text, "@type": "dct:Location"}
 
 
+def _resource(address: str) -> dict[str, str]:
+    """Return an address with the class that the shapes of DCAT-AP ask for, as they infer none."""
+    return {"@id": address, "@type": "rdfs:Resource"}
+
+
 def _page(address: str) -> dict[str, str]:
     return {"@id": address, "@type": "foaf:Document"}
 
@@ -187,5 +192,5 @@ def _relations(related: Sequence[Related]) -> dict[str, list[dict[str, str]]]:
     found: dict[str, list[dict[str, str]]] = {}
     for work in related:
         relation, address = _RELATIONS.get(work.relation, "dct:relation"), doi_address(work.identifier)
-        found.setdefault(relation, []).append(_page(address) if relation == "foaf:page" else {"@id": address})
+        found.setdefault(relation, []).append(_page(address) if relation == "foaf:page" else _resource(address))
     return found

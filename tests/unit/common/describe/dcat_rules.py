@@ -2,7 +2,8 @@
 
 The project's own shapes (github.com/SEMICeu/DCAT-AP, releases/3.0.0/shacl/dcat-ap-SHACL.ttl) state one rule for each
 property, which is described at semiceu.github.io/DCAT-AP/releases/3.0.0/#CLASS.PROPERTY. Here are those of the classes
-and properties that a release has, and all that are mandatory for these classes.
+and properties that a release has, and all that are mandatory for these classes, compared with that file one by one.
+Like it they ask that addresses have the class rdfs:Resource, which a validator that infers nothing does not assume.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ dcat:Dataset dct:temporal 0 - class dct:PeriodOfTime
 dcat:Dataset dct:spatial 0 - class dct:Location
 dcat:Dataset dcat:landingPage 0 - class foaf:Document
 dcat:Dataset foaf:page 0 - class foaf:Document
+dcat:Dataset dct:relation 0 - class rdfs:Resource
+dcat:Dataset dct:isReferencedBy 0 - class rdfs:Resource
 dcat:Dataset dcat:distribution 0 - class dcat:Distribution
-dcat:Distribution dcat:accessURL 1 - iri
-dcat:Distribution dcat:downloadURL 0 - iri
+dcat:Distribution dcat:accessURL 1 - class rdfs:Resource
+dcat:Distribution dcat:downloadURL 0 - class rdfs:Resource
 dcat:Distribution dcat:byteSize 0 1 datatype xsd:nonNegativeInteger
 dcat:Distribution dcat:mediaType 0 1 class dct:MediaType
 dcat:Distribution dct:format 0 1 class dct:MediaTypeOrExtent
@@ -49,6 +52,7 @@ PREFIXES = {
     "dcat": "http://www.w3.org/ns/dcat#",
     "dct": "http://purl.org/dc/terms/",
     "foaf": "http://xmlns.com/foaf/0.1/",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
     "sh": "http://www.w3.org/ns/shacl#",
     "skos": "http://www.w3.org/2004/02/skos/core#",
     "spdx": "http://spdx.org/rdf/terms#",
@@ -66,7 +70,7 @@ def shapes() -> Graph:
         target, path, least, most, kind, *which = rule.split()
         said = [f"sh:path {path}", f"sh:minCount {least}"]
         said += [f"sh:maxCount {most}"] if most != "-" else []
-        said += ["sh:nodeKind sh:IRI"] if kind == "iri" else []
+        said += ["sh:nodeKind sh:IRI"] if which == ["rdfs:Resource"] else []
         said += [f"sh:{kind} {which[0]}"] if which else []
         lines.append(f"[] a sh:NodeShape ; sh:targetClass {target} ; sh:property [ {' ; '.join(said)} ] .")
     return Graph().parse(data="\n".join(lines), format="turtle")
