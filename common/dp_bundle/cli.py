@@ -11,23 +11,27 @@ from pathlib import Path
 import click
 
 from dp_bundle.cli_catalog import catalog, serve
+from dp_bundle.cli_forms import pack, unpack
 from dp_bundle.cli_keys import keys, trust
 from dp_bundle.cli_portals import describe, stage
-from dp_bundle.console import NewPath, answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import counted, quote_name, quote_path
 from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name, public_key_of
 
-BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+BUNDLE = BundlePath()
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.group(
-    commands=[catalog, describe, keys, serve, stage, trust], context_settings={"help_option_names": ["-h", "--help"]}
+    commands=[catalog, describe, keys, pack, serve, stage, trust, unpack],
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @version_option
 def cli() -> None:
     """Inspect and verify bundles of noisy data, and decide whom to trust.
+
+    A bundle is a tar, or the folder that dp-bundle unpack makes of it; commands take either.
 
     \b
     Example:
@@ -124,8 +128,8 @@ def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, qu
     from dp_bundle.describe import describe_size
     from dp_bundle.trust import UnsafeTrustAnyone
 
-    target = out or Path(f"{file.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
+        target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
         for note in bundle.notes:
             tell(f"note: {note}", quiet=quiet)
         written = ", ".join(map(quote_path, export_csv(bundle, target)))
@@ -157,7 +161,7 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
         chosen = key if key not in (None, DEFAULT_KEY) else own_key_name(bundle.signer.key)
         signed = minisign_bundle(bundle, load_key(chosen))
-    target = minisig_path(file)
+        target = minisig_path(bundle.tar_path)
     write_minisig(target, signed)
     answer(f"wrote {quote_path(target)}", {"minisig": str(target)}, as_json=as_json, quiet=quiet)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from dp_bundle.bundle import FORMS, PORTALS
-from dp_bundle.console import NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.quoting import quote_path
 
-_BUNDLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_BUNDLE = BundlePath()
 
 
 @click.command()

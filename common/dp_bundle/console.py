@@ -22,6 +22,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 version_option = click.version_option(package_name="dpgraph", prog_name="dpgraph")
 
 
+class BundlePath(click.Path):
+    """The path of a bundle that exists: a tar, or the folder that it was unpacked to."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, path_type=Path)
+        self.name = "file"
+
+
 class NewPath(click.Path):
     """The path of what a command writes.
 

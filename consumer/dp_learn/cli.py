@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.console import NewPath, already, answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.console import BundlePath, NewPath, already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
+from dp_bundle.files import end_in_name
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.startup import before_compiling
 from dp_learn.glasso import SOLVER_NAMES
@@ -35,9 +36,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument(
-    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=BundlePath())
 @click.option(
     "--estimator",
     type=click.Choice(
@@ -140,7 +139,7 @@ def cli(
         raise click.UsageError("--no-refit goes without --fdr: edges that tests find have no penalised estimate")
     penalty = _parse_alpha(alpha)
 
-    names = [file.name.removesuffix(".tar").removesuffix(".bundle") for file in files]
+    names = [end_in_name(file).name.removesuffix(".tar").removesuffix(".bundle") for file in files]
     folder = out or Path(f"{'+'.join(names)}.graph")
     if os.path.lexists(folder) and (why := foreign_content(folder)) is not None:
         raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dp_bundle.bundle.inspection import bundle_facts, describe_bundle
     from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, minisign_release, write_minisig
     from dp_bundle.bundle.opened import Bundle
+    from dp_bundle.bundle.packing import pack_bundle, unpack_bundle, write_tar
     from dp_bundle.bundle.portals import FORMS, PORTALS
     from dp_bundle.bundle.published import published_files
     from dp_bundle.bundle.reading import open_bundle, open_bundles

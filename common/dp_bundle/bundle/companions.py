@@ -35,7 +35,7 @@ class Companion:
 
 
 def read_beside(path: Path) -> tuple[list[Companion], list[str]]:
-    """Return the files of sensible size that stand beside a bundle, unchecked, and the kinds of those that are not."""
+    """Return the files of sensible size that stand beside a tar, unchecked, and the kinds of those that are not."""
     found, unreadable = [], []
     for kind, beside in (("minisig", minisig_path(path)), ("dsse.json", signatures_path(path))):
         try:
@@ -55,9 +55,9 @@ def belongs(companion: Companion, bundle: Bundle) -> bool:
 
 def companions(bundle: Bundle) -> tuple[list[Companion], list[str]]:
     """Return what is carried with a verified bundle, and a sentence about each file beside it that is not."""
-    found, unreadable = read_beside(bundle.path)
+    found, unreadable = read_beside(bundle.tar_path)
     carried = [each for each in found if belongs(each, bundle)]
     left_out = [*unreadable, *(each.kind for each in found if each not in carried)]
     return carried, [
-        f"{quote_path(bundle.path)}.{kind} is no signature of this bundle and is left out" for kind in left_out
+        f"{quote_path(bundle.tar_path)}.{kind} is no signature of this bundle and is left out" for kind in left_out
     ]

@@ -52,7 +52,7 @@ def cosign(bundle: Bundle, key: Ed25519PrivateKey) -> Path:
     valid = valid_signers(payload, PAYLOAD_TYPE, found)
     signature = key.sign(encode_pre_authentication(payload))
     kept = [(signer, each) for signer, each in found if signer in valid and signer != public_key_of(key)]
-    path = signatures_path(bundle.path)
+    path = signatures_path(bundle.tar_path)
     if len(kept) >= MOST_SIGNATURES:
         raise DpGraphError(f"{quote_path(path)} has {MOST_SIGNATURES} signatures already: take some out")
     try:
@@ -78,7 +78,7 @@ def _beside(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:
     own = _own(bundle)
     most = bundle.members[MANIFEST_NAME].size + MOST_SIGNATURES * _ENTRY
     try:
-        payload, found = split_signatures(read_regular(signatures_path(bundle.path), most), PAYLOAD_TYPE)
+        payload, found = split_signatures(read_regular(signatures_path(bundle.tar_path), most), PAYLOAD_TYPE)
     except (OSError, BundleFormatError):
         return own
     return (payload, found) if payload == own[0] else own

@@ -6,15 +6,15 @@ key can make the same bytes again from the bundle alone.
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.packing import write_tar
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.files import read_regular, write_archive, write_whole
+from dp_bundle.files import read_regular, write_whole
 from dp_bundle.manifest import Release
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.trust import DigestWriter, minisign_digest, public_key_of, verify_minisign
@@ -67,9 +67,7 @@ def is_minisig_of(content: bytes, bundle: Bundle) -> bool:
 def _digest(bundle: Bundle) -> bytes:
     """Return the digest of a verified bundle's file, made again from its members."""
     whole = DigestWriter()
-    with contextlib.ExitStack() as opened:
-        members = [(name, opened.enter_context(bundle.open(name))) for name in bundle.members]
-        write_archive(cast(BinaryIO, whole), members)
+    write_tar(bundle, cast(BinaryIO, whole))
     return whole.digest()
 
 

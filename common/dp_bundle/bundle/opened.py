@@ -1,4 +1,4 @@
-"""A verified bundle, open for reading: its release, and its data straight from the archive."""
+"""A verified bundle, open for reading: its release, and its data straight from the tar or folder."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from dp_bundle.errors import BundleFormatError, ClosedBundleError
-from dp_bundle.files import CheckedReader, Digests, Member
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.files import CheckedReader, Digests, FolderMembers, Member, Members, packed_path
 from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 from dp_bundle.trust import TrustedKey
 
@@ -27,7 +27,7 @@ class Bundle:
     Attributes
     ----------
     path : Path
-        The file.
+        The tar or the folder.
     release : Release
         What its manifest says.
     signer : TrustedKey
@@ -43,7 +43,7 @@ class Bundle:
     def __init__(
         self,
         path: Path,
-        file: BinaryIO,
+        source: Members,
         release: Release,
         signer: TrustedKey,
         manifest_sha256: str,
@@ -56,13 +56,18 @@ class Bundle:
         self.manifest_sha256 = manifest_sha256
         self.members = {member.name: member for member in members}
         self.notes: tuple[str, ...] = ()
-        self._file = file
+        self._source = source
         self._digests = digests
+
+    @property
+    def tar_path(self) -> Path:
+        """The path of the tar, or of the one that the folder packs to; signatures beside it are beside both."""
+        return packed_path(self.path) if isinstance(self._source, FolderMembers) else self.path
 
     def open(self, name: str) -> BinaryIO:
         """Return a seekable window on a member; its bytes are those that were verified, or reading them fails."""
-        self._descriptor()
-        reader = CheckedReader(self._descriptor, self.members[name], self._digests[name])
+        self._source.require_open()
+        reader = CheckedReader(self._source, self.members[name], self._digests[name])
         return cast(BinaryIO, io.BufferedReader(reader, 2**17))
 
     def sha256(self, name: str) -> str:
@@ -70,7 +75,7 @@ class Bundle:
         return self._digests[name].whole
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the published rows as record batches of bounded size, straight from the archive.
+        """Yield the published rows as record batches of bounded size, straight from the tar or folder.
 
         Raises
         ------
@@ -86,7 +91,7 @@ class Bundle:
         return read_parts(parts, self.release.columns, self.release.n_rows, version_1=version_1)
 
     def second_moments(self) -> NDArray[np.float64]:
-        """Return the noisy matrix of a covariance release, straight from the archive.
+        """Return the noisy matrix of a covariance release, straight from the tar or folder.
 
         Returns
         -------
@@ -138,15 +143,9 @@ class Bundle:
         with self.open(name) as file:
             return read_triangle(file, self.release, name)
 
-    def _descriptor(self) -> int:
-        """Return the open file's number, which may be another file's once it is closed."""
-        if self._file.closed:
-            raise ClosedBundleError
-        return self._file.fileno()
-
     def close(self) -> None:
-        """Close the file; a second time does nothing."""
-        self._file.close()
+        """Close the tar or the folder; a second time does nothing."""
+        self._source.close()
 
     def __enter__(self) -> Bundle:
         return self

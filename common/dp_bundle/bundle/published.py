@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Sequence
 from typing import BinaryIO, cast
 
 from dp_bundle.bundle.companions import Companion
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.packing import write_tar
 from dp_bundle.describe import PARQUET, SIGNATURES, TAR, PublishedFile
-from dp_bundle.files import write_archive
 
 
 def published_files(bundle: Bundle, *, flat: bool = False) -> list[PublishedFile]:
     """Return the tar and the Parquet files that stand beside it, in `data` or, if flat, in the same folder."""
     whole = _Digest()
-    copy_tar(bundle, cast(BinaryIO, whole))
-    files = [PublishedFile(bundle.path.name, whole.size, whole.sha256.hexdigest(), TAR)]
+    write_tar(bundle, cast(BinaryIO, whole))
+    files = [PublishedFile(bundle.tar_path.name, whole.size, whole.sha256.hexdigest(), TAR)]
     for name, member in bundle.members.items():
         if name.startswith("data/"):
             path = name.removeprefix("data/") if flat else name
@@ -29,19 +28,13 @@ def signature_files(bundle: Bundle, beside: Sequence[Companion]) -> list[Publish
     """Return the signatures that stand beside the tar."""
     return [
         PublishedFile(
-            f"{bundle.path.name}.{each.kind}",
+            f"{bundle.tar_path.name}.{each.kind}",
             len(each.content),
             hashlib.sha256(each.content).hexdigest(),
             SIGNATURES[each.kind],
         )
         for each in beside
     ]
-
-
-def copy_tar(bundle: Bundle, file: BinaryIO) -> None:
-    """Write the tar again from its members, of which each byte is compared with what was verified."""
-    with contextlib.ExitStack() as opened:
-        write_archive(file, [(name, opened.enter_context(bundle.open(name))) for name in bundle.members])
 
 
 class _Digest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -17,7 +18,7 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, data_names
 from dp_bundle.describe import DESCRIPTORS, DataMember
 from dp_bundle.errors import BundleFormatError, DigestMismatchError
-from dp_bundle.files import Member, MemberReader, digest_member, first_member, scan_archive
+from dp_bundle.files import FolderMembers, Member, MemberReader, Members, TarMembers, digest_member
 from dp_bundle.manifest import MAX_PAYLOAD, Release, Statement, Subject
 from dp_bundle.quoting import quote_path
 from dp_bundle.trust import (
@@ -41,7 +42,7 @@ def open_bundle(path: str | Path, trust: TrustPolicy | None = None, *, allow_old
     Parameters
     ----------
     path : str or Path
-        The file.
+        The tar, or the folder that it was unpacked to.
     trust : TrustPolicy, optional
         Whom to trust; the user's own store by default.
     allow_older : bool
@@ -55,7 +56,7 @@ def open_bundle(path: str | Path, trust: TrustPolicy | None = None, *, allow_old
     Raises
     ------
     BundleError
-        The file, its signer or its content is not to be trusted; nothing of it was parsed as data or written to disk.
+        The bundle, its signer or its content is not to be trusted; nothing of it was parsed as data or written to disk.
     """
     (bundle,) = open_bundles([path], trust, allow_older=allow_older)
     return bundle
@@ -74,7 +75,7 @@ def open_bundles(
     Raises
     ------
     BundleError
-        One of the files, its signer or its content is not to be trusted.
+        One of the bundles, its signer or its content is not to be trusted.
     """
     policy = trust if trust is not None else TrustStore()
     with contextlib.ExitStack() as opened:
@@ -95,17 +96,24 @@ def open_bundles(
 def _open(path: Path, trust: TrustPolicy) -> Bundle:
     with contextlib.ExitStack() as opened:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            file = opened.enter_context(cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0)))
+            source = opened.enter_context(contextlib.closing(_members_at(path)))
         except (OSError, ValueError) as error:  # a name with a zero byte is no name
             reason = getattr(error, "strerror", None) or error
             raise BundleFormatError(f"{quote_path(path)} cannot be opened: {reason}") from error
         try:
-            bundle = _verify(path, file, trust)
+            bundle = _verify(path, source, trust)
         except OSError as error:
             raise BundleFormatError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
         opened.pop_all()
     return bundle
+
+
+def _members_at(path: Path) -> Members:
+    """Open a folder, or else a tar; a pipe with nobody behind it is no reason to wait."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        return FolderMembers(descriptor)
+    return TarMembers(cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0)))
 
 
 def sighting_of(bundle: Bundle) -> Sighting:
@@ -122,19 +130,17 @@ def sighting_of(bundle: Bundle) -> Sighting:
     )
 
 
-def _verify(path: Path, file: BinaryIO, trust: TrustPolicy) -> Bundle:
-    """Verify one file, each step only after all before it."""
-    descriptor = file.fileno()
-
+def _verify(path: Path, source: Members, trust: TrustPolicy) -> Bundle:
+    """Verify one bundle, each step only after all before it."""
     # 1. It begins with a manifest of bounded size.
-    first = first_member(descriptor)
+    first = source.first(MANIFEST_NAME)
     if first.name != MANIFEST_NAME or first.size > _MAX_MANIFEST_SIZE:
         raise BundleFormatError(
             f"{quote_path(path)} is not a bundle: it does not begin with a manifest of sensible size"
         )
 
     # 2. The key at the manifest's end is one that the reader trusts. Nothing else of it has been read until here.
-    reader = MemberReader(descriptor, first)
+    reader = MemberReader(source, first)
     reader.seek(-ENVELOPE_END, os.SEEK_END)
     trust.require(signer_of(reader.read()))
 
@@ -145,25 +151,27 @@ def _verify(path: Path, file: BinaryIO, trust: TrustPolicy) -> Bundle:
     statement, signer = verify_manifest(manifest, trust)
     release = statement.predicate
 
-    # 5. The archive is one that `write_archive` makes, byte for byte outside the members' content.
-    members = scan_archive(descriptor, 1 + len(statement.subject))
+    # 5. The statement's subjects are the members of such a release.
+    names = [subject.name for subject in statement.subject]
+    if names != [*DESCRIPTORS, *data_names(release, max(1, len(names) - len(DESCRIPTORS)))]:
+        raise BundleFormatError(f"the members of the bundle are not those of a release of kind {release.kind}")
 
-    # 6. Its members are the manifest and the statement's subjects: all of them, no others, in their order.
-    if [member.name for member in members] != [MANIFEST_NAME, *(subject.name for subject in statement.subject)]:
-        raise BundleFormatError("the bundle has members that were not signed, or lacks some that were: it was altered")
+    # 6. There are the manifest and these members, no others, in this order: in a tar that `write_archive` makes, byte
+    #    for byte outside the members' content, or in a folder with nothing else in it.
+    members = source.scan([MANIFEST_NAME, *names])
 
-    # 7. They are those of such a release, and (since format version 2) describe it in the words that it gives.
+    # 7. The descriptions (since format version 2) are in the words that the release gives.
     _check_descriptors(release, members, statement.subject)
 
     # 8. Every member's SHA-256 is the signed one. The digests of its parts are kept, for when they are read again.
-    digests = {MANIFEST_NAME: digest_member(descriptor, members[0])}
+    digests = {MANIFEST_NAME: digest_member(source, members[0])}
     if digests[MANIFEST_NAME].whole != hashlib.sha256(manifest).hexdigest():
         raise DigestMismatchError(MANIFEST_NAME)
     for member, subject in zip(members[1:], statement.subject, strict=True):
-        digests[member.name] = digest_member(descriptor, member)
+        digests[member.name] = digest_member(source, member)
         if digests[member.name].whole != subject.digest["sha256"]:
             raise DigestMismatchError(member.name)
-    return Bundle(path, file, release, signer, digests[MANIFEST_NAME].whole, members, digests)
+    return Bundle(path, source, release, signer, digests[MANIFEST_NAME].whole, members, digests)
 
 
 def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, TrustedKey]:
@@ -180,16 +188,12 @@ def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, Trus
 
 
 def _check_descriptors(release: Release, members: list[Member], subjects: Sequence[Subject]) -> None:
-    """Check that there are the members of such a release, and that its descriptions are those that it gives."""
-    signed = {subject.name: subject.digest["sha256"] for subject in subjects}
-    sizes = {member.name: member.size for member in members}
-    names = [*DESCRIPTORS, *data_names(release, max(1, len(subjects) - len(DESCRIPTORS)))]
-    if names != list(signed):
-        raise BundleFormatError(f"the members of the bundle are not those of a release of kind {release.kind}")
+    """Check that the descriptions of a release are those that it gives."""
     if release.format_version == "1":  # whose descriptions were worded by the version that made it
         return
 
-    described = [DataMember(name, sizes[name], signed[name]) for name in names[len(DESCRIPTORS) :]]
+    signed = {subject.name: subject.digest["sha256"] for subject in subjects}
+    described = [DataMember(each.name, each.size, signed[each.name]) for each in members[1 + len(DESCRIPTORS) :]]
     for name, make in DESCRIPTORS.items():
         if hashlib.sha256(make(release, described)).hexdigest() != signed[name]:
             raise BundleFormatError(f"{name} says something else than the manifest: do not use this bundle")

@@ -6,20 +6,19 @@ new folder that appears in one step, from the bytes that were verified.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from dp_bundle.bundle.companions import Companion, companions
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.portals import FORMS, PORTALS
-from dp_bundle.bundle.published import copy_tar, published_files, signature_files
+from dp_bundle.bundle.published import published_files, signature_files
 from dp_bundle.describe import (
     PublishedFile,
     ckan_package,
@@ -38,7 +37,7 @@ from dp_bundle.describe import (
     zenodo_deposit,
 )
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.files import UNSUPPORTED, rename_new, settle, sync_folder
+from dp_bundle.files import new_file, new_folder
 from dp_bundle.quoting import quote_path
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
@@ -103,12 +102,12 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Com
         raise DpGraphError(f"there is something at {quote_path(folder)} already: give the name of a new folder")
     signatures = companions(bundle)[0] if beside is None else beside
     try:
-        with _new_folder(folder) as new:
+        with new_folder(folder) as new:
             flat = portal not in _IN_ONE_FOLDER
             place = new / "files" if flat else new
             _write_data(bundle, place, flat=flat, readme=portal != "huggingface")
             for each in signatures:
-                _write(place / f"{bundle.path.name}.{each.kind}", each.content)
+                _write(place / f"{bundle.tar_path.name}.{each.kind}", each.content)
             for name, content in _metadata(bundle, portal, signature_files(bundle, signatures)).items():
                 _write(new / name, content)
             if portal == "static":
@@ -160,47 +159,19 @@ def _spell(form: str, document: dict[str, Any]) -> bytes:
 def _write_data(bundle: Bundle, folder: Path, *, flat: bool, readme: bool) -> None:
     """Write the tar, the README if asked for, and the Parquet files."""
     folder.mkdir(exist_ok=True)
-    with _new_file(folder / bundle.path.name) as tar:
-        copy_tar(bundle, tar)
+    with new_file(folder / bundle.tar_path.name) as tar:
+        write_tar(bundle, tar)
     for name in bundle.members:
         if not name.startswith("data/") and not (readme and name == "README.md"):
             continue
         target = folder / (name.removeprefix("data/") if flat else name)
         target.parent.mkdir(exist_ok=True)
-        with bundle.open(name) as member, _new_file(target) as file:
+        with bundle.open(name) as member, new_file(target) as file:
             shutil.copyfileobj(member, file)
 
 
-@contextlib.contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
-    """Make a hidden folder that gets its name when the block ends, and vanishes if it ends by an error."""
-    if not folder.parent.is_dir():
-        raise DpGraphError(f"the folder must be in one that exists: there is no folder {quote_path(folder.parent)}")
-    hidden = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        yield hidden
-        hidden.chmod(0o755)
-        try:
-            rename_new(hidden, folder)
-        except OSError as error:
-            if error.errno not in UNSUPPORTED:
-                raise
-            hidden.rename(folder)
-        sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file, whose content is on the disk when the block ends."""
-    with path.open("xb") as file:
-        yield file
-        settle(file)
-
-
 def _write(path: Path, content: bytes) -> None:
-    with _new_file(path) as file:
+    with new_file(path) as file:
         file.write(content)
 
 

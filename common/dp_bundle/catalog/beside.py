@@ -9,6 +9,7 @@ from typing import Any
 
 from dp_bundle.bundle import belongs, open_bundle, read_beside
 from dp_bundle.errors import BundleError
+from dp_bundle.files import packed_path
 from dp_bundle.trust import UnsafeTrustAnyone
 
 Facts = dict[str, Any]
@@ -24,7 +25,7 @@ def find_beside(path: Path, known: Sequence[Facts]) -> list[Facts]:
     known : sequence of dict
         What this returned last time; a file with the same digest is not checked again.
     """
-    found, unreadable = read_beside(path)
+    found, unreadable = read_beside(packed_path(path) if path.is_dir() else path)
     facts = [
         {"kind": each.kind, "size": len(each.content), "sha256": hashlib.sha256(each.content).hexdigest()}
         for each in found

@@ -25,7 +25,7 @@ def choose(
     surveyed : sequence of dict
         What `survey` found.
     paths : dict of str to Path
-        The files, by their digests.
+        The tars and folders, by the facts' `key`.
     folder : Path
         Where they are.
     store : TrustStore
@@ -36,9 +36,9 @@ def choose(
     offered, refused = [], []
     twice: dict[tuple[str, int], list[Facts]] = {}
     for facts in surveyed:
-        why = facts.get("why") or _distrust(facts, paths[facts["sha256"]], store, any_signer=any_signer)
+        why = facts.get("why") or _distrust(facts, paths[facts["key"]], store, any_signer=any_signer)
         if why:
-            refused.append(Refused(paths[facts["sha256"]].relative_to(folder).as_posix(), why))
+            refused.append(Refused(paths[facts["key"]].relative_to(folder).as_posix(), why))
         else:
             twice.setdefault((facts["folder"], facts["number"]), []).append(facts)
     for (_, number), same in twice.items():
@@ -47,7 +47,7 @@ def choose(
             continue
         why = f"{counted(len(same), 'file')} here claim to be release {number} of this dataset, and differ: ask the "
         why += "publisher which one counts"
-        refused += [Refused(paths[facts["sha256"]].relative_to(folder).as_posix(), why) for facts in same]
+        refused += [Refused(paths[facts["key"]].relative_to(folder).as_posix(), why) for facts in same]
     return offered, sorted(refused)
 
 

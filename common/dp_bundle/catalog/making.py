@@ -18,9 +18,9 @@ from dp_bundle.catalog.choosing import choose
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
 from dp_bundle.catalog.pages import Refused, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
-from dp_bundle.catalog.survey import digest_file, survey
+from dp_bundle.catalog.survey import digest_bundle, survey
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import locked_folder
+from dp_bundle.files import locked_folder, packed_path
 from dp_bundle.quoting import quote_path
 from dp_bundle.trust import TrustStore
 
@@ -91,19 +91,19 @@ def _make(folder: Path, files: list[Path], out: Path, settings: Settings, store:
     code = _code_version()
     site = Site.open(out, _key(code, settings.address))
 
-    # 1. Every file is read for its digest; only those not seen before are verified and surveyed.
+    # 1. Every bundle is read for its digest; only those not seen before are verified and surveyed.
     paths: dict[str, Path] = {}
     kept: dict[str, Facts] = {}
     fresh = 0
     for path in files:
         try:
-            sha256 = digest_file(path)
+            key = digest_bundle(path)
         except OSError as error:
             raise DpGraphError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
-        known = site.kept.get(sha256)
-        fresh += known is None and sha256 not in kept
-        kept[sha256] = known or kept.get(sha256) or _plain(survey(path, sha256, settings.address))
-        paths.setdefault(sha256, path)
+        known = site.kept.get(key)
+        fresh += known is None and key not in kept
+        kept[key] = known or kept.get(key) or _plain(survey(path, key, settings.address))
+        paths.setdefault(key, path)
 
     # 2. Bundles that cannot be trusted are told apart.
     entries = store.keys()
@@ -112,7 +112,7 @@ def _make(folder: Path, files: list[Path], out: Path, settings: Settings, store:
 
     # 3. Signatures beside a bundle are offered with it; others are not.
     for facts in offered:
-        facts["beside"] = find_beside(paths[facts["sha256"]], facts.get("beside", ()))
+        facts["beside"] = find_beside(paths[facts["key"]], facts.get("beside", ()))
     left_out = sum(not each["good"] for facts in offered for each in facts["beside"])
 
     # 4. Each dataset's releases, newest first, and the files that show them; the list comes last.
@@ -126,11 +126,12 @@ def _make(folder: Path, files: list[Path], out: Path, settings: Settings, store:
             name = names.get(facts["signer"], "")
             context: Facts = {"title": settings.title, "signer_name": name, "history": history}
             made_from = _key(code, facts["sha256"], settings.address, context, facts["beside"])
-            source = paths[facts["sha256"]]
+            source = paths[facts["key"]]
+            beside = packed_path(source) if source.is_dir() else source
             outputs[f"{place}/{facts['tar']}"] = Output(facts["sha256"], source=source)
             outputs |= {
                 f"{place}/{facts['tar']}.{each['kind']}": Output(
-                    each["sha256"], source=source.with_name(f"{source.name}.{each['kind']}")
+                    each["sha256"], source=beside.with_name(f"{beside.name}.{each['kind']}")
                 )
                 for each in facts["beside"]
                 if each["good"]

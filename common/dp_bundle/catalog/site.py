@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.bundle import open_bundle, write_tar
+from dp_bundle.errors import BundleError, DpGraphError
 from dp_bundle.quoting import quote_path
+from dp_bundle.trust import UnsafeTrustAnyone
 
 STATE = ".dpgraph-catalog.json"
 _PARTIAL = ".partial"
@@ -35,7 +37,7 @@ class Output:
     make : callable, optional
         Returns its content.
     source : Path, optional
-        The file that it is a copy of, with the digest `made_from`.
+        The tar that it is a copy of, or the folder that it is packed from, with the digest `made_from`.
     """
 
     made_from: str
@@ -132,9 +134,12 @@ class Site:
     def _copy(self, path: Path, source: Path, sha256: str) -> str:
         """Copy a bundle, and refuse it if it is no longer the file that was verified."""
         with _replacing(path) as partial:
-            shutil.copyfile(source, partial)
+            if source.is_dir():
+                _pack(source, partial)
+            else:
+                shutil.copyfile(source, partial)
             if _digest(partial) != sha256:
-                raise DpGraphError(f"{quote_path(source)} changed while it was read: run the command again")
+                raise _changed(source)
         return sha256
 
     def _remove(self, name: str) -> bool:
@@ -169,6 +174,18 @@ def _replacing(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _pack(source: Path, tar: Path) -> None:
+    try:
+        with open_bundle(source, UnsafeTrustAnyone()) as bundle, tar.open("wb") as file:
+            write_tar(bundle, file)
+    except BundleError as error:
+        raise _changed(source) from error
+
+
+def _changed(source: Path) -> DpGraphError:
+    return DpGraphError(f"{quote_path(source)} changed while it was read: run the command again")
 
 
 def _digest(path: Path) -> str:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.bundle import Bundle, cosigners, open_bundle
+from dp_bundle.bundle import Bundle, cosigners, open_bundle, published_files
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.values import SHOWN_COLUMNS, show_values
 from dp_bundle.describe import (
@@ -28,35 +28,49 @@ from dp_bundle.trust import PublicKey, TrustStore, UnsafeTrustAnyone, read_quoru
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
-def digest_file(path: Path) -> str:
-    """Return a file's SHA-256 in hexadecimal digits."""
+def digest_bundle(path: Path) -> str:
+    """Return a digest, in hexadecimal digits, that changes with anything in a tar or a folder: a tar's SHA-256."""
+    if not path.is_dir():
+        return _digest_file(path)
+    whole = hashlib.sha256()
+    for each in sorted(path.rglob("*")):
+        content = _digest_file(each) if each.is_file() and not each.is_symlink() else "no file"
+        whole.update(f"{each.relative_to(path).as_posix()!a} {content}\n".encode())
+    return whole.hexdigest()
+
+
+def _digest_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def survey(path: Path, sha256: str, address: str) -> dict[str, Any]:
+def survey(path: Path, key: str, address: str) -> dict[str, Any]:
     """Return what a site shows of a bundle, whoever signed it, or why it cannot be trusted.
 
     Parameters
     ----------
     path : Path
-        The file.
-    sha256 : str
-        Its digest.
+        The tar or the folder.
+    key : str
+        Its digest, by `digest_bundle`.
     address : str
         The site's address, which ends with a slash, or nothing.
 
     Returns
     -------
     dict
-        `why`, a sentence, if it does not verify; otherwise its facts, which are JSON.
+        Its `key`, and `why`, a sentence, if it does not verify; otherwise its facts, which are JSON. A folder is
+        offered as the tar that it packs to.
     """
     try:
         with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-            return _facts(bundle, sha256, path.stat().st_size, address)
+            if not path.is_dir():
+                return {"key": key, **_facts(bundle, key, path.stat().st_size, address)}
+            tar = published_files(bundle)[0]
+            return {"key": key, **_facts(bundle, tar.sha256, tar.size, address)}
     except BundleError as error:
         why = str(error).replace(quote_path(path), "the file").replace(os.fspath(path), "the file")
-        return {"sha256": sha256, "why": why}
+        return {"key": key, "why": why}
 
 
 def find_cosigners(path: Path, store: TrustStore, dataset: str) -> tuple[PublicKey, ...]:

@@ -1,8 +1,9 @@
-"""Files that are whole or absent: new ones, tar archives, who may write them, and names changed in one step."""
+"""Files and folders that are whole or absent: new ones, a bundle's members, who may write them, and renaming."""
 
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
+    from dp_bundle.files.folder import FolderMembers, end_in_name, packed_path
     from dp_bundle.files.locking import locked, locked_folder
     from dp_bundle.files.new_files import (
         make_private_folder,
@@ -12,9 +13,10 @@ if TYPE_CHECKING:
         whole_file,
         write_whole,
     )
+    from dp_bundle.files.new_folders import new_file, new_folder
     from dp_bundle.files.ownership import read_own, read_regular, require_own
     from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
-    from dp_bundle.files.tar import first_member, scan_archive, write_archive
-    from dp_bundle.files.windows import CheckedReader, Digests, Member, MemberReader, digest_member
+    from dp_bundle.files.tar import TarMembers, write_archive
+    from dp_bundle.files.windows import CheckedReader, Digests, Member, MemberReader, Members, digest_member
 else:
     __getattr__ = import_on_demand(__name__)

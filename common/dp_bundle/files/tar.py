@@ -2,18 +2,18 @@
 
 Every header is the one that `write_archive` makes for a member's name and size (`_header` says which bytes), padding is
 zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The reader checks all of that byte by
-byte, so nothing hides between members, and never extracts: members are windows into the open file (`windows`).
+byte, so nothing hides between members, and never extracts: members are windows into the open file.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import BinaryIO
 
-from dp_bundle.errors import BundleFormatError
-from dp_bundle.files.windows import CHUNK, Member
+from dp_bundle.errors import BundleFormatError, ClosedBundleError
+from dp_bundle.files.windows import CHUNK, Member, read_at
 
 MAX_MEMBERS = 65_536
 MAX_MEMBER_SIZE = 8 * 2**30 - 1  # what the header's eleven octal digits hold
@@ -28,6 +28,52 @@ _COMPRESSED = {  # first bytes, and what unpacks such a file
     b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
     b"PK\3\4": ("zip", "unzip"),
 }
+
+
+class TarMembers:
+    """The members of a tar.
+
+    Parameters
+    ----------
+    file : binary file
+        Open and unbuffered; it is closed with this object.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def first(self, name: str) -> Member:  # noqa: ARG002  the caller compares it
+        """Return the first member, whatever its name; nothing behind its header is looked at."""
+        return first_member(self._file.fileno())
+
+    def scan(self, names: Sequence[str]) -> list[Member]:
+        """Return all members, whose names are these, in this order.
+
+        Raises
+        ------
+        BundleFormatError
+            They are others, or the file is not an archive that `write_archive` made.
+        """
+        members = scan_archive(self._file.fileno(), len(names))
+        if [member.name for member in members] != list(names):
+            raise BundleFormatError(
+                "the bundle has members that were not signed, or lacks some that were: it was altered"
+            )
+        return members
+
+    def read(self, member: Member, position: int, size: int) -> bytes:
+        """Return `size` bytes of a member, or fewer at the end of the file."""
+        self.require_open()
+        return read_at(self._file.fileno(), member.offset + position, size)
+
+    def require_open(self) -> None:
+        """Raise `ClosedBundleError` if it was closed: its number may be another file's by now."""
+        if self._file.closed:
+            raise ClosedBundleError
+
+    def close(self) -> None:
+        """Close the file; a second time does nothing."""
+        self._file.close()
 
 
 def write_archive(file: BinaryIO, members: Iterable[tuple[str, BinaryIO]]) -> None:
@@ -54,6 +100,11 @@ def write_archive(file: BinaryIO, members: Iterable[tuple[str, BinaryIO]]) -> No
         file.write(bytes(-size % _BLOCK))
         written += _BLOCK + size + -size % _BLOCK
     file.write(bytes(_trailer_size(written)))
+
+
+def is_member_name(name: str) -> bool:
+    """Return True for a name that a member may have: one or two parts, neither of which begins with a dot."""
+    return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 
 def first_member(descriptor: int) -> Member:
@@ -149,8 +200,7 @@ def _parse_header(header: bytes) -> tuple[str, int]:
     except ValueError as error:
         raise BundleFormatError("this is not a bundle, or its headers were damaged: fetch it again") from error
     if (
-        not _NAME.fullmatch(name)
-        or len(name) > _LONGEST_NAME
+        not is_member_name(name)
         or len(header) != _BLOCK
         or not 0 <= size <= MAX_MEMBER_SIZE
         or header != _header(name, size)

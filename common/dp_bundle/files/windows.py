@@ -1,7 +1,7 @@
-"""Members of an archive as windows on the open file: nothing is extracted, and only verified bytes are read.
+"""Members of a bundle as files, wherever their bytes lie: nothing is extracted, and only verified bytes are read.
 
-A file may change after it was verified. So verification also takes the digests of a member's blocks, and reading a
-block that has changed since fails.
+What holds a bundle may change after it was verified. So verification also takes the digests of a member's blocks, and
+reading a block that has changed since fails.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import hashlib
 import io
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from dp_bundle.errors import BundleFormatError
 
@@ -22,11 +23,34 @@ _KEPT = 64  # blocks in memory: a reader reads several columns in parallel
 
 @dataclass(frozen=True)
 class Member:
-    """A member's name and the window of the file that holds its bytes."""
+    """A member's name and size, and where it begins in the file that holds its bytes."""
 
     name: str
     offset: int
     size: int
+
+
+class Members(Protocol):
+    """The place where the members of one bundle lie, open for reading; nothing that it says is trusted.
+
+    What is told apart from one kind of place to the next is only this. Digests, signatures and the manifest are checked
+    by its reader, in the same way for all.
+    """
+
+    def first(self, name: str) -> Member:
+        """Return the member that comes first, which has this name in a bundle, before anything else is looked at."""
+
+    def scan(self, names: Sequence[str]) -> list[Member]:
+        """Return all members in this order, after checking that there is nothing else."""
+
+    def read(self, member: Member, position: int, size: int) -> bytes:
+        """Return `size` bytes of a member, or fewer at its end; several threads may call it at once."""
+
+    def require_open(self) -> None:
+        """Raise `ClosedBundleError` if it was closed."""
+
+    def close(self) -> None:
+        """Close it; a second time does nothing."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +62,18 @@ class Digests:
 
 
 class MemberReader(io.RawIOBase):
-    """A seekable, read-only window on an open file; several may read one file at once.
+    """A seekable, read-only view of a member; several may read one bundle at once.
 
     Parameters
     ----------
-    descriptor : int or callable
-        An open file descriptor, which the caller closes, or a function that returns it, called before each use.
+    source : Members
+        The bundle's members, which the caller closes.
     member : Member
-        The window.
+        One of them.
     """
 
-    def __init__(self, descriptor: int | Callable[[], int], member: Member) -> None:
-        self._descriptor = descriptor
+    def __init__(self, source: Members, member: Member) -> None:
+        self._source = source
         self._member = member
         self._position = 0
 
@@ -95,30 +119,24 @@ class MemberReader(io.RawIOBase):
 
     def _content(self, position: int, size: int) -> bytes:
         """Return `size` bytes, or fewer at the end of the file."""
-        descriptor = self._descriptor if isinstance(self._descriptor, int) else self._descriptor()
-        content = os.pread(descriptor, size, self._member.offset + position)
-        while len(content) < size and (
-            more := os.pread(descriptor, size - len(content), self._member.offset + position + len(content))
-        ):
-            content += more
-        return content
+        return self._source.read(self._member, position, size)
 
 
 class CheckedReader(MemberReader):
-    """A window on a member that was verified; reading bytes that have changed since fails.
+    """A view of a member that was verified; reading bytes that have changed since fails.
 
     Parameters
     ----------
-    descriptor : int or callable
+    source : Members
         As of a `MemberReader`.
     member : Member
-        The window.
+        One of them.
     digests : Digests
         What `digest_member` found.
     """
 
-    def __init__(self, descriptor: int | Callable[[], int], member: Member, digests: Digests) -> None:
-        super().__init__(descriptor, member)
+    def __init__(self, source: Members, member: Member, digests: Digests) -> None:
+        super().__init__(source, member)
         self._digests = digests
         self._kept: OrderedDict[int, bytes] = OrderedDict()
 
@@ -150,7 +168,15 @@ class CheckedReader(MemberReader):
         return block
 
 
-def digest_member(descriptor: int, member: Member) -> Digests:
+def read_at(descriptor: int, position: int, size: int) -> bytes:
+    """Return `size` bytes of an open file, or fewer at its end."""
+    content = os.pread(descriptor, size, position)
+    while len(content) < size and (more := os.pread(descriptor, size - len(content), position + len(content))):
+        content += more
+    return content
+
+
+def digest_member(source: Members, member: Member) -> Digests:
     """Read a member from start to end, and return its digest and those of its blocks.
 
     Raises
@@ -159,7 +185,8 @@ def digest_member(descriptor: int, member: Member) -> Digests:
         The file ends before the member does.
     """
     whole, blocks = hashlib.sha256(), []
-    for block in MemberReader(descriptor, member).chunks(_BLOCK):
-        whole.update(block)
-        blocks.append(hashlib.sha256(block).digest())
+    for chunk in MemberReader(source, member).chunks(CHUNK):
+        whole.update(chunk)
+        view = memoryview(chunk)
+        blocks += [hashlib.sha256(view[at : at + _BLOCK]).digest() for at in range(0, len(chunk), _BLOCK)]
     return Digests(whole.hexdigest(), tuple(blocks))

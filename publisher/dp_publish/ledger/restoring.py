@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle import find_bundles, open_bundle
 from dp_bundle.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.manifest import Release, unit_costs
 from dp_bundle.trust import PublicKey, TrustedKey, UnsafeTrustAnyone, home_folder
@@ -137,12 +137,12 @@ def _read_witnesses(places: Sequence[Path]) -> tuple[list[tuple[Path, Release, s
         raise KeyStoreError(f"the public keys in {home_folder() / 'keys'} cannot be read: {error.strerror}") from error
     witnesses, skipped = [], {}
     for place in places:
-        for path in sorted(place.rglob("*.tar")) if place.is_dir() else [place]:
+        for path in find_bundles(place) if place.is_dir() else [place]:
             try:
                 with open_bundle(path, own) as bundle:
                     witnesses.append((path, bundle.release, bundle.manifest_sha256))
             except BundleError as error:
-                if not place.is_dir():
+                if path == place:
                     raise
                 skipped[path] = str(error)
     return witnesses, skipped

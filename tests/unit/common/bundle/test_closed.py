@@ -32,8 +32,8 @@ def test_a_member_keeps_its_bundle_open(bundle: Receipt) -> None:
     """Whoever has a member but no longer the bundle can read it to its end."""
     opened = open_bundle(bundle.path)
     readme = opened.open("README.md")
-    file = opened._file
+    source = opened._source
     del opened
     gc.collect()
     assert readme.read().startswith(b"# ")
-    file.close()
+    source.close()

@@ -16,12 +16,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import norm
 
+from dp_bundle import open_bundle
+from dp_bundle.bundle import unpack_bundle
 from dp_bundle.catalog import Settings, Summary, make_catalog
+from dp_bundle.catalog.site import STATE
 from dp_bundle.errors import DpGraphError
 from dp_bundle.files import locked_folder
 from dp_bundle.trust import (
     Revocation,
     TrustStore,
+    UnsafeTrustAnyone,
     accept_statement,
     load_private_key,
     new_key_pair,
@@ -114,6 +118,23 @@ def test_a_second_run_touches_nothing_and_a_new_site_has_the_same_bytes(
     assert times(site) == before
     make_catalog(bundles, tmp_path / "new", store=store)
     assert contents(tmp_path / "new") == contents(site)
+
+
+def test_a_folder_is_offered_as_the_tar_that_it_packs_to(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
+    """The site of bundles in folders has the bytes of one of tars; it is written again only if a folder changed."""
+    make_catalog(bundles, tmp_path / "of-tars", store=store)
+    for path in (bundles / "deep/one.tar", bundles / "two.tar"):
+        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+            unpack_bundle(bundle, path.with_suffix(""))
+        path.unlink()
+    site = tmp_path / "site"
+    assert make_catalog(bundles, site, store=store) == Summary(3, 1, 4, 10, 0)
+    assert {**contents(site), STATE: b""} == {**contents(tmp_path / "of-tars"), STATE: b""}
+    assert make_catalog(bundles, site, store=store) == Summary(3, 1, 0, 0, 0)
+    (bundles / "two/data/more.parquet").write_bytes(b"x")
+    summary = make_catalog(bundles, site, store=store)
+    assert (summary.offered, summary.refused, summary.read) == (2, 2, 1)
+    assert "was not signed" in (site / "index.html").read_text()
 
 
 def test_only_what_a_change_concerns_is_written(bundles: Path, tmp_path: Path, store: TrustStore) -> None:

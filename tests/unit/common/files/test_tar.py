@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.files.tar import scan_archive, write_archive
+from dp_bundle.files.tar import TarMembers, scan_archive, write_archive
 from dp_bundle.files.windows import Member, MemberReader
 
 Contents = list[tuple[str, bytes]]
@@ -45,12 +45,19 @@ def load(descriptor: int, content: bytes) -> list[Member]:
     return scan_archive(descriptor)
 
 
+def held(descriptor: int) -> TarMembers:
+    """Return what reads members of an archive in this open file."""
+    return TarMembers(os.fdopen(descriptor, "rb", buffering=0, closefd=False))
+
+
 def test_members_come_back_in_order(memory: int) -> None:
     """Scanning gives the names and, through windows, the bytes that were written."""
     members = load(memory, archive(CONTENTS))
 
-    assert [(member.name, MemberReader(memory, member).readall()) for member in members] == CONTENTS
-    assert [b"".join(MemberReader(memory, member).chunks()) for member in members] == [part for _, part in CONTENTS]
+    assert [(member.name, MemberReader(held(memory), member).readall()) for member in members] == CONTENTS
+    assert [b"".join(MemberReader(held(memory), member).chunks()) for member in members] == [
+        part for _, part in CONTENTS
+    ]
 
 
 @settings(max_examples=50, deadline=None)
@@ -61,7 +68,7 @@ def test_any_contents_round_trip_and_are_a_tar(contents: list[bytes]) -> None:
     written = archive(pairs)
     descriptor = os.memfd_create("archive")
     try:
-        assert [(m.name, MemberReader(descriptor, m).readall()) for m in load(descriptor, written)] == pairs
+        assert [(m.name, MemberReader(held(descriptor), m).readall()) for m in load(descriptor, written)] == pairs
     finally:
         os.close(descriptor)
     with tarfile.open(fileobj=io.BytesIO(written)) as tar:
@@ -148,7 +155,7 @@ def test_source_that_shrinks_is_noticed() -> None:
 def test_member_window_never_leaves_the_member(memory: int) -> None:
     """Seeking and reading behave as on a file that holds the member alone."""
     members = load(memory, archive(CONTENTS))
-    window, file = MemberReader(memory, members[3]), io.BytesIO(CONTENTS[3][1])
+    window, file = MemberReader(held(memory), members[3]), io.BytesIO(CONTENTS[3][1])
     for offset, whence, size in [(0, 0, 10), (-5, 2, 100), (3, 1, 2), (5000, 0, 7), (0, 2, 1), (100, 0, -1)]:
         assert window.seek(offset, whence) == file.seek(offset, whence)
         assert window.read(size) == file.read(size)
@@ -160,7 +167,7 @@ def test_member_cut_off_after_the_scan_is_noticed(memory: int) -> None:
     member = load(memory, archive(CONTENTS))[3]
     os.ftruncate(memory, member.offset + 10)
     with pytest.raises(BundleFormatError, match="truncated"):
-        list(MemberReader(memory, member).chunks())
+        list(MemberReader(held(memory), member).chunks())
 
 
 def test_scan_does_not_read_content(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:

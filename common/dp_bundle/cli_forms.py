@@ -1,0 +1,71 @@
+"""dp-bundle pack and unpack: the two forms of a bundle, from each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dp_bundle.console import NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.quoting import quote_path
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--out", type=NewPath(), help="The new tar; FOLDER.tar in this folder by default.")
+@json_option
+@quiet_option
+def pack(folder: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
+    """Pack the folder of a bundle into its one tar; every byte is verified first, and the signer is not.
+
+    No key is needed: the signature is the same in both forms.
+
+    \b
+    Example:
+      dp-bundle pack wine.bundle
+    """
+    _convert(folder, out, as_json=as_json, quiet=quiet, to_folder=False)
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--out", type=NewPath(folder=True), help="The new folder; FILE without .tar in this folder by default.")
+@json_option
+@quiet_option
+def unpack(file: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
+    """Unpack a bundle into a new folder; every byte is verified first, and the signer is not.
+
+    The folder is a bundle itself, and dp-bundle pack makes the same tar of it again.
+
+    \b
+    Example:
+      dp-bundle unpack wine.bundle.tar
+    """
+    _convert(file, out, as_json=as_json, quiet=quiet, to_folder=True)
+
+
+def _convert(source: Path, out: Path | None, *, as_json: bool, quiet: bool, to_folder: bool) -> None:
+    from dp_bundle.bundle import bundle_facts, open_bundle, pack_bundle, signatures_path, unpack_bundle
+    from dp_bundle.trust import UnsafeTrustAnyone
+
+    with open_bundle(source, UnsafeTrustAnyone()) as bundle:
+        tar, facts = bundle.tar_path, bundle_facts(bundle)
+        if to_folder:
+            target = out or Path(_folder_name(tar.name))
+            unpack_bundle(bundle, target)
+        else:
+            target = out or Path(tar.name)
+            pack_bundle(bundle, target)
+    new_tar = target.absolute().with_name(f"{target.name}.tar") if to_folder else target.absolute()
+    if signatures_path(tar).exists() and signatures_path(new_tar) != signatures_path(tar.absolute()):
+        tell(
+            f"note: copy {quote_path(signatures_path(tar))} to {quote_path(signatures_path(new_tar))} too", quiet=quiet
+        )
+    signed = f"every byte is as {facts['signer']} signed it; whether you trust that signer was not checked"
+    document = {"written": str(target), "signer_checked": False, **facts}
+    answer(f"wrote {quote_path(target)}: {signed}", document, as_json=as_json, quiet=quiet)
+
+
+def _folder_name(tar: str) -> str:
+    """Return the name of a tar's folder, which is never that of the tar itself."""
+    return tar.removesuffix(".tar") if tar.removesuffix(".tar") not in ("", tar) else f"{tar}.folder"

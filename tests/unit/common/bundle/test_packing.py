@@ -1,0 +1,188 @@
+"""A bundle's two forms: the same bytes whichever way they were made, read alike, whole or not there at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.conftest import make_policy
+
+from dp_bundle import open_bundle, open_bundles
+from dp_bundle.bundle import cosign, cosigners, pack_bundle, unpack_bundle
+from dp_bundle.data import rows
+from dp_bundle.errors import BundleError, ClosedBundleError, DpGraphError
+from dp_bundle.trust import (
+    PublicKey,
+    TrustStore,
+    UnsafeTrustAnyone,
+    new_key_pair,
+    public_key_of,
+)
+from dp_learn import estimate_moments
+from dp_publish import load_key, publish
+
+GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("bundle-*.tar"))
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Publish a column in three parts, and unpack it; return the folder with `a.tar`, `a` and the publisher's home."""
+    place = tmp_path_factory.mktemp("forms")
+    table = pd.DataFrame({"height": np.random.default_rng(3).normal(170, 10, 600_000)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPGRAPH_HOME", str(place / "home"))
+        patch.setattr(rows, "_MAX_PART_BYTES", 1000)
+        new_key_pair()
+        publish(table, make_policy({"height": [120, 220]}, mu=2.0), out=place / "a.tar", key=load_key())
+        with open_bundle(place / "a.tar") as bundle:
+            assert sum(name.startswith("data/") for name in bundle.members) == 3
+            unpack_bundle(bundle, place / "a")
+        yield place
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_tar_to_folder_to_tar_gives_the_same_bytes(golden: Path, tmp_path: Path) -> None:
+    """Stored bundles of all versions come back, byte for byte, and the folder is what tar itself unpacks."""
+    with open_bundle(golden, UnsafeTrustAnyone()) as bundle:
+        unpack_bundle(bundle, tmp_path / "a")
+        digest = bundle.manifest_sha256
+    with open_bundle(tmp_path / "a", UnsafeTrustAnyone()) as bundle:
+        assert bundle.manifest_sha256 == digest
+        pack_bundle(bundle, tmp_path / "a.tar")
+    assert (tmp_path / "a.tar").read_bytes() == golden.read_bytes()
+    with tarfile.open(golden) as tar:
+        tar.extractall(tmp_path / "by-tar", filter="data")
+    with open_bundle(tmp_path / "by-tar", UnsafeTrustAnyone()) as bundle:
+        assert bundle.manifest_sha256 == digest
+
+
+def test_moments_of_both_forms_are_the_same_to_the_bit(published: Path) -> None:
+    """A reader of three parts in a folder sums what a reader of the tar sums."""
+    folder, tar = open_bundles([published / "a", published / "a.tar"], UnsafeTrustAnyone())
+    with folder, tar:
+        of_folder, of_tar = estimate_moments(folder), estimate_moments(tar)
+        assert list(folder.members) == list(tar.members)
+    assert of_folder.n_rows == of_tar.n_rows == 600_000
+    for name in ("mean", "scatter"):
+        np.testing.assert_array_equal(getattr(of_folder, name), getattr(of_tar, name))
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_a_flipped_bit_in_any_part_is_refused_when_it_is_opened(published: Path, part: int, tmp_path: Path) -> None:
+    """No part is parsed before all are verified, and none is written elsewhere."""
+    shutil.copytree(published / "a", tmp_path / "a")
+    path = tmp_path / f"a/data/part-{part:05d}.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(BundleError, match=path.name):
+        open_bundle(tmp_path / "a", UnsafeTrustAnyone())
+
+
+def test_a_second_release_of_a_number_is_noticed_across_forms(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has seen a release as a tar takes the same as a folder, and refuses another of its number as a folder."""
+    store = TrustStore()
+    store.add(PublicKey.from_pem((published / "home/keys/publisher.pub").read_bytes()), "publisher")
+    open_bundle(published / "a.tar", store).close()
+    open_bundle(published / "a", store).close()
+    monkeypatch.setenv("DPGRAPH_HOME", str(tmp_path / "forgetful"))
+    (tmp_path / "forgetful/keys").mkdir(parents=True)
+    for name in ("publisher.key", "publisher.pub"):
+        shutil.copy(published / "home/keys" / name, tmp_path / "forgetful/keys")
+    table = pd.DataFrame({"height": np.full(100, 170.0)})
+    publish(table, make_policy({"height": [120, 220]}, mu=2.0), out=tmp_path / "b.tar", key=load_key())
+    with open_bundle(tmp_path / "b.tar", UnsafeTrustAnyone()) as bundle:
+        unpack_bundle(bundle, tmp_path / "b")
+    with pytest.raises(BundleError, match="two different releases 1"):
+        open_bundle(tmp_path / "b", store)
+
+
+def test_cosignatures_are_beside_both_forms(published: Path, tmp_path: Path) -> None:
+    """A folder has the files of signatures that its tar has, and co-signing either adds to the one file."""
+    shutil.copytree(published / "a", tmp_path / "a")
+    shutil.copy(published / "a.tar", tmp_path)
+    new_key_pair()
+    key = load_key()
+    folder, tar = open_bundles([tmp_path / "a", tmp_path / "a.tar"], UnsafeTrustAnyone())
+    with folder, tar:
+        assert cosign(folder, key) == tmp_path / "a.tar.dsse.json"
+        assert public_key_of(key) in cosigners(tar)
+        assert cosigners(tar) == cosigners(folder)
+
+
+def test_nothing_is_replaced_and_nothing_is_left_half(published: Path, tmp_path: Path) -> None:
+    """A name that is taken, a missing folder, and a bundle that changes while it is copied leave nothing behind."""
+    shutil.copy(published / "a.tar", tmp_path)
+    (tmp_path / "taken").mkdir()
+    with open_bundle(tmp_path / "a.tar", UnsafeTrustAnyone()) as bundle:
+        for write in (pack_bundle, unpack_bundle):
+            with pytest.raises(DpGraphError, match="already"):
+                write(bundle, tmp_path / "taken")
+            with pytest.raises(DpGraphError, match="no folder"):
+                write(bundle, tmp_path / "none/b")
+        with (tmp_path / "a.tar").open("r+b") as file:
+            file.seek(bundle.members["data/part-00002.parquet"].offset + 100)
+            file.write(b"changed")
+        for write in (pack_bundle, unpack_bundle):
+            with pytest.raises(BundleError, match="changed after"):
+                write(bundle, tmp_path / "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "taken"]
+
+
+def test_a_folder_is_closed_like_a_file(published: Path) -> None:
+    """No descriptor is left open, however many parts were read, and a closed folder says that it is closed."""
+    numbers = Path("/proc/self/fd")
+    before = len(list(numbers.iterdir())) if numbers.exists() else 0
+    bundle = open_bundle(published / "a", UnsafeTrustAnyone())
+    batches = bundle.batches()
+    next(batches)
+    bundle.close()
+    bundle.close()
+    with pytest.raises(ClosedBundleError):
+        list(batches)
+    if before:
+        assert len(list(numbers.iterdir())) == before
+
+
+def test_commands_take_either_form(published: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
+    """Unpacked and packed by commands without a key, the tar is the same; every reader takes the folder."""
+    shutil.copy(published / "a.tar", tmp_path / "a.bundle.tar")
+    done = command("dp-bundle", "unpack", "a.bundle.tar", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["written"] == "a.bundle"
+    assert command("dp-bundle", "pack", "a.bundle/", "--out", "b.tar").returncode == 0
+    assert (tmp_path / "b.tar").read_bytes() == (tmp_path / "a.bundle.tar").read_bytes()
+    assert command("dp-bundle", "pack", "a.bundle").returncode == 1  # a.bundle.tar is there
+    untrusted = command("dp-bundle", "verify", "a.bundle")
+    assert untrusted.returncode == 3
+    assert command("dp-bundle", "trust", published / "home/keys/publisher.pub").returncode == 0
+    for words in (
+        ["verify", "a.bundle"],
+        ["inspect", "a.bundle/"],
+        ["describe", "a.bundle", "--as", "dcat"],
+        ["stage", "a.bundle", "staged", "--for", "static"],
+    ):
+        done = command("dp-bundle", *words)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "staged/a.bundle.tar").read_bytes() == (tmp_path / "a.bundle.tar").read_bytes()
+    told = [command("dp-bundle", "describe", each, "--as", "dcat").stdout for each in ("a.bundle", "a.bundle.tar")]
+    assert told[0] == told[1]
+
+
+def test_a_folder_that_is_no_bundle_is_named_as_such(tmp_path: Path, command: Callable[..., Any]) -> None:
+    """A folder without a manifest ends in one sentence and the exit code of bundles that cannot be trusted."""
+    (tmp_path / "empty").mkdir()
+    for words in (["dp-bundle", "verify", "empty"], ["dp-learn", "empty"], ["dp-bundle", "pack", "empty"]):
+        ended = command(*words)
+        assert (ended.returncode, ended.stdout) == (3, "")
+        said = "manifest.dsse.json is missing in the folder: give that of a whole bundle, or unpack it again"
+        assert ended.stderr == f"error: {said}\n"
