@@ -42,7 +42,7 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
     refused = f", {counted(summary.refused, 'file')} listed as not to be trusted" if summary.refused else ""
     if summary.left_out:
         files = counted(summary.left_out, "file")
-        tell(f"note: {files} beside bundles left out, as they are no signatures of them", quiet=quiet)
+        tell(f"note: {files} beside bundles left out: not the signature that the name promises", quiet=quiet)
     text = f"{quote_path(out)}: {counted(summary.offered, 'release')} offered{refused}; {done}"
     answer(text, {"site": str(out), **asdict(summary)}, as_json=as_json, quiet=quiet)
 
