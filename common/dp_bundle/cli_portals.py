@@ -69,7 +69,8 @@ def stage(
     Example:
       dp-bundle stage wine.bundle.tar --for zenodo wine-zenodo
     """
-    from dp_bundle.bundle import companions, open_bundle, stage_bundle
+    from dp_bundle.bundle import open_bundle, stage_bundle
+    from dp_bundle.bundle.companions import companions  # the module of this name hides it in the package
     from dp_bundle.describe import portal_gaps
     from dp_bundle.trust import UnsafeTrustAnyone
 
