@@ -136,10 +136,10 @@ def test_tiny_deltas_fall_back_on_rho() -> None:
 
 def test_entities_with_many_rows_take_no_longer() -> None:
     """A cap of a million rows is composed by doubling, not row by row."""
-    start = time.perf_counter()
+    start = time.process_time()
     epsilon = epsilon_of_unit("entity", [Loss(1, 500.0, discrete=True)], 1e-6, 10**6)
     assert epsilon_for_delta(2.0, 1e-6) <= epsilon <= epsilon_for_delta_zcdp(2.0, 1e-6)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("mu", [2e-4, 0.1, 1.0, 20.0, 3e4])

@@ -200,10 +200,10 @@ def test_more_protection_never_shows_more() -> None:
 
 def test_a_hundred_million_rows_are_forecast_at_once() -> None:
     """The forecast takes no longer for more rows, and sees what few rows hide."""
-    start = time.perf_counter()
+    start = time.process_time()
     row = forecast_one(100_000_000, 11, mu=1.0, spread=EVEN_SPREAD)
 
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert row.seen_in_rows == pytest.approx(0.0495, rel=0.005)
     assert forecast_one(7466, 11, mu=1.0).seen_in_rows is None
 

@@ -60,9 +60,9 @@ def test_million_outcomes_take_milliseconds() -> None:
     scores = np.abs(np.arange(1 << 20, dtype=np.int64) - 400_000)
     mechanism, keystream = ExponentialMechanism(0.1), insecure_keystream(1)
     mechanism.choose(scores, keystream)
-    began = time.perf_counter()
+    began = time.process_time()
     chosen = [mechanism.choose(scores, keystream) for _ in range(5)]
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
     assert all(abs(place - 400_000) < 2000 for place in chosen)
 
 
