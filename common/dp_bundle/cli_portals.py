@@ -69,13 +69,12 @@ def stage(
     Example:
       dp-bundle stage wine.bundle.tar --for zenodo wine-zenodo
     """
-    from dp_bundle.bundle import open_bundle, stage_bundle
-    from dp_bundle.bundle.companions import companions  # the module of this name hides it in the package
+    from dp_bundle.bundle import find_companions, open_bundle, stage_bundle
     from dp_bundle.describe import portal_gaps
     from dp_bundle.trust import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
-        beside, left_out = companions(bundle)
+        beside, left_out = find_companions(bundle)
         written, notes = stage_bundle(bundle, portal, folder, beside), [*bundle.notes, *left_out]
         gaps = portal_gaps(bundle.release, portal)
     for note in (*notes, *gaps):

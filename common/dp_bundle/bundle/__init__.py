@@ -4,7 +4,7 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_bundle.bundle.chain import Chain, Link, check_chain, describe_chain
-    from dp_bundle.bundle.companions import Companion, belongs, companions, read_beside
+    from dp_bundle.bundle.companions import Companion, belongs, find_companions, read_beside
     from dp_bundle.bundle.cosigned import cosign, cosigners, signatures_path
     from dp_bundle.bundle.export import export_csv
     from dp_bundle.bundle.folder import find_bundles

@@ -53,7 +53,7 @@ def belongs(companion: Companion, bundle: Bundle) -> bool:
     return check(companion.content, bundle)
 
 
-def companions(bundle: Bundle) -> tuple[list[Companion], list[str]]:
+def find_companions(bundle: Bundle) -> tuple[list[Companion], list[str]]:
     """Return what is carried with a verified bundle, and a sentence about each file beside it that is not."""
     found, unreadable = read_beside(bundle.tar_path)
     carried = [each for each in found if belongs(each, bundle)]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.bundle.companions import Companion, companions
+from dp_bundle.bundle.companions import Companion, find_companions
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.portals import FORMS, PORTALS
@@ -69,7 +69,7 @@ def describe_as(bundle: Bundle, form: str) -> bytes:
     PrivacyError
         The registry was asked for, and the release states no guarantee.
     """
-    signatures = signature_files(bundle, companions(bundle)[0]) if form == "ro-crate" else []
+    signatures = signature_files(bundle, find_companions(bundle)[0]) if form == "ro-crate" else []
     return _spell(form, _describe(bundle, form, published_files(bundle), signatures))
 
 
@@ -85,7 +85,7 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Com
     folder : Path
         The new folder. Nothing is ever replaced.
     beside : sequence of Companion, optional
-        The signatures to carry; by default those that `companions` finds.
+        The signatures to carry; by default those that `find_companions` finds.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Com
         raise ParameterError("--for", f"one of {', '.join(PORTALS)}", portal)
     if os.path.lexists(folder):
         raise DpGraphError(f"there is something at {quote_path(folder)} already: give the name of a new folder")
-    signatures = companions(bundle)[0] if beside is None else beside
+    signatures = find_companions(bundle)[0] if beside is None else beside
     try:
         with new_folder(folder) as new:
             flat = portal not in _IN_ONE_FOLDER

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle import companions, cosign, describe_as, minisig_path, open_bundle, stage_bundle
+from dp_bundle.bundle import cosign, describe_as, find_companions, minisig_path, open_bundle, stage_bundle
 from dp_bundle.catalog import Settings, make_catalog
 from dp_bundle.trust import TrustStore, UnsafeTrustAnyone
 from dp_publish import Receipt
@@ -124,7 +124,7 @@ def test_what_is_no_signature_of_the_bundle_is_left_out(case: str, folder: Path,
             content = re.sub(rb',\{"keyid.*\}\]', b"]", content)  # the signer's own signature alone
         path.write_bytes(BAD[case](content))
     with open_bundle(folder / "heights.tar", UnsafeTrustAnyone()) as bundle:
-        carried, notes = companions(bundle)
+        carried, notes = find_companions(bundle)
         written = stage_bundle(bundle, "static", tmp_path / "staged")
     assert (carried, len(notes)) == ([], 2)
     assert all(note.endswith("is no signature of this bundle and is left out") for note in notes)
@@ -142,7 +142,7 @@ def test_signatures_of_another_bundle_are_left_out(folder: Path, moments: Receip
         shutil.copy(cosign(other, Ed25519PrivateKey.generate()), folder / "heights.tar.dsse.json")
     shutil.copy(minisig_path(moments.path), folder / "heights.tar.minisig")
     with open_bundle(folder / "heights.tar", UnsafeTrustAnyone()) as bundle:
-        assert companions(bundle)[0] == []
+        assert find_companions(bundle)[0] == []
 
 
 def test_links_pipes_folders_and_hostile_names_do_no_harm(folder: Path, tmp_path: Path, home: Path) -> None:
