@@ -23,6 +23,7 @@ from dp_bundle.describe.subject import (
     identifier,
     licence_address,
     noise,
+    slug,
     spdx_licence,
     three_letters,
     title,
@@ -72,7 +73,7 @@ def ckan_package(release: Release, files: Sequence[PublishedFile], signer: str) 
     }
     return without_gaps(
         {
-            "name": _slug(dataset.name),
+            "name": slug(dataset.name),
             "title": title(release),
             "notes": description(release),
             "license_id": _CKAN_LICENCES.get(spdx_licence(dataset), "notspecified"),
@@ -198,12 +199,6 @@ def _resource(file: PublishedFile) -> dict[str, Any]:
         "size": file.size,
         "hash": f"sha256:{file.sha256}",
     }
-
-
-def _slug(name: str) -> str:
-    """Return a name as CKAN takes it: 2 to 100 small letters, digits, - and _."""
-    found = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-")[:100]
-    return found if len(found) > 1 else f"dataset-{found}".rstrip("-")
 
 
 def _tag(word: str) -> str:

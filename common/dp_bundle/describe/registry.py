@@ -3,7 +3,8 @@
 References
 ----------
 Differential Privacy Deployments Registry (registry.opendp.org/deployments-registry), whose records are YAML files of
-github.com/opendp/deployments-registry-data. Dwork, Kohli & Mulligan (2019), "Differential privacy in practice: expose
+github.com/opendp/deployments-registry-data; this layout is that of its records of September 2026, as
+deployments/transluce_mhusage.yaml. Dwork, Kohli & Mulligan (2019), "Differential privacy in practice: expose
 your epsilons!". Bun & Steinke (2016) for rho = mu^2 / 2.
 """
 
@@ -12,7 +13,16 @@ from __future__ import annotations
 from typing import Any
 
 from dp_bundle.describe.sentences import describe_gaps, describe_guarantee, describe_total
-from dp_bundle.describe.subject import details, doi_address, homepage, identifier, noise, title, without_gaps
+from dp_bundle.describe.subject import (
+    details,
+    doi_address,
+    homepage,
+    identifier,
+    noise,
+    slug,
+    title,
+    without_gaps,
+)
 from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest import Guarantee, Release
 from dp_bundle.quoting import counted, listed
@@ -35,14 +45,16 @@ def registry_record(release: Release) -> dict[str, Any]:
             "noise was scaled to the data themselves"
         )
     names = [column.name for column in release.columns]
-    product = {
+    curator = details(release).publisher or release.dataset.creator or ""
+    basic = {
         "name": title(release),
-        "data_curators": [details(release).publisher or release.dataset.creator or ""],
+        "data_curators": [{"data_curator_name": curator, "data_curator_type": ""}],
         "intended_use": "",
         "data_product_type": "Dataset" if release.kind == "rows" else "Summary statistics",
         "data_product_region": ", ".join(details(release).spatial),
         "description": release.dataset.description or f"Release {release.lineage.number} of {release.series}.",
         "publication_date": release.lineage.created[:10],
+        "data_product_sector": "",
     }
     authors = [creator.name for creator in details(release).creators] or [""]
     sources = [
@@ -51,35 +63,39 @@ def registry_record(release: Release) -> dict[str, Any]:
         *(doi_address(w.identifier) for w in details(release).related),
     ]
     return {
+        "url_slug": slug(release.dataset.name),
         "status": "Draft",
         "tier": 3,
         "deployment": {
-            "product": product,
-            "dp_flavor": {
-                "name": _flavor(guarantee),
+            "basic": basic,
+            "dp_variant": {
+                "variant_name": _variant(guarantee),
                 "data_domain": f"Tables of {counted(len(release.columns), 'column')}: {listed(names)}.",
                 "unprotected_quantities": "; ".join(guarantee.public),
             },
             "privacy_loss": _privacy_loss(release, guarantee),
-            "model": {
+            "deployment_model": {
                 "model_name": "Central",
                 "release_type": "One release",
-                "release_type_description": describe_total(release),
+                "release_type_details": describe_total(release),
                 "data_source_type": "Static",
                 "access_type": "Non-interactive",
             },
             "accounting": {"post_processing": "None before publication.", "composition": describe_total(release)},
             "implementation": {
-                "pre_processing_eda_hyperparameter_tuning": " ".join(["Values were clipped.", *describe_gaps(release)]),
+                "preprocessing_and_hyperparameter_tuning": " ".join(["Values were clipped.", *describe_gaps(release)]),
                 "mechanisms": " ".join([*noise(release), f"Software: {release.software}."]),
                 "justification": "",
             },
-            "resources": {"sources": "\n".join(f"- {each}" for each in sources if each), "registry_authors": authors},
+            "administrative": {
+                "sources": "\n".join(f"- {each}" for each in sources if each),
+                "registry_authors": authors,
+            },
         },
     }
 
 
-def _flavor(guarantee: Guarantee) -> str:
+def _variant(guarantee: Guarantee) -> str:
     if guarantee.epsilon is None:
         return "Zero-concentrated DP"
     return "Approximate DP" if guarantee.excepted_delta else "Pure DP"
@@ -96,7 +112,7 @@ def _privacy_loss(release: Release, guarantee: Guarantee) -> dict[str, Any]:
     adjacent = _ADJACENT[guarantee.neighbours.n_rows_public].format(unit)
     return {
         "privacy_unit": unit,
-        "privacy_unit_description": f"Two tables are adjacent if {adjacent}.",
+        "privacy_unit_details": f"Two tables are adjacent if {adjacent}.",
         "privacy_parameters": without_gaps(parameters),
-        "privacy_parameters_description": " ".join(describe_guarantee(release)),
+        "privacy_parameters_details": " ".join(describe_guarantee(release)),
     }

@@ -83,6 +83,12 @@ def identifier(release: Release) -> str:
     return doi_address(doi) if doi else ""
 
 
+def slug(name: str) -> str:
+    """Return a name as part of an address, and as CKAN takes it: 2 to 100 small letters, digits, - and _."""
+    found = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-")[:100]
+    return found if len(found) > 1 else f"dataset-{found}".rstrip("-")
+
+
 def orcid_address(creator: Creator) -> str:
     """Return the address of a creator's ORCID iD, or nothing."""
     return f"https://orcid.org/{creator.orcid}" if creator.orcid else ""

@@ -102,11 +102,25 @@ def test_registry_has_rho_and_epsilon_with_delta(described: Receipt, moments: Re
         assert found["rho"] == guarantee.rho == pytest.approx(5.0**2 / 2, rel=1e-6)
         assert (found["epsilon"], found["delta"]) in {(each.epsilon, each.delta) for each in guarantee.epsilon_delta}
         assert found["delta"] <= 1 / (10 * receipt.release.n_rows)
-        assert record["deployment"]["dp_flavor"]["name"] == "Zero-concentrated DP"
-        product = record["deployment"]["product"]
-        demanded = {"name", "data_curators", "description", "intended_use", "data_product_type", "data_product_region"}
-        assert demanded | {"publication_date"} == set(product)
-        assert product["data_product_type"] in ("Dataset", "Summary statistics")
+        assert record["deployment"]["dp_variant"]["variant_name"] == "Zero-concentrated DP"
+        assert record["deployment"]["basic"]["data_product_type"] in ("Dataset", "Summary statistics")
+
+
+def test_registry_record_has_the_fields_of_its_latest_records(described: Receipt) -> None:
+    """Names and nesting are those of deployments/transluce_mhusage.yaml in opendp/deployments-registry-data."""
+    record = registry_record(described.release)
+    assert list(record) == ["url_slug", "status", "tier", "deployment"]
+    assert {name: " ".join(part) for name, part in record["deployment"].items()} == {
+        "basic": "name data_curators intended_use data_product_type data_product_region description publication_date "
+        "data_product_sector",
+        "dp_variant": "variant_name data_domain unprotected_quantities",
+        "privacy_loss": "privacy_unit privacy_unit_details privacy_parameters privacy_parameters_details",
+        "deployment_model": "model_name release_type release_type_details data_source_type access_type",
+        "accounting": "post_processing composition",
+        "implementation": "preprocessing_and_hyperparameter_tuning mechanisms justification",
+        "administrative": "sources registry_authors",
+    }
+    assert list(record["deployment"]["basic"]["data_curators"][0]) == ["data_curator_name", "data_curator_type"]
 
 
 def test_registry_refuses_what_has_no_guarantee(described: Receipt) -> None:
