@@ -18,6 +18,7 @@ _KINDS = {"rows": "noisy rows", "covariance": "second moments"}
 _SIGNED = {"minisig": "Signature for minisign", "dsse.json": "Signatures of co-signers"}
 _NAMED = 9  # missing releases
 _EXCERPT = 240  # characters of a description
+_WEAK = 0.9  # from this share of right guesses on, a page calls the protection weak
 Facts = dict[str, Any]
 
 
@@ -71,6 +72,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         All releases of the dataset that are offered, newest first.
     """
     label = facts["label"]
+    in_all = label["right"] if label["releases"] == 1 else label["right_in_all"]
     n_right = None if label["right"] is None else math.ceil(100.0 * label["right"] - 1e-9)
     series = [each for each in history if each["series"] == facts["series"] and each["kind"] == facts["kind"]]
     newer = next((each for each in series if each["number"] > facts["number"]), None)
@@ -83,6 +85,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "missing": _missing(history),
         "picture": None if n_right is None else hundred_guesses(n_right),
         "n_right": n_right,
+        "is_weak": _is_weak(in_all),
         "guesses": _percent(label["right"]),
         "guesses_in_all": _percent(label["right_in_all"]),
         "protects": _PROTECTED[label["unit"]],
@@ -119,6 +122,7 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
         "protects": _PROTECTED[label["unit"]],
         "right": right,
         "guesses": _percent(right),
+        "is_weak": _is_weak(right),
         "releases": label["releases"],
         "kind": _KINDS[facts["kind"]],
         "measure": facts["measure"],
@@ -133,6 +137,10 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
 
 def _percent(right: float | None) -> str | None:
     return None if right is None else percent_at_most(right)
+
+
+def _is_weak(right: float | None) -> bool:
+    return right is not None and right >= _WEAK
 
 
 def _past(brief: Facts) -> Facts:

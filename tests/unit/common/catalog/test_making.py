@@ -175,6 +175,8 @@ def test_guesses_are_those_from_all_releases_of_a_dataset(bundles: Path, tmp_pat
     page = next(site.glob("datasets/heights*/release-2.html")).read_text()
     assert f"At most {alone} of guesses are right; without the release, 50 %. With all 2 releases" in page
     assert "Somebody who has all of these releases guesses right" in page
+    assert listed.count("weakly protects") == 1  # from nine right guesses in ten on
+    assert "Weakly protects" in page
 
 
 @pytest.mark.parametrize("any_signer", [False, True])
