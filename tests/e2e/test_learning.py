@@ -141,7 +141,7 @@ def test_pooled_bundles_say_how(chain: Path, tmp_path: Path, key: Ed25519Private
     assert [bundle["weight"] for bundle in summary["bundles"]] == pytest.approx([0.5, 0.5], abs=0.01)
     assert summary["n_rows"] == N_ROWS
     assert alone.returncode == 3
-    assert "release 2 has already been seen" in alone.stderr
+    assert "and release 2 with the manifest" in alone.stderr
     assert command("dp-learn", second, second).returncode == 1
 
 
