@@ -12,8 +12,26 @@ import pandas as pd
 
 from reproduction.setting import Setting
 
-PAPERS = {"guo": "Guo et al. (2025), Graph structure learning with privacy guarantees for open graph data"}
-PIECES = ("guo.table_1a", "guo.table_1b")
+PAPERS = {
+    "guo": "Guo et al. (2025), Graph structure learning with privacy guarantees for open graph data",
+    "wang18": "Wang, Huai & Xu (2018), Differentially private sparse inverse covariance estimation",
+    "wang19": "Wang, Xu & He (2019), Estimating sparse covariance matrix under differential privacy via thresholding",
+    "amin": "Amin et al. (2019), Differentially private covariance estimation",
+    "su": "Su et al., Differentially private precision matrix estimation",
+}
+PIECES = (
+    "guo.table_1a",
+    "guo.table_1b",
+    "wang18.errors",
+    "wang19.sweeps",
+    "wang19.theorem_2",
+    "amin.errors",
+    "amin.regression",
+    "su.table_1",
+    "su.table_2",
+    "su.roc",
+    "su.ionosphere",
+)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,12 @@ def gaussian_rows(n_rows: int, precision: Floats, rng: np.random.Generator) -> F
     return rows
 
 
+def into_the_ball(rows: Floats) -> Floats:
+    """Return rows, divided by the largest of their norms."""
+    divided: Floats = rows / np.linalg.norm(rows, axis=1).max()
+    return divided
+
+
 def noise_deviation(rows: Floats, snr_db: str) -> float:
     """Return the standard deviation of the noise: that of all entries of the table, by the ratio in decibels.
 
@@ -56,3 +62,10 @@ def add_discrete_noise(rows: Floats, sigma: float, seed: int) -> Floats:
     noise = sample_discrete_gaussian(sigma, rows.shape, insecure_keystream(seed))
     noisy: Floats = rows + noise
     return noisy
+
+
+def symmetric_noise(n_columns: int, sigma: float, rng: np.random.Generator) -> Floats:
+    """Return a symmetric matrix whose entries have the same variance."""
+    upper = np.triu(rng.normal(scale=sigma, size=(n_columns, n_columns)))
+    noise: Floats = upper + np.triu(upper, 1).T
+    return noise

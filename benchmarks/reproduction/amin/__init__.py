@@ -1,0 +1,1 @@
+"""Amin, Dick, Kulesza, Munoz Medina & Vassilvitskii (2019), Differentially private covariance estimation."""

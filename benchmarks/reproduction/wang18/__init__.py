@@ -1,0 +1,1 @@
+"""Wang, Huai & Xu (2018), Differentially private sparse inverse covariance estimation."""

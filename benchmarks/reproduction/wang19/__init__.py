@@ -1,0 +1,1 @@
+"""Wang, Xu & He (2019), Estimating sparse covariance matrix under differential privacy via thresholding."""
