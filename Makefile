@@ -65,7 +65,7 @@ site: .venv/installed-docs
 
 # The papers' tables and figures, in docs/reproduction: everything in under 40 minutes on two cores; QUICK=1 in under 4,
 # compared with what is stored there; ONLY="guo_table_1a guo_table_2" some of them.
-reproduce: .venv/installed
+reproduce: .venv/installed-reproduce
 	cd benchmarks && ../$(BIN)/python -m reproduction $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
 
 docs/_build/html/index.html:
@@ -97,6 +97,10 @@ clean:
 tests/browser/node_modules/installed: tests/browser/package-lock.json
 	@command -v npm > /dev/null || { echo "the tests of pages need npm: install it (apt-get install npm)" >&2; exit 1; }
 	cd tests/browser && npm ci --silent
+	touch $@
+
+.venv/installed-reproduce: .venv/installed benchmarks/reproduction/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/reproduction/requirements.txt
 	touch $@
 
 .venv/installed-docs: .venv/installed

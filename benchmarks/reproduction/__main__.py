@@ -37,7 +37,11 @@ def main() -> None:
     options = parser.parse_args()
     pieces, setting = all_pieces(), Setting.from_environment(quick=options.quick)
     chosen = _choose(pieces, options.only)
-    folder = QUICK if options.quick else STORED
+    folder = STORED
+    if options.quick:  # what is not run is shown as it is stored
+        folder = QUICK
+        shutil.rmtree(QUICK, ignore_errors=True)
+        shutil.copytree(STORED, QUICK)
 
     n_apart = 0
     for piece in chosen:
@@ -49,7 +53,8 @@ def main() -> None:
         records = _run(piece, setting, options.jobs)
         seconds = time.perf_counter() - start
         if not records:
-            print(f"{piece.name}: skipped, as no data set that it needs is in $DPGRAPH_DATA", flush=True)
+            why = "a quick run leaves it out" if options.quick else "$DPGRAPH_DATA has none of its data"
+            print(f"{piece.name}: skipped, as {why}", flush=True)
             continue
         cells = summarize(records, piece.keys)
         store(cells, folder / f"{piece.name}.csv")
@@ -58,10 +63,6 @@ def main() -> None:
         if options.quick:
             n_apart += _report_difference(piece, folder)
 
-    if options.quick:  # what was not run is shown as it is stored
-        for path in STORED.glob("*.csv"):
-            if not (folder / path.name).exists():
-                shutil.copy(path, folder)
     draw_pictures(pieces.values(), folder)
     for name, text in write_pages(pieces.values(), folder).items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
@@ -82,7 +83,7 @@ def _choose(pieces: dict[str, Piece], names: list[str]) -> list[Piece]:
 def _run(piece: Piece, setting: Setting, n_processes: int) -> list[dict[str, Any]]:
     """Return the records of all jobs, in the order of the jobs."""
     jobs = list(piece.jobs(setting))
-    if n_processes == 1 or len(jobs) == 1:
+    if n_processes == 1 or len(jobs) <= 1:
         found: Iterable[list[dict[str, Any]]] = [piece.measure(*job) for job in jobs]
     else:
         with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:

@@ -50,7 +50,7 @@ def load(path: Path) -> pd.DataFrame:
 def compare(found: pd.DataFrame, stored: pd.DataFrame) -> tuple[int, pd.DataFrame]:
     """Return how many cells both have, and those whose means are further apart than chance explains.
 
-    That is three standard errors of the difference, from the stored spread over repetitions, or `ROUNDING` of the
+    That is four standard errors of the difference, from the stored spread over repetitions, or `ROUNDING` of the
     stored mean where that is more.
     """
     keys = [name for name in found.columns if name not in STATISTICS]
@@ -58,5 +58,5 @@ def compare(found: pd.DataFrame, stored: pd.DataFrame) -> tuple[int, pd.DataFram
     both = found.merge(stored, on=keys, suffixes=("", "_stored"))
     spread = both[["sd", "sd_stored"]].max(axis=1).fillna(0.0)
     error = spread * np.sqrt(1 / both["repetitions"] + 1 / both["repetitions_stored"])
-    allowed = np.maximum(3.0 * error, ROUNDING * np.maximum(1.0, both["mean_stored"].abs()))
+    allowed = np.maximum(4.0 * error, ROUNDING * np.maximum(1.0, both["mean_stored"].abs()))
     return len(both), both[(both["mean"] - both["mean_stored"]).abs() > allowed]

@@ -15,14 +15,19 @@ def chain_precision(n_columns: int) -> Floats:
     return np.eye(n_columns) + 0.5 * (np.eye(n_columns, k=1) + np.eye(n_columns, k=-1))
 
 
-def random_precision(n_columns: int, sparsity: float, rng: np.random.Generator) -> Floats:
+def random_precision(n_columns: int, sparsity: float, rng: np.random.Generator, of: str = "entries") -> Floats:
     """Return entries of 0.1 at random pairs, and their sums on the diagonal (Guo et al., section 5.2).
 
-    `sparsity` is the share of zeros among the pairs.
+    `sparsity` is the share of zeros among all entries, the diagonal included, as the paper's text has it, or among the
+    pairs. A column without a link would have a zero on the diagonal: all pairs are drawn again then.
     """
-    upper = np.triu(rng.random((n_columns, n_columns)) >= sparsity, 1)
-    off_diagonal = np.where(upper | upper.T, 0.1, 0.0)
-    return off_diagonal + np.diag(off_diagonal.sum(axis=1))
+    share = 1.0 - sparsity if of == "pairs" else ((1.0 - sparsity) * n_columns - 1.0) / (n_columns - 1.0)
+    while True:
+        upper = np.triu(rng.random((n_columns, n_columns)) < share, 1)
+        off_diagonal = np.where(upper | upper.T, 0.1, 0.0)
+        sums = off_diagonal.sum(axis=1)
+        if sums.all():
+            return off_diagonal + np.diag(sums)
 
 
 def gaussian_rows(n_rows: int, precision: Floats, rng: np.random.Generator) -> Floats:

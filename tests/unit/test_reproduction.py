@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from reproduction.data_sets import cell_signalling, soil
+from reproduction.guo.guarantees import figures_of
 from reproduction.pages import write_pages
 from reproduction.pieces import all_pieces
 from reproduction.results import compare, load, store, summarize
+from reproduction.simulation import noise_deviation, random_precision
 
 STORED = Path(__file__).parents[2] / "docs" / "reproduction"
 RECORDS = [
@@ -55,3 +59,23 @@ def test_stored_results_are_those_of_the_pieces() -> None:
     for path in STORED.glob("*.csv"):
         columns = list(pd.read_csv(path, nrows=1).columns)
         assert columns == [*pieces[path.stem].keys, "measure", "mean", "sd", "repetitions"]
+
+
+@pytest.mark.parametrize(("of", "n_zeros"), [("entries", 0.9 * 400**2), ("pairs", 0.9 * 400 * 399)])
+def test_random_precision_has_the_share_of_zeros(of: str, n_zeros: float) -> None:
+    """Zeros are as many as the share says, of all entries or of the pairs; each row's sum is on the diagonal."""
+    theta = random_precision(400, 0.9, np.random.default_rng(1), of)
+
+    assert np.count_nonzero(theta == 0.0) == pytest.approx(n_zeros, rel=0.005)
+    np.testing.assert_allclose(theta.sum(axis=1), 2.0 * theta.diagonal())
+    assert np.linalg.eigvalsh(theta)[0] > 0.0
+
+
+@pytest.mark.data
+def test_printed_epsilons_come_out(data_folder: Path) -> None:
+    """One sigma for all entries gives the epsilon that Guo et al. print at 20 dB, and the guarantee is far from it."""
+    for rows, printed in ((cell_signalling(data_folder)[0], 8.55), (soil(data_folder), 1340.0)):
+        figures = figures_of(rows, noise_deviation(rows, "20"))
+
+        assert figures.epsilon == pytest.approx(printed, rel=2e-3)
+        assert figures.row_mu > figures.cell_mu > 200.0

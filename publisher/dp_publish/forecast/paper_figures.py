@@ -29,7 +29,8 @@ class PaperFigures:
     theorem_4_1 : float
         mu for continuous noise, as printed.
     theorem_4_4 : float
-        mu for discrete noise, as printed; it changes with the unit of the values, which a guarantee would not.
+        mu for discrete noise, as printed; it changes with the unit of the values, which a guarantee would not, and is
+        infinite where one of them is zero.
     section_5_1 : float
         "The privacy parameter" of the experiments.
     true_mu : float
@@ -60,7 +61,7 @@ def paper_figures(n_rows: int, width: float, sigma: float, *, mean_square: float
     mean_square : float
         The smallest column's mean of squared values, n C, > 0.
     smallest : float
-        The smallest absolute value, n K, > 0.
+        The smallest absolute value, n K, at least 0.
 
     References
     ----------
@@ -68,13 +69,13 @@ def paper_figures(n_rows: int, width: float, sigma: float, *, mean_square: float
     """
     given = {"n_rows": n_rows, "width": width, "sigma": sigma, "mean_square": mean_square, "smallest": smallest}
     for name, value in given.items():
-        if not 0 < value < math.inf:
-            raise ParameterError(name, "in (0, inf)", value)
+        if not 0 < value < math.inf and (name, value) != ("smallest", 0):
+            raise ParameterError(name, "in [0, inf)" if name == "smallest" else "in (0, inf)", value)
     delta_f = 2 * width**2 / n_rows
     c, k = mean_square / n_rows, smallest / n_rows
     return PaperFigures(
         theorem_4_1=delta_f / (sigma * math.sqrt(2 * c)),
-        theorem_4_4=(delta_f + 2 * k) / (math.sqrt(2 * n_rows) * k * sigma),
+        theorem_4_4=(delta_f + 2 * k) / (math.sqrt(2 * n_rows) * k * sigma) if k else math.inf,
         section_5_1=delta_f / sigma,
         true_mu=width / sigma,
     )
@@ -83,7 +84,7 @@ def paper_figures(n_rows: int, width: float, sigma: float, *, mean_square: float
 def largest_figures(
     n_rows: int, policy: Policy, kinds: Mapping[str, str], sigma: Mapping[str, float], spread: float
 ) -> dict[str, float]:
-    """Return the printed theorems for the columns they speak of, the largest mu of each.
+    """Return the printed theorems for the columns they speak of, the largest mu of each, and section 5.1's epsilon.
 
     C and K depend on the values. Measured from the middle of the bounds, C is taken from the assumed spread; K is at
     most the spread over n, which gives the least that theorem 4.4 can print.
@@ -100,4 +101,5 @@ def largest_figures(
             ("theorem_4_4", figures.theorem_4_4) if kind == "integer" else ("theorem_4_1", figures.theorem_4_1)
         )
         found[label] = max(value, found.get(label, 0.0))
+        found["section_5_1"] = max(figures.section_5_1, found.get("section_5_1", 0.0))
     return found

@@ -13,7 +13,11 @@ from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_coun
 from dp_publish.messages.tables import table_lines
 
 _WIDTH = 79  # of a line, on the narrowest terminal
-_THEOREMS = {"theorem_4_1": "4.1 (continuous columns)", "theorem_4_4": "4.4 (integer columns, at least)"}
+_PRINTED = {
+    "theorem_4_1": "mu = {:.3g} by theorem 4.1 (continuous columns)",
+    "theorem_4_4": "mu = {:.3g} by theorem 4.4 (integer columns, at least)",
+    "section_5_1": "epsilon = {:.3g} by section 5.1",
+}
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
@@ -103,14 +107,13 @@ def _needed_cells(row: ForecastRow) -> list[str]:
 def _paper_sentences(plan: Plan) -> list[str]:
     if not plan.paper:
         return []
-    figures = " and ".join(
-        f"mu = {value:.3g} by theorem {_THEOREMS[name]}" for name, value in sorted(plan.paper.items())
-    )
+    *others, last = [text.format(plan.paper[name]) for name, text in _PRINTED.items() if name in plan.paper]
+    figures = f"{', '.join(others)} and {last}"
     return [
         "",
-        f"The source paper's figure, which is not a guarantee: Guo et al. (2025) would print {figures} for the noise "
-        f"of mu = {plan.focus.mu:.4g} and the assumed spread. That figure is about a covariance; the rows themselves "
-        f"protect one {plan.unit} at mu = {plan.focus.mu:.4g}. No bundle states the paper's figure.",
+        f"The source paper's figures, which are no guarantee: Guo et al. (2025) would print {figures} for the noise "
+        f"of mu = {plan.focus.mu:.4g} and the assumed spread. They speak of a covariance; the rows themselves "
+        f"protect one {plan.unit} at mu = {plan.focus.mu:.4g}. No bundle states the paper's figures.",
     ]
 
 

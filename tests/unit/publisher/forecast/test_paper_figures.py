@@ -17,6 +17,7 @@ from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS, SIGMA, N_ATTACKS = 1000, 1.0, 2000
+ARGUMENTS = ["n_rows", "width", "sigma", "mean_square", "smallest"]
 
 
 def test_theorems_as_printed() -> None:
@@ -37,10 +38,24 @@ def test_printed_mu_shrinks_with_the_rows_and_the_true_one_does_not() -> None:
     assert few.true_mu == many.true_mu
 
 
-@pytest.mark.parametrize("name", ["n_rows", "width", "sigma", "mean_square", "smallest"])
-def test_every_argument_must_be_positive(name: str) -> None:
-    """Zero is refused for each argument, by name."""
-    given = {"n_rows": 10, "width": 1.0, "sigma": 1.0, "mean_square": 1.0, "smallest": 1.0, name: 0}
+@pytest.mark.parametrize(
+    ("n_rows", "width", "sigma", "printed"), [(7466, 1.0, 1.0, 2 / 7466), (89, 211.0, 1.0, 1000.4)]
+)
+def test_data_with_a_zero_have_the_epsilon_of_section_5_1(
+    n_rows: int, width: float, sigma: float, printed: float
+) -> None:
+    """A smallest value of zero leaves theorem 4.4 without a finite mu, and the other figures as they are."""
+    figures = paper_figures(n_rows, width, sigma, mean_square=1.0, smallest=0.0)
+
+    assert figures.section_5_1 == pytest.approx(printed, rel=1e-3)
+    assert figures.theorem_4_4 == math.inf
+    assert figures.theorem_4_1 < math.inf
+
+
+@pytest.mark.parametrize(("name", "value"), [*((name, 0) for name in ARGUMENTS[:-1]), ("smallest", -1.0)])
+def test_every_argument_must_be_positive(name: str, value: float) -> None:
+    """Zero is refused for each argument but the smallest value, by name, and less than zero for that."""
+    given = {"n_rows": 10, "width": 1.0, "sigma": 1.0, "mean_square": 1.0, "smallest": 1.0, name: value}
 
     with pytest.raises(ParameterError, match=name):
         paper_figures(**given)  # type: ignore[arg-type]
