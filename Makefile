@@ -7,7 +7,7 @@ QUICK_TESTS := not slow and not long and not data and not browser and not tools 
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: demo test test-slow test-long test-power test-tools test-browser test-minimum test-newest lint format docs site
-.PHONY: reproduce dist clean
+.PHONY: reproduce bench dist clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -63,10 +63,14 @@ docs: .venv/installed
 site: .venv/installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
 
-# The papers' tables and figures, in docs/reproduction: everything in under 40 minutes on two cores; QUICK=1 in under 4,
+# The papers' tables and figures, in docs/reproduction: everything in an hour and a half on two busy cores; QUICK=1 in minutes,
 # compared with what is stored there; ONLY="guo_table_1a guo_table_2" some of them.
 reproduce: .venv/installed-reproduce
 	cd benchmarks && ../$(BIN)/python -m reproduction $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
+
+# Ratios of time against peers, appended to docs/benchmarks/history.csv under this commit; about a minute.
+bench: .venv/installed-reproduce
+	cd benchmarks && ../$(BIN)/python tracked.py
 
 docs/_build/html/index.html:
 	$(MAKE) site

@@ -74,7 +74,8 @@ def main() -> None:
         publish = [str(Path(sys.executable).with_name("dp-publish")), "data.parquet", "--quiet"]
         ours, theirs = [], []
         for _ in range(REPETITIONS):
-            (folder / "data.bundle.tar").unlink(missing_ok=True)
+            for old in folder.glob("data.bundle.tar*"):  # and its signature
+                old.unlink()
             ours.append(measure(folder, publish))
             theirs.append(measure(folder, [sys.executable, "-c", SCRIPT]))
         sizes = (folder / "data.bundle.tar").stat().st_size, (folder / "noisy.parquet").stat().st_size

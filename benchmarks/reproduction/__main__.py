@@ -43,7 +43,7 @@ def main() -> None:
         shutil.rmtree(QUICK, ignore_errors=True)
         shutil.copytree(STORED, QUICK)
 
-    n_apart = 0
+    n_compared = n_apart = 0
     for piece in chosen:
         missing = [name for name in piece.needs if not setting.has(name)]
         if missing:
@@ -61,12 +61,15 @@ def main() -> None:
         print(f"{piece.name}: {len(cells)} numbers in {seconds:.0f} s", flush=True)
         note_run(folder, piece.name, seconds)
         if options.quick:
-            n_apart += _report_difference(piece, folder)
+            n_cells, n_differ = _report_difference(piece, folder)
+            n_compared, n_apart = n_compared + n_cells, n_apart + n_differ
 
     draw_pictures(pieces.values(), folder)
     for name, text in write_pages(pieces.values(), folder).items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
     print(f"results are in {folder.relative_to(ROOT)}")
+    if options.quick:
+        print(f"{n_compared - n_apart} of {n_compared} numbers came out as stored, within their error bars")
     sys.exit(1 if n_apart else 0)
 
 
@@ -91,16 +94,16 @@ def _run(piece: Piece, setting: Setting, n_processes: int) -> list[dict[str, Any
     return [record for records in found for record in records]
 
 
-def _report_difference(piece: Piece, folder: Path) -> int:
-    """Say whether the stored results came out again, and return how many did not."""
+def _report_difference(piece: Piece, folder: Path) -> tuple[int, int]:
+    """Say whether the stored results came out again; return how many were compared, and how many did not."""
     stored = STORED / f"{piece.name}.csv"
     if not stored.exists():
-        return 0
+        return 0, 0
     n_cells, apart = compare(load(folder / stored.name), load(stored))
     print(f"  {n_cells - len(apart)} of {n_cells} numbers as stored, within their error bars", flush=True)
     if len(apart):
         print(json.dumps(apart.head(20).to_dict("records"), indent=1, default=str), flush=True)
-    return len(apart)
+    return n_cells, len(apart)
 
 
 if __name__ == "__main__":

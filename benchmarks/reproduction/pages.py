@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -21,7 +22,7 @@ VERSIONED = ("dpgraph", "numpy", "scipy", "scikit-learn", "matplotlib")
 def note_run(folder: Path, name: str, seconds: float) -> None:
     """Note how long a piece took, and with what it was run."""
     path = folder / "runs.json"
-    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    runs = _stored_runs(path)
     versions = {"python": platform.python_version()} | {each: version(each) for each in VERSIONED}
     runs[name] = {"seconds": round(seconds), "versions": versions}
     path.write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -42,7 +43,8 @@ def write_pages(pieces: Iterable[Piece], folder: Path) -> dict[str, str]:
     runs = folder / "runs.json"
     context = {
         "papers": PAPERS,
-        "runs": json.loads(runs.read_text(encoding="utf-8")) if runs.exists() else {},
+        "runs": _stored_runs(runs),
+        "minutes": round(sum(run["seconds"] for run in _stored_runs(runs).values()) / 60),
         "command": _command,
         "data_sets": describe_data_sets(),
         **found,
@@ -51,6 +53,12 @@ def write_pages(pieces: Iterable[Piece], folder: Path) -> dict[str, str]:
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
     )
     return {name: environment.get_template(f"{name}.md.j2").render(context) for name in ("index", *PAPERS)}
+
+
+def _stored_runs(path: Path) -> dict[str, dict[str, Any]]:
+    """Return what was noted of runs, by piece."""
+    runs: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return runs
 
 
 def _command(*names: str) -> str:

@@ -29,6 +29,7 @@ PIECES = (
     "guo.figure_6",
     "guo.graphs",
     "guo.debiasing",
+    "guo.routes",
     "guo.theorem_4_2",
     "wang18.errors",
     "wang19.sweeps",

@@ -73,7 +73,7 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
         found = table.loc[place]
         return mean_and_sd(found["mean"], found["sd"], digits) if measure == "auc" else number(found["mean"], digits)
 
-    rows, details, n_above, largest = [], [], 0, 0.0
+    rows, details, n_above, largest, below_chain = [], [], 0, 0.0, []
     for n_rows in N_ROWS:
         for snr_db in LEVELS:
             line, shown = [n_rows, level_name(snr_db)], "not printed"
@@ -82,6 +82,8 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
                 shown = mean_and_sd(mean, sd)
                 ours = table.loc[(n_rows, snr_db)]["mean"]
                 n_above += ours[("evidence", "auc")] >= mean
+                if ours[("evidence", "chain_auc")] < mean:
+                    below_chain.append(f"{n_rows} rows and {level_name(snr_db)}")
                 largest = max(largest, abs(ours[("fixed", "auc")] - mean))
             rows.append([*line, shown, *(cell(n_rows, snr_db, rule, "auc") for rule in COLUMNS)])
             places = [(n_rows, snr_db, rule) for rule in FITTED]
@@ -94,6 +96,8 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
         "details": markdown_table(["rows", "noise", *head, "chain, default", "chain, evidence"], details, left=2),
         "n_above": int(n_above),
         "n_printed": len(printed),
+        "n_chain": len(printed) - len(below_chain),
+        "below_chain": below_chain,
         "largest": number(largest, 3),
     }
 
