@@ -48,7 +48,7 @@ def unpacked(
     tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> Path:
     """Publish the table, in two parts if as rows, and return the folder where its bundle was unpacked."""
-    monkeypatch.setattr(parts, "_MAX_PART_BYTES", 1)
+    monkeypatch.setattr(parts, "_PART_CELLS", 1)
     monkeypatch.setattr(parts, "_LEAST_ROWS", 256)
     monkeypatch.setattr(parts, "_MOST_ROWS", 256)
     columns = {"height": {"bounds": [120, 220]}, "body weight": {"bounds": [20, 140]}, "visits": {"bounds": [0, 30]}}

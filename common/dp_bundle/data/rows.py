@@ -5,7 +5,8 @@ over few grid steps is dictionary-encoded, which comes close to its entropy. One
 byte streams and compressed, which is faster, and smaller than a dictionary of nearly every value. Where there is hardly
 any noise, and few values, numbers are stored plainly: a reader refuses more than 64 cells per byte. The number of rows
 of a row group does not depend on the source's batches, which follow the layout of the raw file and, in a CSV, even the
-lengths of raw values. Writing needs memory for one row group, reading for one batch.
+lengths of raw values. Nor does that of a part, which follows from the number of columns and its place alone. Writing
+needs memory for one row group, reading for one batch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from dp_bundle.quoting import quote_name
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
 _MOST_CELLS, _FEWEST_ROWS = 2**22, 2**9  # of a row group of very many columns
-_MAX_PART_BYTES = 2**32
+_PART_CELLS, _MOST_PART_CELLS = 2**23, 2**27  # of the first parts, and of any
+_PARTS_OF_A_SIZE = 1024  # after which parts are twice as large, so that there are thousands of them at most
 _PAGE_BUFFER = 2**18  # bytes read ahead per column
 _ROWS_PER_ENTRY = 16  # of a dictionary; with fewer, it takes more than it saves
 _TAIL_SIGMAS = 6.0
@@ -50,6 +52,21 @@ def batch_rows(n_columns: int) -> int:
 def group_rows(n_columns: int) -> int:
     """Return the number of rows of a row group: a batch, or fewer where a reader would need too much memory."""
     return min(batch_rows(n_columns), max(_FEWEST_ROWS, _MOST_CELLS // n_columns))
+
+
+def part_rows(n_columns: int, index: int = 0) -> int:
+    """Return the number of rows of a part: whole row groups of about 8 million cells; more, and below a GiB, far on.
+
+    Parameters
+    ----------
+    n_columns : int
+        How many columns.
+    index : int
+        The place of the part among all.
+    """
+    cells = min(_MOST_PART_CELLS, _PART_CELLS << min(index // _PARTS_OF_A_SIZE, 8))
+    rows = group_rows(n_columns)
+    return max(1, cells // (n_columns * rows)) * rows
 
 
 class PartWriter:
@@ -113,7 +130,7 @@ class PartWriter:
         self._waiting = waiting.slice(rows).to_batches()
         self._n_waiting -= rows
         self._rows_in_part += rows
-        if self.parts[-1].tell() > _MAX_PART_BYTES:
+        if self._rows_in_part >= part_rows(len(self._schema), len(self.parts) - 1):
             self._close_part()
 
     def _close_part(self) -> None:

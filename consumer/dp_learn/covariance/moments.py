@@ -1,7 +1,8 @@
 """Means and covariances of the published rows, in one pass and in memory that does not grow with their number.
 
-`batch_moments` is a pure function of a record batch, and partial moments merge in any order, so the pass may run
-anywhere. Everything after this module works on p-by-p matrices only.
+`batch_moments` is a pure function of a batch, so that every core computes those of some batches. They are merged in the
+order of the batches, so that the result is equal to the bit on any number of cores. Everything after this module works
+on p-by-p matrices only.
 
 References
 ----------
@@ -10,7 +11,9 @@ Chan, Golub & LeVeque (1983), Algorithms for computing the sample variance, The 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +24,10 @@ from dp_bundle import Bundle
 from dp_bundle.data import to_numpy
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError
 from dp_bundle.quoting import quote_path
+from dp_bundle.startup import count_cores
 from dp_learn.matrices import FloatArray
 
+WAITING_CELLS = 2**25  # of all cross products that wait to be merged
 LARGEST = 1e70  # so that fourth powers, summed, are still numbers
 
 
@@ -121,7 +126,11 @@ def bundle_matrices(bundle: Bundle) -> Iterator[tuple[int, FloatArray]]:
 
 
 def fold_moments(
-    matrices: Iterable[tuple[int, FloatArray]], n_features: int, n_folds: int, granularity: npt.ArrayLike | None = None
+    matrices: Iterable[tuple[int, FloatArray]],
+    n_features: int,
+    n_folds: int,
+    granularity: npt.ArrayLike | None = None,
+    n_workers: int | None = None,
 ) -> list[Moments]:
     """Split the rows into folds by a fixed pseudo-random rule and return each fold's moments, in one pass.
 
@@ -135,20 +144,27 @@ def fold_moments(
         How many folds, at least 1.
     granularity : array-like of shape (n_features,), optional
         As in `batch_moments`.
+    n_workers : int, optional
+        How many threads; one for each core, by default.
     """
     if n_folds < 1:
         raise ParameterError("n_folds", "at least 1", n_folds)
-    folds = [_no_rows(n_features)] * n_folds
-    for start, values in matrices:
+
+    def split(start: int, values: FloatArray) -> list[Moments]:
+        if n_folds == 1:
+            return [batch_moments(values, granularity)]
         assigned = _folds_of(start, len(values), n_folds)
-        for fold in range(n_folds):
-            chosen = values if n_folds == 1 else values[assigned == fold]
-            folds[fold] = merge_moments(folds[fold], batch_moments(chosen, granularity))
-    return folds
+        return [batch_moments(values[assigned == fold], granularity) for fold in range(n_folds)]
+
+    return _merge_all(split, matrices, [_no_rows(n_features)] * n_folds, n_workers)
 
 
 def subsample_moments(
-    matrices: Iterable[tuple[int, FloatArray]], n_features: int, n_subsamples: int, share: float
+    matrices: Iterable[tuple[int, FloatArray]],
+    n_features: int,
+    n_subsamples: int,
+    share: float,
+    n_workers: int | None = None,
 ) -> list[Moments]:
     """Return the moments of random subsamples of the rows, drawn by a fixed pseudo-random rule, in one pass.
 
@@ -160,18 +176,40 @@ def subsample_moments(
         How many; each is drawn without replacement, and independently of the others.
     share : float
         The chance of every row to be in a subsample, in (0, 1].
+    n_workers : int, optional
+        As in `fold_moments`.
     """
     if n_subsamples < 1:
         raise ParameterError("n_subsamples", "at least 1", n_subsamples)
     if not 0.0 < share <= 1.0:
         raise ParameterError("share", "in (0, 1]", share)
     limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
-    subsamples = [_no_rows(n_features)] * n_subsamples
-    for start, values in matrices:
-        for index in range(n_subsamples):
-            chosen = values[_mixed(start, len(values), seed=index + 1) <= limit]
-            subsamples[index] = merge_moments(subsamples[index], batch_moments(chosen))
-    return subsamples
+
+    def draw(start: int, values: FloatArray) -> list[Moments]:
+        seeds = range(1, n_subsamples + 1)
+        return [batch_moments(values[_mixed(start, len(values), seed) <= limit]) for seed in seeds]
+
+    return _merge_all(draw, matrices, [_no_rows(n_features)] * n_subsamples, n_workers)
+
+
+def _merge_all(
+    function: Callable[[int, FloatArray], list[Moments]],
+    matrices: Iterable[tuple[int, FloatArray]],
+    merged: list[Moments],
+    n_workers: int | None,
+) -> list[Moments]:
+    """Compute the moments of batches in threads, no more batches at a time than threads; merge them in order."""
+    if n_workers is None:
+        n_workers = max(1, min(count_cores(), WAITING_CELLS // (len(merged[0].mean) ** 2 * len(merged))))
+    waiting: deque[Future[list[Moments]]] = deque()
+    with ThreadPoolExecutor(n_workers) as pool:
+        for start, values in matrices:
+            waiting.append(pool.submit(function, start, values))
+            if len(waiting) >= n_workers:
+                merged = list(map(merge_moments, merged, waiting.popleft().result()))
+        for last in waiting:
+            merged = list(map(merge_moments, merged, last.result()))
+    return merged
 
 
 def _no_rows(n_features: int) -> Moments:

@@ -38,7 +38,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     table = pd.DataFrame({"height": np.random.default_rng(3).normal(170, 10, 600_000)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPGRAPH_HOME", str(place / "home"))
-        patch.setattr(rows, "_MAX_PART_BYTES", 1000)
+        patch.setattr(rows, "_PART_CELLS", 1)
         new_key_pair()
         publish(table, make_policy({"height": [120, 220]}, mu=2.0), out=place / "a.tar", key=load_key())
         with open_bundle(place / "a.tar") as bundle:

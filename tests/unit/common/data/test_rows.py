@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_bundle.data import rows as parts
-from dp_bundle.data.rows import PartWriter, batch_rows, group_rows, part_schema, read_parts
+from dp_bundle.data.rows import PartWriter, batch_rows, group_rows, part_rows, part_schema, read_parts
 from dp_bundle.errors import BundleFormatError, DataError
 from dp_bundle.manifest.columns import Column, Noise
 
@@ -164,13 +164,35 @@ def test_parts_of_version_1_may_have_larger_groups(monkeypatch: pytest.MonkeyPat
 @pytest.mark.usefixtures("_small")
 def test_large_data_goes_into_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part that has reached its size is finished, and the next one continues where it ended."""
-    monkeypatch.setattr(parts, "_MAX_PART_BYTES", 10_000)
+    monkeypatch.setattr(parts, "_PART_CELLS", 1)
     batch = values(1000)
     files = write([batch])
 
     assert len(files) > 2
     assert all(pq.read_metadata(file).num_rows >= 100 for file in files)
     assert pa.Table.from_batches(load(files, 1000)).equals(pa.Table.from_batches([batch]))
+
+
+def test_parts_are_of_equal_size_and_few() -> None:
+    """A part has whole row groups and about eight million cells; far on it is larger, but holds less than a GiB."""
+    for n_columns in (1, 3, 10, 1000, 20_000):
+        rows = [part_rows(n_columns, index) for index in (0, 1023, 1024, 10**6)]
+        assert rows[0] == rows[1] <= rows[2] < rows[3]
+        assert all(number % group_rows(n_columns) == 0 for number in rows)
+        assert 8 * rows[3] * n_columns <= 2**30
+        assert 2**22 < rows[0] * n_columns <= max(2**23, group_rows(n_columns) * n_columns)
+
+
+@pytest.mark.usefixtures("_small")
+def test_the_cuts_of_parts_do_not_depend_on_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows in one batch or in fifty make the same parts, byte by byte."""
+    monkeypatch.setattr(parts, "_PART_CELLS", 300 * len(COLUMNS))
+    whole = values(1000)
+    expected = [file.getvalue() for file in write([whole])]
+    pieces = [file.getvalue() for file in write(whole.slice(start, 20) for start in range(0, 1000, 20))]
+
+    assert [pq.read_metadata(io.BytesIO(content)).num_rows for content in expected] == [300, 300, 300, 100]
+    assert pieces == expected
 
 
 def test_empty_batches_write_nothing() -> None:

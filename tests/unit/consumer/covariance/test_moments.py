@@ -67,6 +67,27 @@ def test_folds_share_out_the_rows(bundle: Receipt) -> None:
     np.testing.assert_allclose(merged.covariance, whole.covariance, rtol=1e-10)
 
 
+@pytest.mark.parametrize("n_folds", [1, 3])
+def test_moments_are_equal_to_the_bit_on_any_number_of_cores(n_folds: int) -> None:
+    """One thread or several merge the same batches in the same order, and each batch counts once."""
+    rows = np.random.default_rng(4).normal(1e3, 1.0, size=(5000, 4))
+    batches = [(start, rows[start : start + 130]) for start in range(0, len(rows), 130)]
+    alone, *others = [fold_moments(batches, 4, n_folds, n_workers=number) for number in (1, 2, 7)]
+
+    assert sum(fold.n_rows for fold in alone) == len(rows)
+    for other in others:
+        for one, same in zip(alone, other, strict=True):
+            assert np.array_equal(one.mean, same.mean)
+            assert np.array_equal(one.scatter, same.scatter)
+
+
+def test_an_error_in_a_batch_ends_the_pass() -> None:
+    """A batch that cannot be computed with is an error of the whole pass, whichever thread met it."""
+    batches = [(0, np.ones((5, 2))), (5, np.ones((5, 3))), (10, np.ones((5, 2)))]
+    with pytest.raises(ValueError, match="broadcast"):
+        fold_moments(batches, 2, 1, n_workers=2)
+
+
 def test_subsamples_are_different_rows_of_the_asked_share() -> None:
     """Subsamples have about the size asked for, share no pattern, and do not depend on how rows come in batches."""
     rows = np.random.default_rng(0).normal(size=(10_000, 2))

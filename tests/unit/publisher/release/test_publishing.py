@@ -77,6 +77,35 @@ def test_missing_values_are_treated_as_the_policy_says(tmp_path: Path, key: Ed25
     assert [column.missing for column in receipt.release.columns] == ["drop", "midpoint"]
 
 
+@pytest.mark.parametrize("missing", ["refuse", "drop"])
+def test_parts_do_not_show_how_the_raw_table_is_cut(
+    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """The same rows in one file or in fifty make parts and row groups of the same numbers of rows."""
+    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
+    monkeypatch.setattr(parts, "_PART_CELLS", 300)
+    values = np.random.default_rng(5).uniform(size=1000)
+    if missing == "drop":
+        values[::7] = np.nan
+    columns = {"x": {"bounds": [0, 1], "missing": missing}}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": columns})
+
+    found = []
+    for n_files in (1, 50):
+        folder = tmp_path / str(n_files)
+        folder.mkdir()
+        for index, rows in enumerate(np.array_split(values, n_files)):
+            pq.write_table(pa.table({"x": rows}), folder / f"{index:02d}.parquet", row_group_size=33 * n_files)
+        receipt = publish(folder, policy, out=tmp_path / f"{n_files}.tar", key=key)
+        with open_bundle(receipt.path) as opened:
+            members = [pq.read_metadata(opened.open(name)) for name in opened.members if name.startswith("data/")]
+        found.append([[each.row_group(group).num_rows for group in range(each.num_row_groups)] for each in members])
+
+    whole, rest = divmod(receipt.release.n_rows, 300)
+    assert found[0] == found[1]
+    assert [sum(groups) for groups in found[0]] == [300] * whole + [rest]
+
+
 def test_snr_release_says_what_it_is(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:
     """Noise from the data's own spread is flagged, states no guarantee, and spoils the dataset's total for good."""
     quick = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"snr_db": 20.0}})
