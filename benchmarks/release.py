@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 N_COLUMNS, WIDTH, MU, REPETITIONS = 11, 12.0, 1.0, 3
+Measured = tuple[float, float, float]  # wall seconds, processor seconds, peak megabytes
 NAMES = [f"x{index}" for index in range(N_COLUMNS)]
 SCRIPT = f"""
 import numpy as np, pandas as pd
@@ -47,7 +48,7 @@ def make_table(path: Path, n_rows: int) -> None:
             writer.write_table(pa.table([common + rng.normal(size=size) for _ in NAMES], schema=schema))
 
 
-def measure(folder: Path, words: list[str]) -> tuple[float, float, float]:
+def measure(folder: Path, words: list[str]) -> Measured:
     """Run a command; return its wall seconds, processor seconds and peak megabytes."""
     environment = os.environ | {"DPGRAPH_HOME": str(folder / "home")}
     measured = [sys.executable, "-c", MEASURE, *words]
@@ -56,6 +57,21 @@ def measure(folder: Path, words: list[str]) -> tuple[float, float, float]:
     if code:
         sys.exit(finished.stderr)
     return wall, cpu, megabytes
+
+
+def publish_in_turn(folder: Path, n_rows: int, repetitions: int) -> tuple[list[Measured], list[Measured]]:
+    """Return wall time, processor time and memory of `dp-publish`, and of a user's pandas script, each in turn."""
+    make_table(folder / "data.parquet", n_rows)
+    bounds = "\n".join(f"[columns.{column}]\nbounds = [-6, 6]" for column in NAMES)
+    (folder / "data.policy.toml").write_text(f'[privacy]\nunit = "cell"\nmu = {MU}\n{bounds}\n')
+    publish = [str(Path(sys.executable).with_name("dp-publish")), "data.parquet", "--quiet"]
+    ours, theirs = [], []
+    for _ in range(repetitions):
+        for old in folder.glob("data.bundle.tar*"):  # and its signature
+            old.unlink()
+        ours.append(measure(folder, publish))
+        theirs.append(measure(folder, [sys.executable, "-c", SCRIPT]))
+    return ours, theirs
 
 
 def entropy_bits(sigma: float, step: float) -> float:
@@ -68,16 +84,7 @@ def main() -> None:
     n_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make_table(folder / "data.parquet", n_rows)
-        bounds = "\n".join(f"[columns.{column}]\nbounds = [-6, 6]" for column in NAMES)
-        (folder / "data.policy.toml").write_text(f'[privacy]\nunit = "cell"\nmu = {MU}\n{bounds}\n')
-        publish = [str(Path(sys.executable).with_name("dp-publish")), "data.parquet", "--quiet"]
-        ours, theirs = [], []
-        for _ in range(REPETITIONS):
-            for old in folder.glob("data.bundle.tar*"):  # and its signature
-                old.unlink()
-            ours.append(measure(folder, publish))
-            theirs.append(measure(folder, [sys.executable, "-c", SCRIPT]))
+        ours, theirs = publish_in_turn(folder, n_rows, REPETITIONS)
         sizes = (folder / "data.bundle.tar").stat().st_size, (folder / "noisy.parquet").stat().st_size
         mine, other = np.median(ours, axis=0), np.median(theirs, axis=0)
         cells = n_rows * N_COLUMNS

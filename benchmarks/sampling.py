@@ -25,15 +25,22 @@ N_REPETITIONS = 9
 SIGMAS = [0.3, 1.0, 30.0, 256.0, 300.0, 511.0, 1000.0, 4096.0, 1e6, 1e9]
 
 
-def rate(draw: Callable[[], object], n_values: int) -> float:
-    """Return the median rate, in values per second."""
+def median_seconds(
+    draw: Callable[[], object], repetitions: int, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Return the median time of a call, after a first call."""
     draw()
     times = []
-    for _ in range(N_REPETITIONS):
-        start = time.perf_counter()
+    for _ in range(repetitions):
+        start = clock()
         draw()
-        times.append(time.perf_counter() - start)
-    return n_values / statistics.median(times)
+        times.append(clock() - start)
+    return statistics.median(times)
+
+
+def rate(draw: Callable[[], object], n_values: int) -> float:
+    """Return the median rate, in values per second."""
+    return n_values / median_seconds(draw, N_REPETITIONS)
 
 
 def opendp_mechanism(sigma: float) -> Callable[[], object] | None:

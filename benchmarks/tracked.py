@@ -27,10 +27,10 @@ import pandas as pd
 
 from dp_learn.glasso import make_problem
 from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
-from release import MU, NAMES, SCRIPT, make_table, measure
+from release import NAMES, publish_in_turn
 from reproduction.figures import new_figure, save
 from reproduction.tables import markdown_table, short
-from sampling import N_VALUES_OPENDP, opendp_mechanism
+from sampling import N_VALUES_OPENDP, median_seconds, opendp_mechanism
 from solver_problems import choose_alpha, sample_covariance
 from solver_runners import Runner, need_r, our_runner, r_runner, run_scikit_learn
 from solvers import LOOSEST, find_tolerance
@@ -66,6 +66,11 @@ def compare_solvers() -> Iterator[Row]:
             yield f"graphical lasso, {kind}, {p} columns", peer, ours, theirs
 
 
+def processor_seconds(draw: Callable[[], object]) -> float:
+    """Return the median of a call's processor seconds, after a first call."""
+    return median_seconds(draw, REPETITIONS, time.process_time)
+
+
 def compare_samplers() -> Iterator[Row]:
     """Yield the times of a million values of noise; numpy's floating-point normal is not safe to publish."""
     rng = np.random.default_rng()
@@ -77,36 +82,17 @@ def compare_samplers() -> Iterator[Row]:
         peers.append((f"OpenDP {version('opendp')}", mechanism, N_VALUES_OPENDP))
     for name, sample in (("discrete", sample_discrete_gaussian), ("rounded", sample_rounded_gaussian)):
         for peer, draw, n_values in peers:
-            ours = seconds(lambda sample=sample: sample(SIGMA, N_VALUES))
-            yield f"{name} Gaussian noise, a million values", peer, ours, seconds(draw) * N_VALUES / n_values
+            ours = processor_seconds(lambda sample=sample: sample(SIGMA, N_VALUES))
+            yield f"{name} Gaussian noise, a million values", peer, ours, processor_seconds(draw) * N_VALUES / n_values
 
 
 def compare_publishing() -> Iterator[Row]:
     """Yield the times of a release of rows, as commands, and of the pandas script that a user would write."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        make_table(folder / "data.parquet", N_ROWS)
-        bounds = "\n".join(f"[columns.{column}]\nbounds = [-6, 6]" for column in NAMES)
-        (folder / "data.policy.toml").write_text(f'[privacy]\nunit = "cell"\nmu = {MU}\n{bounds}\n')
-        publish = [str(Path(sys.executable).with_name("dp-publish")), "data.parquet", "--quiet"]
-        times = []
-        for _ in range(REPETITIONS):
-            for old in folder.glob("data.bundle.tar*"):  # and its signature
-                old.unlink()
-            times.append((measure(folder, publish)[1], measure(folder, [sys.executable, "-c", SCRIPT])[1]))
-        ours, theirs = np.median(times, axis=0)
+        ours, theirs = (
+            statistics.median(cpu for _, cpu, _ in times) for times in publish_in_turn(Path(name), N_ROWS, REPETITIONS)
+        )
         yield f"publish {N_ROWS:,} rows x {len(NAMES)}", f"pandas {version('pandas')}, unsafe", ours, theirs
-
-
-def seconds(draw: Callable[[], object]) -> float:
-    """Return the median of a call's processor seconds, after a first call."""
-    draw()
-    times = []
-    for _ in range(REPETITIONS):
-        start = time.process_time()
-        draw()
-        times.append(time.process_time() - start)
-    return statistics.median(times)
 
 
 def append() -> None:

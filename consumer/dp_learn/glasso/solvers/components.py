@@ -10,13 +10,13 @@ well: zeros between components are in the box.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.startup import count_cores
 from dp_learn.glasso.feasibility import feasible_covariance
 from dp_learn.glasso.problem import Problem
 from dp_learn.glasso.solution import Solution, Status
@@ -101,9 +101,7 @@ def _map(
     solve_component: Callable[[NDArray[np.intp]], Piece | None], components: list[NDArray[np.intp]]
 ) -> list[Piece | None]:
     """Solve every component, in threads where several are large; the order and the answers do not depend on them."""
-    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
-    n_processors = len(affinity(0)) if affinity else os.cpu_count() or 1
-    n_threads = min(n_processors, sum(index.size >= WORTH_A_THREAD for index in components))
+    n_threads = min(count_cores(), sum(index.size >= WORTH_A_THREAD for index in components))
     if n_threads < 2:
         return [solve_component(index) for index in components]
     with ThreadPoolExecutor(n_threads) as threads:
