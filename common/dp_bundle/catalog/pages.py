@@ -205,7 +205,11 @@ def _preview(facts: Facts) -> Table:
     heads, lines = facts["heads"], facts["lines"]
     if facts["kind"] == "covariance":
         columns = [Column(heads[0], lines[0]), Column(heads[1], lines[1]), Column(heads[2], lines[2], ".6g")]
-        caption = "The first entries of the noisy matrix: sums over the rows of products of two columns."
+        caption = (
+            "The first entries of the matrix, as published: sums of products of two columns of the rows, which were "
+            "transformed as the label says under “Noise”, plus random noise. Do not read correlations off "
+            "them: dp-learn undoes the transformation."
+        )
         return Table("preview", caption, columns, headings=2)
     caption = (
         "The first rows, as published. Every value carries random noise, so that some are impossible; that is meant."

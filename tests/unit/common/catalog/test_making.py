@@ -35,6 +35,7 @@ from dp_bundle.trust import (
 )
 from dp_publish import Policy, load_key, publish
 
+GOLDEN = Path(__file__).parents[3] / "golden"
 ATOM = "{http://www.w3.org/2005/Atom}"
 ADDRESS = "https://data.example.org/"
 TITLE = "Heights & <weights>"
@@ -289,3 +290,19 @@ def test_two_files_with_one_number_are_both_refused(
     page = (tmp_path / "site" / "index.html").read_text()
     assert page.count("2 files here claim to be release 1 of this dataset, and differ") == 2
     assert not list((tmp_path / "site").glob("datasets/other-*"))
+
+
+@pytest.mark.parametrize("mechanism", ["", "two-round-", "wishart-difference-"])
+def test_a_matrix_is_not_shown_as_if_correlations_could_be_read_off_it(tmp_path: Path, mechanism: str) -> None:
+    """The preview of second moments says that the rows were transformed, and the label says how."""
+    golden, store = GOLDEN / f"bundle-v3-{mechanism}covariance.tar", TrustStore(tmp_path / "trusted")
+    with open_bundle(golden, UnsafeTrustAnyone()) as bundle:
+        store.add(bundle.signer.key, "golden")
+    (tmp_path / "bundles").mkdir()
+    shutil.copy(golden, tmp_path / "bundles")
+    make_catalog(tmp_path / "bundles", tmp_path / "site", store=store)
+
+    (page,) = (tmp_path / "site" / "datasets").rglob("release-*.html")
+    label, _, rest = page.read_text(encoding="utf-8").partition('id="columns"')
+    assert "shortened" in label
+    assert "Do not read correlations off them" in rest
