@@ -7,13 +7,14 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.s3 import FaultyProxy, S3Server
 
 from dp_bundle.cli import cli as dp_bundle
 from dp_bundle.console import run
@@ -138,3 +139,24 @@ def command(
         return subprocess.CompletedProcess([name, *arguments], int(leaving.value.code or 0), printed.out, printed.err)
 
     return start
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """Start an S3 server on this machine, once for all tests that ask for it."""
+    server = S3Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def s3(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
+    """Return a proxy to that server, with no faults yet, by which the environment reaches it; `bucket` is a new one."""
+    proxy = FaultyProxy(s3_server.port)
+    proxy.bucket = s3_server.new_bucket()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing-secret")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    yield proxy
+    proxy.close()

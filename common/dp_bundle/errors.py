@@ -15,6 +15,7 @@ wrong and what to do.
         BudgetExceededError              the dataset's privacy budget does not allow this release
           MissingBudgetError             it has none in a unit in which protection is or was promised
       KeyStoreError                      a private key that is missing, locked or unreadable
+      StoreError                         a folder, object store or web server that cannot be read or written
       ClosedBundleError (also ValueError) a bundle that is read after it was closed
       BundleError                        do not trust this file: the one catch for everything untrusted
         BundleFormatError                not a bundle, damaged, or contradicting itself
@@ -213,6 +214,23 @@ class MissingBudgetError(BudgetExceededError):
 
 class KeyStoreError(DpGraphError):
     """A private key that is missing, locked or unreadable."""
+
+
+class StoreError(DpGraphError):
+    """A folder, object store or web server that cannot be read or written; the message holds no credentials.
+
+    Parameters
+    ----------
+    place : str
+        Where, as a path or URI without a query.
+    reason : str
+        What stands against it.
+    """
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place = place
+        self.reason = reason
+        super().__init__(f"{place}: {reason}")
 
 
 class ClosedBundleError(DpGraphError, ValueError):

@@ -1,0 +1,9 @@
+"""Places where named bytes lie: a local folder, an object store, or a web server that is only read."""
+
+from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
+
+if TYPE_CHECKING:
+    from dp_bundle.store.opening import open_store, require_create_only
+    from dp_bundle.store.places import Store, is_uri, plain_uri, require_name
+else:
+    __getattr__ = import_on_demand(__name__)

@@ -1,0 +1,128 @@
+"""The interface that all places have in common, and how one is written: a path or a URI."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from dp_bundle.errors import ParameterError
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_LONGEST_NAME = 500
+
+
+class Store(Protocol):
+    """Named, immutable contents in one folder or under one prefix; several threads may use it at once.
+
+    A name is one part or several with slashes between them, each of letters, digits, dots, dashes and underscores, and
+    none begins with a dot. Failures that may pass (no answer, an answer that is cut short, a busy server) are tried
+    again for about ten seconds.
+
+    Attributes
+    ----------
+    uri : str
+        Where it is, without a query or credentials, for messages.
+    """
+
+    uri: str
+
+    def names(self, folder: str = "") -> list[str]:
+        """Return all names, or those below a folder, in order; there need not be such a folder.
+
+        Raises
+        ------
+        StoreError
+            The place cannot be read, or cannot be listed.
+        """
+
+    def size(self, name: str) -> int:
+        """Return the number of bytes under a name.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing under it.
+        StoreError
+            The place cannot be read.
+        """
+
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return `length` bytes from a position on, or all; fewer only where the content ends.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing under the name.
+        StoreError
+            The place cannot be read.
+        """
+
+    def create(self, name: str, content: bytes) -> bytes:
+        """Put content under a name that is free, in one step, and return the content that is under it afterwards.
+
+        That is what was given, even if only the answer was lost, or what another had put there before. Nothing is ever
+        replaced, and no error is taken for an answer: after each, the name is read.
+
+        Raises
+        ------
+        StoreError
+            The place cannot be written or read, so that nobody knows; the content may be there, or come yet.
+        """
+
+    def copy(self, source: str, target: str) -> bytes:
+        """Put what is under one name under another, as `create` does, and return what is there afterwards.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is nothing under the source.
+        StoreError
+            As of `create`.
+        """
+
+    def delete(self, name: str) -> None:
+        """Remove a name; one that is not there is no error.
+
+        Raises
+        ------
+        StoreError
+            The place cannot be written.
+        """
+
+
+def is_uri(place: str | os.PathLike[str]) -> bool:
+    """Return True for text that begins with a scheme and `://`."""
+    return isinstance(place, str) and _URI.match(place) is not None
+
+
+def plain_uri(uri: str) -> str:
+    """Return a URI without user, query and fragment, where credentials may be."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def require_name(name: str) -> str:
+    """Return the name if a store may have it.
+
+    Raises
+    ------
+    ParameterError
+        It may not.
+    """
+    if len(name) > _LONGEST_NAME or _NAME.fullmatch(name) is None:
+        raise ParameterError("a name", "of letters, digits, dots, dashes, underscores and single slashes", name)
+    return name
+
+
+def is_loopback(host: str | None) -> bool:
+    """Return True for this machine's own address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,188 @@
+"""A web server as a store that is only read: GET requests with ranges, over TLS, by the standard library.
+
+A query in the URI, as of a signed link, goes with every request, and into no message.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import IO, Any, NoReturn
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from dp_bundle.errors import StoreError
+from dp_bundle.store.patience import PassingError, patiently, read_patiently
+from dp_bundle.store.places import is_loopback, plain_uri, require_name
+
+_CHUNK = 2**20
+_TIMEOUT = 60.0  # seconds without a byte
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_AGAIN = (408, 425, 429)
+_PLAIN = re.compile(r"[!-~]*")
+
+
+class WebStore:
+    """Contents behind a URL; `Store` says the rest. It cannot be listed or written.
+
+    Parameters
+    ----------
+    uri : str
+        `https://HOST/FOLDER`, perhaps with a query. `http://` is taken to this machine only.
+
+    Raises
+    ------
+    StoreError
+        It is another kind of URI.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = plain_uri(uri).rstrip("/")
+        parts = urlsplit(uri)
+        if parts.scheme != "https" and not is_loopback(parts.hostname):
+            raise StoreError(self.uri, "without TLS anybody on the way could change it: give an https:// address")
+        if not parts.hostname or "@" in parts.netloc or parts.fragment or not _PLAIN.fullmatch(uri):
+            raise StoreError(self.uri, "it must be https://HOST/FOLDER, in ASCII, and without a user")
+        self._parts = parts
+        self._opener = urllib.request.OpenerDirector()
+        for handler in (
+            urllib.request.ProxyHandler(),
+            urllib.request.HTTPHandler(),
+            urllib.request.HTTPSHandler(),  # verifies certificates and names, by this system's authorities
+            urllib.request.HTTPDefaultErrorHandler(),
+            urllib.request.HTTPErrorProcessor(),
+            _Redirects(),
+        ):
+            self._opener.add_handler(handler)
+
+    def names(self, folder: str = "") -> NoReturn:  # noqa: ARG002
+        """Refuse: web servers have no lists of names."""
+        raise StoreError(self.uri, "a web server cannot be listed")
+
+    def size(self, name: str) -> int:
+        """Return the number of bytes under a name; the first is asked for, as a signed link may allow GET alone."""
+        place = self._place(name)
+
+        def attempt() -> int:
+            with self._get(name, place, "bytes=0-0") as answer:
+                if answer.status == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    return 0
+                if answer.status == http.client.PARTIAL_CONTENT:
+                    return _parse_range(answer, place)[2]
+                if answer.length is None:
+                    raise StoreError(place, "its server does not say how long it is")
+                return int(answer.length)
+
+        return patiently(place, attempt)
+
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return `length` bytes, or fewer at the end, in one request if none fails; what comes beyond is cut off."""
+        place = self._place(name)
+
+        def chunks(position: int, size: int | None) -> Iterator[bytes]:
+            last = "" if size is None else position + size - 1
+            with self._get(name, place, f"bytes={position}-{last}" if position or size else None) as answer:
+                if answer.status == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    return
+                if answer.status == http.client.PARTIAL_CONTENT:
+                    first, end, _ = _parse_range(answer, place)
+                    expected: int | None = end + 1 - first
+                    if first != position:
+                        raise StoreError(place, "its server sent another range than was asked for")
+                elif position:
+                    raise StoreError(place, "its server cannot send a range of a file (RFC 9110, section 14)")
+                else:
+                    expected = answer.length
+                yield from _content(answer, expected)
+
+        return b"" if length == 0 else read_patiently(place, chunks, start, length)
+
+    def create(self, name: str, content: bytes) -> NoReturn:  # noqa: ARG002
+        """Refuse."""
+        raise StoreError(self._place(name), "a web server is only read: publish to a folder or an object store")
+
+    def copy(self, source: str, target: str) -> NoReturn:  # noqa: ARG002
+        """Refuse."""
+        self.create(target, b"")
+
+    def delete(self, name: str) -> NoReturn:
+        """Refuse."""
+        self.create(name, b"")
+
+    def _get(self, name: str, place: str, wanted: str | None) -> Any:
+        """Return an open answer with a status of 200, 206 or 416."""
+        path = f"{self._parts.path.rstrip('/')}/{quote(name)}"
+        headers = {"Accept-Encoding": "identity", "User-Agent": "dpgraph", **({"Range": wanted} if wanted else {})}
+        url = urlunsplit((self._parts.scheme, self._parts.netloc, path, self._parts.query, ""))
+        try:
+            return self._opener.open(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT)  # noqa: S310
+        except urllib.error.HTTPError as error:
+            with error:
+                status = error.code
+            if status == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return error
+            raise _judge(place, status) from None
+        except _RedirectError as error:
+            raise StoreError(place, str(error)) from None
+        except urllib.error.URLError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error.reason):
+                raise StoreError(place, "the certificate of its server is not one that this system trusts") from None
+            raise PassingError("its server did not answer") from None
+        except (OSError, http.client.HTTPException):
+            raise PassingError("its server did not answer, or not in HTTP") from None
+
+    def _place(self, name: str) -> str:
+        return f"{self.uri}/{require_name(name)}"
+
+
+class _RedirectError(Exception):
+    """A redirection that is not followed."""
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Redirections to addresses of the same scheme alone."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """Return the next request."""
+        old, new = urlsplit(req.full_url), urlsplit(newurl)
+        if new.scheme != old.scheme or (new.scheme != "https" and not is_loopback(new.hostname)):
+            raise _RedirectError("its server redirects to an address of another kind than https://")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _content(answer: Any, expected: int | None) -> Iterator[bytes]:
+    """Yield what an answer holds, and refuse one that ends before it should."""
+    while expected is None or expected > 0:
+        try:
+            chunk = answer.read(_CHUNK if expected is None else min(_CHUNK, expected))
+        except (OSError, http.client.HTTPException):
+            raise PassingError("its server's answer was cut short") from None
+        if not chunk:
+            if expected:
+                raise PassingError("its server's answer was cut short")
+            return
+        expected = None if expected is None else expected - len(chunk)
+        yield chunk
+
+
+def _parse_range(answer: Any, place: str) -> tuple[int, int, int]:
+    found = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if found is None:
+        raise StoreError(place, "its server does not say which range it sent")
+    first, last, whole = map(int, found.groups())
+    return first, last, whole
+
+
+def _judge(place: str, status: int) -> Exception:
+    """Return the error to raise for a status."""
+    if status in (http.client.NOT_FOUND, http.client.GONE):
+        return FileNotFoundError(f"there is nothing at {place}")
+    if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+        return StoreError(place, f"its server refuses to give it (status {status})")
+    if status in _AGAIN or status >= http.client.INTERNAL_SERVER_ERROR:
+        return PassingError(f"its server answered with status {status}")
+    return StoreError(place, f"its server answered with status {status}")
