@@ -22,6 +22,7 @@ Second moments are forecast for bounds yet to be declared.
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections import Counter
@@ -206,7 +207,12 @@ def _row_error(ratio: float) -> Callable[[int], float]:
 
 def _moment_error(mechanism: Mechanism, spread: float) -> Callable[[int], float]:
     """Return the same from second moments."""
-    return lambda n_rows: moments_error(n_rows, mechanism.correlation_noise(n_rows, spread))
+
+    @functools.cache  # numbers of rows for several targets are looked for among the same powers of two
+    def error(n_rows: int) -> float:
+        return moments_error(n_rows, mechanism.correlation_noise(n_rows, spread))
+
+    return error
 
 
 def _needed(n_columns: int, error: Callable[[int], float]) -> dict[float, int]:

@@ -6,6 +6,7 @@ freedom. Uncorrelated columns are the worst case: with correlation R, a radius o
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -43,8 +44,13 @@ def round_noise(n_features: int, shortened: float, mu: float, radii: tuple[float
     square = min(max(wanted, least**2 * n_features), largest**2 * n_features)
     kept = float(special.gammainc(n_features / 2 + 1, square / 2))
     kept += square / n_features * float(special.gammaincc(n_features / 2, square / 2))
-    unit = scaling_around(np.zeros(n_features), np.ones(n_features), 256, offset)  # R = 1
-    return square * unit.square / (mu * kept)
+    return square * _unit_square(n_features, offset) / (mu * kept)
+
+
+@functools.cache
+def _unit_square(n_features: int, offset: float) -> float:
+    """Return R^2 + c^2 for R = 1."""
+    return scaling_around(np.zeros(n_features), np.ones(n_features), 256, offset).square
 
 
 def share_lost(mu_each: float, n_rows: int, spread: float) -> float:
