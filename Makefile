@@ -5,6 +5,8 @@ BIN := .venv/bin
 QUICK_TESTS := not slow and not long and not data and not browser and not tools and not power
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
+# Without compiled files, every process of the tests would compile all of them for itself, for a minute.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-slow test-long test-power test-tools test-browser test-minimum test-newest lint format docs site
 .PHONY: reproduce bench dist clean

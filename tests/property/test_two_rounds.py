@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -64,6 +65,7 @@ def _same(one: BinnedSums, other: BinnedSums, frame: Frame) -> bool:
 
 @settings(deadline=None)
 @given(SEEDS, SIZES, TAILS)
+@pytest.mark.slow
 def test_rows_lie_in_the_ball(seed: int, p: int, tails: float) -> None:
     """The very integers that are summed of a row have at most the length of each radius; the constant's are exact."""
     rng = np.random.default_rng(seed)
@@ -137,6 +139,7 @@ def test_row_is_placed_whatever_is_around_it(seed: int, p: int, tails: float, st
 
 @settings(deadline=None)
 @given(SEEDS, SIZES, TAILS, st.lists(st.integers(0, 90), max_size=4))
+@pytest.mark.slow
 def test_sums_do_not_depend_on_order_or_batches(seed: int, p: int, tails: float, cuts: list[int]) -> None:
     """Rows in another order, one by one or in other batches, give the same integers, added up or merged."""
     rng = np.random.default_rng(seed)

@@ -52,7 +52,11 @@ def calibrated_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("neighbours", ["replace-one", pytest.param("add-remove", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "mechanism",
-    ["wishart", "wishart-difference", "eigenvectors", pytest.param("kapralov-talwar", marks=pytest.mark.slow)],
+    [
+        "wishart",
+        "wishart-difference",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("eigenvectors", "kapralov-talwar")),
+    ],
 )
 @pytest.mark.usefixtures("calibrated_once")
 def test_sound_mechanisms_pass(mechanism: str, neighbours: str) -> None:
@@ -158,6 +162,7 @@ def test_whole_releases_show_the_difference_of_wisharts(neighbours: str, monkeyp
         assert "whole releases" in failed()
 
 
+@pytest.mark.slow
 def test_law_of_a_difference_of_chi_squared_variables() -> None:
     """It is that of simulations, by a test that 2 % more fail; with two degrees of freedom it is Laplace's."""
     rng = np.random.default_rng(0)

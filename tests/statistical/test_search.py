@@ -56,6 +56,7 @@ def test_scales_follow_their_law() -> None:
 
 @pytest.mark.parametrize("outside", [0, 300])
 @pytest.mark.parametrize("grid", [Grid(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
+@pytest.mark.slow
 def test_column_is_found_in_a_range_a_thousand_times_as_wide(grid: Grid | FloatGrid, outside: int) -> None:
     """Of 100 searches, all find the center within a quarter of the deviation, and the scale within a quarter."""
     rng, keystream = np.random.default_rng(2), insecure_keystream(2)

@@ -46,6 +46,7 @@ def is_four_out_of_five(share: float) -> bool:
     return abs(share - 0.8) < 3 * np.sqrt(0.16 / 400)
 
 
+@pytest.mark.slow
 def test_smallest_visible_link_is_found_four_times_out_of_five() -> None:
     """It is with the noise's errors, and not with those of as many rows without noise."""
     pooled = from_rows(0.0, N_ROWS, np.random.default_rng(1))

@@ -39,6 +39,7 @@ def _all_files(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
+@pytest.mark.slow
 def test_500_random_bit_flips_are_all_refused(bundle: Receipt, tmp_path: Path) -> None:
     """One flipped bit anywhere in the file is refused as untrustworthy."""
     refuse_flipped_bits(bundle.path, tmp_path / "altered.tar", flips=500, seed=500)

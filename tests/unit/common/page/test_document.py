@@ -132,6 +132,7 @@ def test_bokeh_is_in_a_page_only_if_it_draws(tmp_path: Path) -> None:
     assert len(drawn.encode()) < BOKEH.stat().st_size + 100_000
 
 
+@pytest.mark.slow
 def test_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
     """A page does not depend on what was drawn before it in the process, or on the order of sets."""
     first = make_page(tmp_path, HOSTILE)

@@ -160,6 +160,7 @@ def test_the_law_of_the_noise_is_that_of_the_least_squares() -> None:
             )
 
 
+@pytest.mark.slow
 def test_combined_entries_vary_as_stated() -> None:
     """Over 4000 draws of the published noise the mean is the clean covariance, and all errors are those of the law."""
     rounds = rounds_of(3, mu=3.0)

@@ -12,12 +12,12 @@ import pytest
 from dp_bundle.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import duality_gap, make_problem, objective
-from dp_learn.glasso.solution import Status
+from dp_learn.glasso.solution import Solution, Status
 from dp_learn.glasso.solvers.components import SOLVERS
 from dp_learn.glasso.solving import graphical_lasso
 
 GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
-
+WIDE = Solution(np.eye(3), np.eye(3), 3.0, 0.0, 1, Status.OPTIMAL, 0.1, "cd", 3)
 BAD: list[tuple[Any, dict[str, Any], str]] = [
     ([[1.0, math.nan], [math.nan, 1.0]], {}, "covariance[0, 1] must be finite, not nan"),
     ([[1.0, 0.5], [0.4, 1.0]], {}, "covariance[0, 1] must be covariance[1, 0] = 0.4 (a symmetric matrix), not 0.5"),
@@ -45,7 +45,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (GOOD, {"weights": [[1.0, -1.0], [-1.0, 1.0]]}, "weights[0, 1] must be non-negative"),
     (GOOD, {"weights": [[math.inf, 1.0], [1.0, 1.0]]}, "weights[0, 0] must be finite on the diagonal, not inf"),
     (GOOD, {"weights": [[1.0, math.inf], [1.0, 1.0]]}, "weights[0, 1] must be weights[1, 0] = 1.0"),
-    (GOOD, {"start": graphical_lasso(np.eye(3), 0.1)}, "start must be a solution with 2 columns, not (3, 3)"),
+    (GOOD, {"start": WIDE}, "start must be a solution with 2 columns, not (3, 3)"),
 ]
 
 

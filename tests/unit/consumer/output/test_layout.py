@@ -76,6 +76,7 @@ def test_small_parts_go_where_the_large_one_leaves_room() -> None:
     assert (places[:40].max(axis=0) - places[:40].min(axis=0)).prod() > 0.5 * 4.0
 
 
+@pytest.mark.slow
 def test_places_do_not_depend_on_the_process() -> None:
     """Another process, with another seed of Python's hashes, has the same places to the bit."""
     line = (

@@ -34,6 +34,7 @@ def _log_density(wishart: np.ndarray, at: np.ndarray) -> tuple[float, float]:
     return math.log(weights.mean()), float(weights.std() / weights.mean() / math.sqrt(len(weights)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eigenvalues", [(1.0, -1.0), (1.0, 0.0), (0.5, 1.5)])
 def test_density_changes_by_half_the_nuclear_norm(eigenvalues: tuple[float, float]) -> None:
     """By simulation of A the log density never falls by more, whatever the place; far out it falls by nearly that."""
