@@ -17,9 +17,10 @@ from dp_bundle.cli_portals import describe, stage
 from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import counted, quote_name, quote_path
+from dp_bundle.store import RemotePath
 from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name, public_key_of
 
-BUNDLE = BundlePath()
+BUNDLE, LOCAL_BUNDLE = BundlePath(), BundlePath(remote=False)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
@@ -31,7 +32,8 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 def cli() -> None:
     """Inspect and verify bundles of noisy data, and decide whom to trust.
 
-    A bundle is a tar, or the folder that dp-bundle unpack makes of it; commands take either.
+    A bundle is a tar, or the folder that dp-bundle unpack makes of it; commands take either. It may also be at https://
+    or, with dpgraph[cloud], at s3://, gs:// or az://; what writes beside a bundle needs it here.
 
     \b
     Example:
@@ -46,7 +48,9 @@ def cli() -> None:
 @click.option("--chain", type=FOLDER, help="A folder with all releases of the dataset, none of which may be missing.")
 @json_option
 @quiet_option
-def verify(file: Path, allow_older: bool, any_signer: bool, chain: Path | None, as_json: bool, quiet: bool) -> None:
+def verify(
+    file: Path | RemotePath, allow_older: bool, any_signer: bool, chain: Path | None, as_json: bool, quiet: bool
+) -> None:
     """Verify the signer, the signature and every byte of a bundle; exit with 3 if it cannot be trusted.
 
     With --chain, all releases of its dataset in a folder are verified, too, and that each follows the one before it.
@@ -84,7 +88,7 @@ def verify(file: Path, allow_older: bool, any_signer: bool, chain: Path | None, 
 @cli.command()
 @click.argument("file", type=BUNDLE)
 @json_option
-def inspect(file: Path, as_json: bool) -> None:
+def inspect(file: Path | RemotePath, as_json: bool) -> None:
     """Show what a bundle holds and promises, whoever signed it, if its bytes are as they were signed.
 
     \b
@@ -115,7 +119,7 @@ def inspect(file: Path, as_json: bool) -> None:
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
 @click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
 @quiet_option
-def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
+def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
     """Write the noisy numbers of a verified bundle as CSV.
 
     Names that a spreadsheet would take for formulas, because they begin with = + - or @, get an apostrophe in front.
@@ -142,7 +146,7 @@ def export(file: Path, out: Path | None, allow_older: bool, any_signer: bool, qu
 
 
 @cli.command("minisign")
-@click.argument("file", type=BUNDLE)
+@click.argument("file", type=LOCAL_BUNDLE)
 @click.option("--key", help="The key that signed the bundle, by name or file; one of yours by default.")
 @json_option
 @quiet_option
@@ -161,13 +165,13 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
         chosen = key if key not in (None, DEFAULT_KEY) else own_key_name(bundle.signer.key)
         signed = minisign_bundle(bundle, load_key(chosen))
-        target = minisig_path(bundle.tar_path)
+        target = minisig_path(bundle.local_tar_path())
     write_minisig(target, signed)
     answer(f"wrote {quote_path(target)}", {"minisig": str(target)}, as_json=as_json, quiet=quiet)
 
 
 @cli.command("cosign")
-@click.argument("file", type=BUNDLE)
+@click.argument("file", type=LOCAL_BUNDLE)
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="Your key, by name or file.")
 @json_option
 @quiet_option

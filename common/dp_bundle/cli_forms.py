@@ -6,16 +6,17 @@ from pathlib import Path
 
 import click
 
-from dp_bundle.console import NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.quoting import quote_path
+from dp_bundle.store import RemotePath
 
 
 @click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", type=BundlePath(file_okay=False))
 @click.option("--out", type=NewPath(), help="The new tar; FOLDER.tar in this folder by default.")
 @json_option
 @quiet_option
-def pack(folder: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
+def pack(folder: Path | RemotePath, out: Path | None, as_json: bool, quiet: bool) -> None:
     """Pack the folder of a bundle into its one tar; every byte is verified first, and the signer is not.
 
     No key is needed: the signature is the same in both forms.
@@ -28,11 +29,11 @@ def pack(folder: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=BundlePath(dir_okay=False))
 @click.option("--out", type=NewPath(folder=True), help="The new folder; FILE without .tar in this folder by default.")
 @json_option
 @quiet_option
-def unpack(file: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
+def unpack(file: Path | RemotePath, out: Path | None, as_json: bool, quiet: bool) -> None:
     """Unpack a bundle into a new folder; every byte is verified first, and the signer is not.
 
     The folder is a bundle itself, and dp-bundle pack makes the same tar of it again.
@@ -44,7 +45,7 @@ def unpack(file: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
     _convert(file, out, as_json=as_json, quiet=quiet, to_folder=True)
 
 
-def _convert(source: Path, out: Path | None, *, as_json: bool, quiet: bool, to_folder: bool) -> None:
+def _convert(source: Path | RemotePath, out: Path | None, *, as_json: bool, quiet: bool, to_folder: bool) -> None:
     from dp_bundle.bundle import bundle_facts, open_bundle, pack_bundle, signatures_path, unpack_bundle
     from dp_bundle.trust import UnsafeTrustAnyone
 
@@ -57,7 +58,11 @@ def _convert(source: Path, out: Path | None, *, as_json: bool, quiet: bool, to_f
             target = out or Path(tar.name)
             pack_bundle(bundle, target)
     new_tar = target.absolute().with_name(f"{target.name}.tar") if to_folder else target.absolute()
-    if signatures_path(tar).exists() and signatures_path(new_tar) != signatures_path(tar.absolute()):
+    if (
+        isinstance(tar, Path)
+        and signatures_path(tar).exists()
+        and signatures_path(new_tar) != signatures_path(tar.absolute())
+    ):
         tell(
             f"note: copy {quote_path(signatures_path(tar))} to {quote_path(signatures_path(new_tar))} too", quiet=quiet
         )

@@ -10,7 +10,7 @@ from dp_bundle.bundle import FORMS, PORTALS
 from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.quoting import quote_path
 
-_BUNDLE = BundlePath()
+_BUNDLE = BundlePath(remote=False)
 
 
 @click.command()

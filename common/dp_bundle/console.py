@@ -16,6 +16,7 @@ import click
 from dp_bundle.errors import DpGraphError
 from dp_bundle.quoting import escape, quote_path
 from dp_bundle.startup import launch
+from dp_bundle.store import RemotePath, is_uri, located
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,11 +24,23 @@ version_option = click.version_option(package_name="dpgraph", prog_name="dpgraph
 
 
 class BundlePath(click.Path):
-    """The path of a bundle that exists: a tar, or the folder that it was unpacked to."""
+    """The path of a bundle that exists, a tar or the folder that it was unpacked to, or its URI."""
 
-    def __init__(self) -> None:
-        super().__init__(exists=True, path_type=Path)
+    def __init__(self, *, remote: bool = True, file_okay: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
         self.name = "file"
+        self.remote = remote
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path, or the URI as a `RemotePath`."""
+        found = located(value) if is_uri(value) else value
+        if not isinstance(found, RemotePath):
+            return super().convert(found, param, ctx)
+        if not self.remote:
+            self.fail(f"{found} is not on this machine: dp-bundle unpack it first, and give the folder", param, ctx)
+        return found
 
 
 class NewPath(click.Path):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 _PLAIN = re.compile(r"[\w.-]{1,80}")  # without a space, a name cannot pass for a sentence
-_PLAIN_PATH = re.compile(r"[\w./@+=~-]+")
+_PLAIN_PATH = re.compile(r"[\w./@+=~:%-]+")
 _LONGEST_IN_SENTENCE = 60
 _FORMULA = re.compile(r"'*\s*[=+@\uff1d\uff0b\uff0d\uff20-]")  # also in full width, which some spreadsheets read alike
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -22,6 +22,7 @@ from dp_bundle.errors import ParameterError
 from dp_bundle.files import end_in_name
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.startup import before_compiling
+from dp_bundle.store import RemotePath
 from dp_learn.glasso import SOLVER_NAMES
 from dp_learn.matrices import RepairMethod
 from dp_learn.selection import Rule
@@ -108,7 +109,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
 @quiet_option
 @version_option
 def cli(
-    files: tuple[Path, ...],
+    files: tuple[Path | RemotePath, ...],
     estimator: str,
     target: str | None,
     alpha: str,
@@ -139,7 +140,7 @@ def cli(
         raise click.UsageError("--no-refit goes without --fdr: edges that tests find have no penalised estimate")
     penalty = _parse_alpha(alpha)
 
-    names = [end_in_name(file).name.removesuffix(".tar").removesuffix(".bundle") for file in files]
+    names = [_name(file).removesuffix(".tar").removesuffix(".bundle") for file in files]
     folder = out or Path(f"{'+'.join(names)}.graph")
     if os.path.lexists(folder) and (why := foreign_content(folder)) is not None:
         raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
@@ -173,6 +174,10 @@ def cli(
 
     for sentence in summary["contradictions"]:
         tell(f"warning: {sentence}", quiet=quiet)
+
+
+def _name(file: Path | RemotePath) -> str:
+    return end_in_name(file).name if isinstance(file, Path) else file.name
 
 
 def _show_progress(step: str) -> None:

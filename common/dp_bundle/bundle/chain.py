@@ -16,6 +16,7 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.reading import open_bundle, sighting_of
 from dp_bundle.errors import BrokenChainError, BundleError
 from dp_bundle.quoting import counted, quote_path
+from dp_bundle.store import RemotePath
 from dp_bundle.trust import PublicKey, TrustStore, UnsafeTrustAnyone
 
 
@@ -41,7 +42,7 @@ class Link:
     previous: str | None
     total: int
     signer: PublicKey
-    path: Path
+    path: Path | RemotePath
 
     @property
     def shown(self) -> str:

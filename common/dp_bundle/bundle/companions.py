@@ -55,7 +55,7 @@ def belongs(companion: Companion, bundle: Bundle) -> bool:
 
 def find_companions(bundle: Bundle) -> tuple[list[Companion], list[str]]:
     """Return what is carried with a verified bundle, and a sentence about each file beside it that is not."""
-    found, unreadable = read_beside(bundle.tar_path)
+    found, unreadable = read_beside(bundle.local_tar_path())
     carried = [each for each in found if belongs(each, bundle)]
     left_out = [*unreadable, *(each.kind for each in found if each not in carried)]
     return carried, [

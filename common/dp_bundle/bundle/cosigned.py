@@ -7,6 +7,7 @@ stands beside a bundle can only add valid signatures, so a damaged or foreign fi
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -15,6 +16,7 @@ from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.errors import BundleFormatError, DpGraphError
 from dp_bundle.files import read_regular, write_whole
 from dp_bundle.quoting import quote_path
+from dp_bundle.store import RemotePath
 from dp_bundle.trust import (
     MOST_SIGNATURES,
     PAYLOAD_TYPE,
@@ -29,7 +31,10 @@ from dp_bundle.trust import (
 _ENTRY = 200  # bytes of a signature, at most
 
 
-def signatures_path(path: Path) -> Path:
+AnyPath = TypeVar("AnyPath", Path, RemotePath)
+
+
+def signatures_path(path: AnyPath) -> AnyPath:
     """Return the path of the file of signatures beside a bundle."""
     return path.with_name(f"{path.name}.dsse.json")
 
@@ -52,7 +57,7 @@ def cosign(bundle: Bundle, key: Ed25519PrivateKey) -> Path:
     valid = valid_signers(payload, PAYLOAD_TYPE, found)
     signature = key.sign(encode_pre_authentication(payload))
     kept = [(signer, each) for signer, each in found if signer in valid and signer != public_key_of(key)]
-    path = signatures_path(bundle.tar_path)
+    path = signatures_path(bundle.local_tar_path())
     if len(kept) >= MOST_SIGNATURES:
         raise DpGraphError(f"{quote_path(path)} has {MOST_SIGNATURES} signatures already: take some out")
     try:
@@ -78,10 +83,19 @@ def _beside(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:
     own = _own(bundle)
     most = bundle.members[MANIFEST_NAME].size + MOST_SIGNATURES * _ENTRY
     try:
-        payload, found = split_signatures(read_regular(signatures_path(bundle.tar_path), most), PAYLOAD_TYPE)
+        payload, found = split_signatures(_read(bundle.tar_path, most), PAYLOAD_TYPE)
     except (OSError, BundleFormatError):
         return own
     return (payload, found) if payload == own[0] else own
+
+
+def _read(tar: Path | RemotePath, most: int) -> bytes:
+    """Return the content of the file of signatures beside a tar."""
+    if not isinstance(tar, RemotePath):
+        return read_regular(signatures_path(tar), most)
+    from dp_bundle.bundle.remote import read_beside
+
+    return read_beside(signatures_path(tar), most)
 
 
 def _own(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:

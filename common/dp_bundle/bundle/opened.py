@@ -8,9 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.errors import BundleFormatError, DpGraphError
 from dp_bundle.files import CheckedReader, Digests, FolderMembers, Member, Members, packed_path
 from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
+from dp_bundle.store import RemotePath
 from dp_bundle.trust import TrustedKey
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Bundle:
 
     Attributes
     ----------
-    path : Path
+    path : Path or RemotePath
         The tar or the folder.
     release : Release
         What its manifest says.
@@ -42,7 +43,7 @@ class Bundle:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | RemotePath,
         source: Members,
         release: Release,
         signer: TrustedKey,
@@ -60,9 +61,24 @@ class Bundle:
         self._digests = digests
 
     @property
-    def tar_path(self) -> Path:
+    def tar_path(self) -> Path | RemotePath:
         """The path of the tar, or of the one that the folder packs to; signatures beside it are beside both."""
+        if isinstance(self.path, RemotePath):
+            name = self.path.name
+            return self.path if name.endswith(".tar") else self.path.with_name(f"{name}.tar")
         return packed_path(self.path) if isinstance(self._source, FolderMembers) else self.path
+
+    def local_tar_path(self) -> Path:
+        """Return `tar_path`, beside which files can be written.
+
+        Raises
+        ------
+        DpGraphError
+            The bundle lies elsewhere.
+        """
+        if isinstance(self.tar_path, RemotePath):
+            raise DpGraphError(f"{self.path} is not on this machine: dp-bundle unpack it first, and give the folder")
+        return self.tar_path
 
     def open(self, name: str) -> BinaryIO:
         """Return a seekable window on a member; its bytes are those that were verified, or reading them fails."""

@@ -17,10 +17,11 @@ from dp_bundle.bundle.cosigned import cosigners
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, data_names
 from dp_bundle.describe import DESCRIPTORS, DataMember
-from dp_bundle.errors import BundleFormatError, DigestMismatchError
+from dp_bundle.errors import BundleFormatError, DigestMismatchError, DpGraphError
 from dp_bundle.files import FolderMembers, Member, MemberReader, Members, TarMembers, digest_member
 from dp_bundle.manifest import MAX_PAYLOAD, Release, Statement, Subject
 from dp_bundle.quoting import quote_path
+from dp_bundle.store import RemotePath, located
 from dp_bundle.trust import (
     ENVELOPE_END,
     Envelope,
@@ -36,13 +37,14 @@ from dp_bundle.trust import (
 _MAX_MANIFEST_SIZE = MAX_PAYLOAD // 3 * 4 + 2**10
 
 
-def open_bundle(path: str | Path, trust: TrustPolicy | None = None, *, allow_older: bool = False) -> Bundle:
+def open_bundle(path: str | os.PathLike[str], trust: TrustPolicy | None = None, *, allow_older: bool = False) -> Bundle:
     """Verify a bundle whole and return it open for reading.
 
     Parameters
     ----------
-    path : str or Path
-        The tar, or the folder that it was unpacked to.
+    path : str, Path or RemotePath
+        The tar, or the folder that it was unpacked to: a local one, or at a URI that begins with `https://`, `s3://`,
+        `gs://` or `az://`. The tar's name ends in `.tar` there.
     trust : TrustPolicy, optional
         Whom to trust; the user's own store by default.
     allow_older : bool
@@ -56,14 +58,17 @@ def open_bundle(path: str | Path, trust: TrustPolicy | None = None, *, allow_old
     Raises
     ------
     BundleError
-        The bundle, its signer or its content is not to be trusted; nothing of it was parsed as data or written to disk.
+        The bundle, its signer or its content is not to be trusted; nothing of it was parsed as data, and nothing
+        written to disk but downloads with their signed digest.
+    StoreError
+        The place cannot be read.
     """
     (bundle,) = open_bundles([path], trust, allow_older=allow_older)
     return bundle
 
 
 def open_bundles(
-    paths: Sequence[str | Path], trust: TrustPolicy | None = None, *, allow_older: bool = False
+    paths: Sequence[str | os.PathLike[str]], trust: TrustPolicy | None = None, *, allow_older: bool = False
 ) -> list[Bundle]:
     """Verify several bundles, each as `open_bundle` does; an older release may come together with a newer one.
 
@@ -79,7 +84,7 @@ def open_bundles(
     """
     policy = trust if trust is not None else TrustStore()
     with contextlib.ExitStack() as opened:
-        bundles = [opened.enter_context(_open(Path(path), policy)) for path in paths]
+        bundles = [opened.enter_context(_open(located(path), policy)) for path in paths]
 
         # 9. The reader has seen no other release of this number, and no newer one in its series, by this signer.
         newest: set[tuple[PublicKey, str]] = set()
@@ -93,10 +98,12 @@ def open_bundles(
     return bundles
 
 
-def _open(path: Path, trust: TrustPolicy) -> Bundle:
+def _open(path: Path | RemotePath, trust: TrustPolicy) -> Bundle:
     with contextlib.ExitStack() as opened:
         try:
             source = opened.enter_context(contextlib.closing(_members_at(path)))
+        except DpGraphError:
+            raise
         except (OSError, ValueError) as error:  # a name with a zero byte is no name
             reason = getattr(error, "strerror", None) or error
             raise BundleFormatError(f"{quote_path(path)} cannot be opened: {reason}") from error
@@ -108,8 +115,12 @@ def _open(path: Path, trust: TrustPolicy) -> Bundle:
     return bundle
 
 
-def _members_at(path: Path) -> Members:
+def _members_at(path: Path | RemotePath) -> Members:
     """Open a folder, or else a tar; a pipe with nobody behind it is no reason to wait."""
+    if isinstance(path, RemotePath):
+        from dp_bundle.bundle.remote import open_members
+
+        return open_members(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         return FolderMembers(descriptor)
@@ -130,7 +141,7 @@ def sighting_of(bundle: Bundle) -> Sighting:
     )
 
 
-def _verify(path: Path, source: Members, trust: TrustPolicy) -> Bundle:
+def _verify(path: Path | RemotePath, source: Members, trust: TrustPolicy) -> Bundle:
     """Verify one bundle, each step only after all before it."""
     # 1. It begins with a manifest of bounded size.
     first = source.first(MANIFEST_NAME)
@@ -158,14 +169,16 @@ def _verify(path: Path, source: Members, trust: TrustPolicy) -> Bundle:
 
     # 6. There are the manifest and these members, no others, in this order: in a tar that `write_archive` makes, byte
     #    for byte outside the members' content, or in a folder with nothing else in it.
-    members = source.scan([MANIFEST_NAME, *names])
+    signed = {MANIFEST_NAME: hashlib.sha256(manifest).hexdigest()}
+    signed |= {subject.name: subject.digest["sha256"] for subject in statement.subject}
+    members = source.scan(signed)
 
     # 7. The descriptions (since format version 2) are in the words that the release gives.
     _check_descriptors(release, members, statement.subject)
 
     # 8. Every member's SHA-256 is the signed one. The digests of its parts are kept, for when they are read again.
     digests = {MANIFEST_NAME: digest_member(source, members[0])}
-    if digests[MANIFEST_NAME].whole != hashlib.sha256(manifest).hexdigest():
+    if digests[MANIFEST_NAME].whole != signed[MANIFEST_NAME]:
         raise DigestMismatchError(MANIFEST_NAME)
     for member, subject in zip(members[1:], statement.subject, strict=True):
         digests[member.name] = digest_member(source, member)

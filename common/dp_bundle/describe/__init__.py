@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dp_bundle.describe.dataverse import dataverse_dataset, dataverse_files
     from dp_bundle.describe.dcat import dcat_context, dcat_dataset, dcat_document
     from dp_bundle.describe.deposits import ckan_package, invenio_record, zenodo_deposit
-    from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
+    from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember, file_sizes
     from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
     from dp_bundle.describe.portal_json import croissant_document, frictionless_document
     from dp_bundle.describe.registry import registry_record

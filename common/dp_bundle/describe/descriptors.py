@@ -18,6 +18,7 @@ from typing import Any
 
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
+from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release, SecondMoments
 
 _PARQUET = "application/x-parquet"
@@ -171,6 +172,23 @@ def file_object(path: str, size: int, sha256: str, media_type: str) -> dict[str,
     }
 
 
+def file_sizes(croissant: bytes) -> dict[str, int]:
+    """Return the sizes in bytes of the data members that a Croissant description of ours lists, by name.
+
+    Raises
+    ------
+    BundleFormatError
+        It is no such description.
+    """
+    try:
+        objects = [each for each in json.loads(croissant)["distribution"] if each["@type"] == "cr:FileObject"]
+        sizes = {each["name"]: _SIZE.fullmatch(each["contentSize"]) for each in objects}
+        return {name: int(size[1]) for name, size in sizes.items() if size is not None}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BundleFormatError("croissant.json does not list the files: do not use this bundle") from error
+
+
+_SIZE = re.compile(r"([0-9]{1,12}) B")
 _PARTS = {
     "@type": "cr:FileSet",
     "@id": "parts",

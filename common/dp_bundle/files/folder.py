@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from dp_bundle.errors import BundleFormatError, ClosedBundleError
@@ -54,7 +54,7 @@ class FolderMembers:
         """
         return self._member(name)
 
-    def scan(self, names: Sequence[str]) -> list[Member]:
+    def scan(self, signed: Mapping[str, str]) -> list[Member]:
         """Return the members with these names, in this order; nothing else may be in the folder.
 
         Raises
@@ -63,13 +63,13 @@ class FolderMembers:
             A member is missing, or no regular file, or there is something else.
         """
         within: dict[str, set[str]] = {"": set()}
-        for name in names:
+        for name in signed:
             folder, _, own = name.rpartition("/")
             within.setdefault(folder, set()).add(own)
         within[""] |= within.keys() - {""}
         for folder, inside in within.items():
             self._require_no_others(folder, inside)
-        return [self._member(name) for name in names]
+        return [self._member(name) for name in signed]
 
     def read(self, member: Member, position: int, size: int) -> bytes:
         """Return `size` bytes of a member, or fewer at the end of its file.

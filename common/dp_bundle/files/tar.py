@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import BinaryIO
 
 from dp_bundle.errors import BundleFormatError, ClosedBundleError
@@ -30,6 +31,9 @@ _COMPRESSED = {  # first bytes, and what unpacks such a file
 }
 
 
+ReadAt = Callable[[int, int], bytes]
+
+
 class TarMembers:
     """The members of a tar.
 
@@ -44,9 +48,9 @@ class TarMembers:
 
     def first(self, name: str) -> Member:  # noqa: ARG002  the caller compares it
         """Return the first member, whatever its name; nothing behind its header is looked at."""
-        return first_member(self._file.fileno())
+        return first_member(partial(read_at, self._file.fileno()), os.fstat(self._file.fileno()).st_size)
 
-    def scan(self, names: Sequence[str]) -> list[Member]:
+    def scan(self, signed: Mapping[str, str]) -> list[Member]:
         """Return all members, whose names are these, in this order.
 
         Raises
@@ -54,12 +58,8 @@ class TarMembers:
         BundleFormatError
             They are others, or the file is not an archive that `write_archive` made.
         """
-        members = scan_archive(self._file.fileno(), len(names))
-        if [member.name for member in members] != list(names):
-            raise BundleFormatError(
-                "the bundle has members that were not signed, or lacks some that were: it was altered"
-            )
-        return members
+        size = os.fstat(self._file.fileno()).st_size
+        return signed_members(partial(read_at, self._file.fileno()), size, signed)
 
     def read(self, member: Member, position: int, size: int) -> bytes:
         """Return `size` bytes of a member, or fewer at the end of the file."""
@@ -107,15 +107,43 @@ def is_member_name(name: str) -> bool:
     return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 
-def first_member(descriptor: int) -> Member:
+def first_member(read: ReadAt, file_size: int) -> Member:
     """Return the first member of an archive; nothing behind its header is looked at.
+
+    Parameters
+    ----------
+    read : callable
+        Takes a position in the archive and a number of bytes, and returns them, or fewer at its end.
+    file_size : int
+        Of the archive.
 
     Raises
     ------
     BundleFormatError
         There is no such header, or the file ends before the member does.
     """
-    return _member_at(descriptor, 0, os.fstat(descriptor).st_size)
+    return _member_at(read, 0, file_size)
+
+
+def signed_members(read: ReadAt, file_size: int, signed: Mapping[str, str]) -> list[Member]:
+    """Return the members of an archive, which are the signed ones in their order.
+
+    Parameters
+    ----------
+    read, file_size
+        As of `first_member`.
+    signed : mapping of str to str
+        Names and SHA-256.
+
+    Raises
+    ------
+    BundleFormatError
+        They are others, or the archive is none that `write_archive` made.
+    """
+    members = _scan(read, file_size, len(signed))
+    if [member.name for member in members] != list(signed):
+        raise BundleFormatError("the bundle has members that were not signed, or lacks some that were: it was altered")
+    return members
 
 
 def scan_archive(descriptor: int, most: int = MAX_MEMBERS) -> list[Member]:
@@ -133,27 +161,30 @@ def scan_archive(descriptor: int, most: int = MAX_MEMBERS) -> list[Member]:
     BundleFormatError
         The file is not an archive that `write_archive` made, byte for byte outside the members' content.
     """
-    file_size = os.fstat(descriptor).st_size
+    return _scan(partial(read_at, descriptor), os.fstat(descriptor).st_size, most)
+
+
+def _scan(read: ReadAt, file_size: int, most: int) -> list[Member]:
     members: dict[str, Member] = {}
     position = 0
-    while os.pread(descriptor, _BLOCK, position) != bytes(_BLOCK):
-        member = _member_at(descriptor, position, file_size)
+    while read(position, _BLOCK) != bytes(_BLOCK):
+        member = _member_at(read, position, file_size)
         if len(members) == most or member.name in members:
             raise BundleFormatError(
                 f"the bundle has too many members, or {member.name} twice: it was not made by dp-publish"
             )
         position = member.offset + member.size + -member.size % _BLOCK
-        if any(os.pread(descriptor, -member.size % _BLOCK, member.offset + member.size)):
+        if any(read(member.offset + member.size, -member.size % _BLOCK)):
             raise BundleFormatError(f"there are stray bytes behind {member.name}: the bundle was altered")
         members[member.name] = member
-    trailer = os.pread(descriptor, 2 * _RECORD, position)
+    trailer = read(position, 2 * _RECORD)
     if len(trailer) != _trailer_size(position) or any(trailer):
         raise BundleFormatError("the bundle does not end where it should: it is truncated or was appended to")
     return list(members.values())
 
 
-def _member_at(descriptor: int, position: int, file_size: int) -> Member:
-    name, size = _parse_header(os.pread(descriptor, _BLOCK, position))
+def _member_at(read: ReadAt, position: int, file_size: int) -> Member:
+    name, size = _parse_header(read(position, _BLOCK))
     member = Member(name, position + _BLOCK, size)
     if member.offset + size + -size % _BLOCK > file_size:
         raise BundleFormatError(f"the bundle ends inside {name}: it is truncated; fetch it again")

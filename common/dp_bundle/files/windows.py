@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,8 +40,8 @@ class Members(Protocol):
     def first(self, name: str) -> Member:
         """Return the member that comes first, which has this name in a bundle, before anything else is looked at."""
 
-    def scan(self, names: Sequence[str]) -> list[Member]:
-        """Return all members in this order, after checking that there is nothing else."""
+    def scan(self, signed: Mapping[str, str]) -> list[Member]:
+        """Return all members, whose names and signed SHA-256 these are, in this order; there is nothing else."""
 
     def read(self, member: Member, position: int, size: int) -> bytes:
         """Return `size` bytes of a member, or fewer at its end; several threads may call it at once."""

@@ -3,7 +3,8 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
+    from dp_bundle.store.cache import Cache
     from dp_bundle.store.opening import open_store, require_create_only
-    from dp_bundle.store.places import Store, is_uri, plain_uri, require_name
+    from dp_bundle.store.places import RemotePath, Store, is_uri, located, plain_uri, require_name
 else:
     __getattr__ = import_on_demand(__name__)

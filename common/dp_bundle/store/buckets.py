@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from dp_bundle.errors import StoreError
 from dp_bundle.store.patience import PassingError, patiently, pause, read_patiently
-from dp_bundle.store.places import is_loopback, plain_uri, require_name
+from dp_bundle.store.places import is_loopback, missing, plain_uri, require_name
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
@@ -179,7 +179,7 @@ class BucketStore:
         if isinstance(error, FileNotFoundError) or status == "404":
             if writing or place == self.uri:
                 return StoreError(place, "there is no such bucket or container")
-            return FileNotFoundError(f"there is nothing at {place}")
+            return missing(place)
         if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in ("401", "403"):
             return StoreError(place, "the storage says that these credentials have no right to it")
         if status is None:

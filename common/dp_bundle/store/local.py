@@ -7,10 +7,9 @@ import stat
 from pathlib import Path
 
 from dp_bundle.errors import StoreError
-from dp_bundle.files import sync_folder, whole_file
-from dp_bundle.files.windows import read_at
+from dp_bundle.files import read_at, sync_folder, whole_file
 from dp_bundle.quoting import quote_path
-from dp_bundle.store.places import require_name
+from dp_bundle.store.places import missing, require_name
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe with nobody behind it is no reason to wait
 
@@ -98,7 +97,7 @@ class FolderStore:
         try:
             descriptor = os.open(self.folder / require_name(name), _READ)
         except (FileNotFoundError, NotADirectoryError):
-            raise FileNotFoundError(f"there is nothing at {self._place(name)}") from None
+            raise missing(self._place(name)) from None
         except OSError as error:
             raise self._error(name, error) from error
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

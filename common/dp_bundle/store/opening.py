@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from dp_bundle.errors import ParameterError, StoreError
-from dp_bundle.store.places import Store, is_uri, plain_uri
+from dp_bundle.store.places import Store, located
 
 _SCHEMES = "a folder, file://, s3://, gs://, az://, or https:// to read"
 
@@ -29,25 +29,21 @@ def open_store(place: str | os.PathLike[str]) -> Store:
     StoreError
         obstore is needed and not installed, or the environment does not say enough.
     """
-    if not is_uri(place):
+    found = located(place)
+    if isinstance(found, Path):
         from dp_bundle.store.local import FolderStore
 
-        return FolderStore(Path(place))
-    uri = os.fspath(place)
-    parts = urlsplit(uri)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        from dp_bundle.store.local import FolderStore
-
-        return FolderStore(Path(unquote(parts.path)))
-    if parts.scheme in ("s3", "gs", "az"):
+        return FolderStore(found)
+    scheme = urlsplit(found.uri).scheme
+    if scheme in ("s3", "gs", "az"):
         from dp_bundle.store.buckets import BucketStore
 
-        return BucketStore(uri)
-    if parts.scheme in ("https", "http"):
+        return BucketStore(found.uri)
+    if scheme in ("https", "http"):
         from dp_bundle.store.web import WebStore
 
-        return WebStore(uri)
-    raise ParameterError("a place", _SCHEMES, plain_uri(uri))
+        return WebStore(found.uri)
+    raise ParameterError("a place", _SCHEMES, str(found))
 
 
 def require_create_only(store: Store) -> None:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import ipaddress
+import errno
 import os
 import re
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from dp_bundle.errors import ParameterError
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_PART = r"(?!\.)[\w.~+=@,() -]+"
+_NAME = re.compile(rf"{_PART}(/{_PART})*")
 _LONGEST_NAME = 500
 
 
 class Store(Protocol):
     """Named, immutable contents in one folder or under one prefix; several threads may use it at once.
 
-    A name is one part or several with slashes between them, each of letters, digits, dots, dashes and underscores, and
-    none begins with a dot. Failures that may pass (no answer, an answer that is cut short, a busy server) are tried
+    A name is one part or several with slashes between them, each of letters, digits, spaces and `._~+=@,()-`, and none
+    begins with a dot. Failures that may pass (no answer, an answer that is cut short, a busy server) are tried
     again for about ten seconds.
 
     Attributes
@@ -94,6 +97,48 @@ class Store(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class RemotePath(os.PathLike[str]):
+    """The URI of a file or folder elsewhere, in the place of a `Path`; as text, it has no query and no user.
+
+    Parameters
+    ----------
+    uri : str
+        With everything that is needed to read it.
+    """
+
+    uri: str = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The last part of its path, or the bucket or host if it has none."""
+        parts = urlsplit(plain_uri(self.uri))
+        last = parts.path.rstrip("/").rpartition("/")[2] or parts.netloc
+        return unquote(last) if self._is_escaped else last
+
+    @property
+    def folder(self) -> str:
+        """The URI of what it is in."""
+        parts = urlsplit(self.uri)
+        return urlunsplit(parts._replace(path=parts.path.rstrip("/").rpartition("/")[0]))
+
+    def with_name(self, name: str) -> RemotePath:
+        """Return the same with another name."""
+        parts = urlsplit(self.folder)
+        last = quote(name) if self._is_escaped else name
+        return RemotePath(urlunsplit(parts._replace(path=f"{parts.path}/{last}")))
+
+    def __fspath__(self) -> str:
+        return plain_uri(self.uri)
+
+    def __str__(self) -> str:
+        return plain_uri(self.uri)
+
+    @property
+    def _is_escaped(self) -> bool:
+        return urlsplit(self.uri).scheme in ("http", "https")
+
+
 def is_uri(place: str | os.PathLike[str]) -> bool:
     """Return True for text that begins with a scheme and `://`."""
     return isinstance(place, str) and _URI.match(place) is not None
@@ -105,6 +150,22 @@ def plain_uri(uri: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
+def located(place: str | os.PathLike[str]) -> Path | RemotePath:
+    """Return where a path or URI points: `file://` to a path, and other URIs elsewhere."""
+    if isinstance(place, RemotePath) or not is_uri(place):
+        return place if isinstance(place, RemotePath) else Path(place)
+    uri = os.fspath(place)
+    parts = urlsplit(uri)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return Path(unquote(parts.path))
+    return RemotePath(uri)
+
+
+def missing(place: str) -> FileNotFoundError:
+    """Return the error for a name under which there is nothing."""
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+
+
 def require_name(name: str) -> str:
     """Return the name if a store may have it.
 
@@ -114,12 +175,14 @@ def require_name(name: str) -> str:
         It may not.
     """
     if len(name) > _LONGEST_NAME or _NAME.fullmatch(name) is None:
-        raise ParameterError("a name", "of letters, digits, dots, dashes, underscores and single slashes", name)
+        raise ParameterError("a name", "of letters, digits, spaces, ._~+=@,()- and single slashes", name)
     return name
 
 
 def is_loopback(host: str | None) -> bool:
     """Return True for this machine's own address."""
+    import ipaddress  # takes longer to import than the rest of this module
+
     if host == "localhost":
         return True
     try:

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from dp_bundle.errors import StoreError
 from dp_bundle.store.patience import PassingError, patiently, read_patiently
-from dp_bundle.store.places import is_loopback, plain_uri, require_name
+from dp_bundle.store.places import is_loopback, missing, plain_uri, require_name
 
 _CHUNK = 2**20
 _TIMEOUT = 60.0  # seconds without a byte
@@ -119,11 +119,10 @@ class WebStore:
         try:
             return self._opener.open(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT)  # noqa: S310
         except urllib.error.HTTPError as error:
-            with error:
-                status = error.code
-            if status == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+            if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return error
-            raise _judge(place, status) from None
+            error.close()
+            raise _judge(place, error.code) from None
         except _RedirectError as error:
             raise StoreError(place, str(error)) from None
         except urllib.error.URLError as error:
@@ -180,7 +179,7 @@ def _parse_range(answer: Any, place: str) -> tuple[int, int, int]:
 def _judge(place: str, status: int) -> Exception:
     """Return the error to raise for a status."""
     if status in (http.client.NOT_FOUND, http.client.GONE):
-        return FileNotFoundError(f"there is nothing at {place}")
+        return missing(place)
     if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
         return StoreError(place, f"its server refuses to give it (status {status})")
     if status in _AGAIN or status >= http.client.INTERNAL_SERVER_ERROR:

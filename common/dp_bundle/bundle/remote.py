@@ -1,0 +1,235 @@
+"""The members of a bundle that lies elsewhere, in a folder or a tar.
+
+Its manifest and descriptions are read at once, as they are small, and kept in memory. Every data member is fetched when
+it is first needed, in large ranges, into the cache of downloads, which compares it with its signed digest before it is
+read; from there it is read as from a folder. No more of it is asked for than the size that a signed description gives.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from dp_bundle.describe import DESCRIPTORS, file_sizes
+from dp_bundle.errors import BundleFormatError, ClosedBundleError, DigestMismatchError, DpGraphError
+from dp_bundle.files import Member, first_member, read_at, signed_members
+from dp_bundle.quoting import quote_path
+from dp_bundle.store import Cache, RemotePath, Store, open_store
+
+_MOST_SMALL = 2**26  # bytes of a manifest or description
+_HEAD, _HEADER = 2**16, 2**11  # bytes that are read of a tar at once: where it begins, and further on
+
+
+def open_members(path: RemotePath) -> RemoteFolder | RemoteTar:
+    """Open a tar, if the name ends so, or else a folder, at a URI.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such tar.
+    DpGraphError
+        There is no such kind of place, or it cannot be read.
+    """
+    return RemoteTar(path) if path.name.endswith(".tar") else RemoteFolder(path)
+
+
+def read_beside(path: RemotePath, most: int) -> bytes:
+    """Return a small file that stands beside a bundle.
+
+    Raises
+    ------
+    OSError
+        It is not there, cannot be read, or has more than so many bytes.
+    """
+    try:
+        content = open_store(path.folder).read(path.name, 0, most + 1)
+    except DpGraphError as error:  # readers may have no right to it, and then it is as good as none
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
+    if len(content) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return content
+
+
+class _Remote:
+    """What a folder and a tar have in common: small members in memory, others in the cache."""
+
+    def __init__(self, path: RemotePath, store: Store) -> None:
+        self._path, self._store = path, store
+        self._cache = Cache()
+        self._small: dict[str, bytes] = {}
+        self._signed: Mapping[str, str] = {}
+        self._fetched: dict[str, Path] = {}
+        self._is_open = True
+
+    def read(self, member: Member, position: int, size: int) -> bytes:
+        """Return `size` bytes of a member, or fewer at its end; those of data have their signed digest."""
+        self.require_open()
+        if not member.name.startswith("data/"):
+            return self._small_content(member)[position : position + size]
+        while True:
+            try:
+                descriptor = os.open(self._fetch(member), os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:  # others needed the room
+                self._fetched.pop(member.name, None)
+                continue
+            try:
+                return read_at(descriptor, position, size)
+            finally:
+                os.close(descriptor)
+
+    def require_open(self) -> None:
+        """Raise `ClosedBundleError` if it was closed."""
+        if not self._is_open:
+            raise ClosedBundleError
+
+    def close(self) -> None:
+        """Read no more; what was fetched stays in the cache."""
+        self._is_open = False
+
+    def _fetch(self, member: Member) -> Path:
+        """Return the path of a data member in the cache."""
+        if member.name not in self._fetched:
+            read = partial(self._range, member)
+            self._fetched[member.name] = self._cache.fetch(member.name, self._signed[member.name], member.size, read)
+        return self._fetched[member.name]
+
+    def _described_sizes(self) -> dict[str, int]:
+        """Return the sizes of all data members as the signed description gives them.
+
+        Raises
+        ------
+        DigestMismatchError
+            It is not the one that was signed.
+        BundleFormatError
+            It does not name all.
+        """
+        for name in DESCRIPTORS:
+            if hashlib.sha256(self._small[name]).hexdigest() != self._signed[name]:
+                raise DigestMismatchError(name)
+        sizes = file_sizes(self._small["croissant.json"])
+        if not {name for name in self._signed if name.startswith("data/")} <= sizes.keys():
+            raise BundleFormatError("croissant.json does not name all files: do not use this bundle")
+        return sizes
+
+    def _small_content(self, member: Member) -> bytes:
+        """Return a member that is kept in memory."""
+        if member.name not in self._small:
+            if member.size > _MOST_SMALL:
+                raise BundleFormatError(f"{member.name} is larger than that of any release: do not use this bundle")
+            self._small[member.name] = self._range(member, 0, member.size)
+        return self._small[member.name]
+
+    def _range(self, member: Member, position: int, size: int) -> bytes:
+        """Return so many bytes of a member from where it lies."""
+        raise NotImplementedError
+
+    def _at(self, name: str, position: int, size: int) -> bytes:
+        """Return so many bytes of a file."""
+        try:
+            return self._store.read(name, position, size)
+        except FileNotFoundError as error:
+            raise BundleFormatError(
+                f"{name} is missing at {quote_path(self._store.uri)}: give the address of a whole bundle"
+            ) from error
+
+
+class RemoteFolder(_Remote):
+    """The members of a bundle as objects or files below one address.
+
+    What else lies there is neither looked for nor read.
+
+    Parameters
+    ----------
+    path : RemotePath
+        The address.
+    """
+
+    def __init__(self, path: RemotePath) -> None:
+        super().__init__(path, open_store(path.uri))
+
+    def first(self, name: str) -> Member:
+        """Return the member of this name.
+
+        Raises
+        ------
+        BundleFormatError
+            It is not there.
+        """
+        self._small[name] = self._at(name, 0, _MOST_SMALL)
+        return Member(name, 0, len(self._small[name]))
+
+    def scan(self, signed: Mapping[str, str]) -> list[Member]:
+        """Return the members with these names; sizes are those that the signed descriptions give.
+
+        Raises
+        ------
+        BundleFormatError
+            A description is missing, or does not give them.
+        DigestMismatchError
+            It is not the one that was signed.
+        """
+        self._signed = signed
+        for name in DESCRIPTORS:
+            self._small[name] = self._at(name, 0, _MOST_SMALL)
+        sizes = {name: len(content) for name, content in self._small.items()} | self._described_sizes()
+        return [Member(name, 0, sizes[name]) for name in signed]
+
+    def _range(self, member: Member, position: int, size: int) -> bytes:
+        return self._at(member.name, position, size)
+
+
+class RemoteTar(_Remote):
+    """The members of a tar that lies elsewhere.
+
+    Parameters
+    ----------
+    path : RemotePath
+        Its address.
+    """
+
+    def __init__(self, path: RemotePath) -> None:
+        super().__init__(path, open_store(path.folder))
+        self._size = self._store.size(path.name)
+        self._head = self._at(path.name, 0, _HEAD)
+        self._window = (0, b"")
+
+    def first(self, name: str) -> Member:  # noqa: ARG002  the caller compares it
+        """Return the first member, whatever its name."""
+        return first_member(self._peek, self._size)
+
+    def scan(self, signed: Mapping[str, str]) -> list[Member]:
+        """Return all members, whose names are these, in this order.
+
+        Raises
+        ------
+        BundleFormatError
+            They are others, or the file is not an archive that `write_archive` made.
+        """
+        self._signed = signed
+        members = signed_members(self._peek, self._size, signed)
+        for member in members:
+            if member.name in DESCRIPTORS:
+                self._small_content(member)
+        sizes = self._described_sizes()
+        if any(member.size != sizes.get(member.name, member.size) for member in members):
+            raise BundleFormatError("the files have other sizes than croissant.json says: the bundle was altered")
+        return members
+
+    def _peek(self, position: int, size: int) -> bytes:
+        """Return bytes of the tar, with a header's worth of those behind them in one request."""
+        if position + size <= len(self._head):
+            return self._head[position : position + size]
+        start, content = self._window
+        if not start <= position <= position + size <= start + len(content):
+            start, content = self._window = position, self._at(self._path.name, position, max(size, _HEADER))
+        return content[position - start :][:size]
+
+    def _range(self, member: Member, position: int, size: int) -> bytes:
+        start = member.offset + position
+        if start + size <= len(self._head):
+            return self._head[start : start + size]
+        return self._at(self._path.name, start, size)

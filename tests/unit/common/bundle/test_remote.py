@@ -1,0 +1,312 @@
+"""Bundles elsewhere, as a folder or a tar, on S3 and behind a web server: the same bytes, or a refusal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.conftest import make_policy
+from tests.s3 import FaultyProxy
+from tests.web import WebServer
+
+from dp_bundle import Bundle, open_bundle
+from dp_bundle.bundle import cosign, cosigners, pack_bundle, unpack_bundle
+from dp_bundle.data import rows
+from dp_bundle.errors import (
+    BundleError,
+    BundleFormatError,
+    ClosedBundleError,
+    DigestMismatchError,
+    DpGraphError,
+    OlderReleaseError,
+    StoreError,
+)
+from dp_bundle.store import RemotePath, open_store, patience
+from dp_bundle.trust import UnsafeTrustAnyone, new_key_pair
+from dp_learn import estimate_moments
+from dp_publish import load_key, publish
+
+GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("bundle-*.tar"))
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Publish two columns in three parts, twice; return the folder with `a.tar`, `a`, `b.tar` and `home`."""
+    place = tmp_path_factory.mktemp("remote")
+    height = np.random.default_rng(3).normal(170, 10, 600_000)
+    table = pd.DataFrame({"height": height, "weight": 0.9 * height - 90})
+    policy = make_policy({"height": [120, 220], "weight": [20, 140]}, mu=2.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPGRAPH_HOME", str(place / "home"))
+        patch.setattr(rows, "_PART_CELLS", 1)
+        new_key_pair()
+        for name in ("a", "b"):
+            publish(table, policy, out=place / f"{name}.tar", key=load_key())
+        with open_bundle(place / "a.tar", UnsafeTrustAnyone()) as bundle:
+            unpack_bundle(bundle, place / "a")
+        yield place
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep downloads in the test's folder, and wait for hardly any time after a failure."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
+
+
+@pytest.fixture
+def web(published: Path) -> Iterator[WebServer]:
+    """Serve the folder as `/a`, its tar as `/a.tar` and the later release as `/b.tar`."""
+    server = WebServer()
+    for name in ("a", "a.tar", "b.tar"):
+        server.serve_folder(published / name, f"/{name}")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def bucket(published: Path, s3: FaultyProxy) -> str:
+    """Put the folder at `a` and its tar at `a.tar` in a bucket, and return its URI."""
+    store = open_store(f"s3://{s3.bucket}")
+    for path in [published / "a.tar", *(published / "a").rglob("*")]:
+        if path.is_file():
+            store.create(path.relative_to(published).as_posix(), path.read_bytes())
+    s3.passed_on.clear()
+    return f"s3://{s3.bucket}"
+
+
+def moments_of(bundle: Bundle) -> tuple[Any, ...]:
+    """Return what `dp-learn` begins with, as bytes."""
+    moments = estimate_moments(bundle)
+    return moments.n_rows, np.asarray(moments.mean).tobytes(), np.asarray(moments.scatter).tobytes()
+
+
+def test_all_places_give_the_same_bits(published: Path, web: WebServer, bucket: str) -> None:
+    """A tar, a folder, S3 and the web, in both forms, hold one release, and give the same moments to the bit."""
+    found = set()
+    for place in [f"{start}/{form}" for start in (published, web.url, bucket) for form in ("a", "a.tar")]:
+        with open_bundle(place, UnsafeTrustAnyone()) as bundle:
+            assert str(bundle.path) == str(place)
+            assert bundle.tar_path.name == "a.tar"
+            found.add((bundle.manifest_sha256, tuple(bundle.members), *moments_of(bundle)))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("form", ["a", "a.tar"])
+def test_a_flaky_server_gives_the_same_bits(published: Path, s3: FaultyProxy, bucket: str, form: str) -> None:
+    """With a tenth of 503, of resets and of answers that are cut short, nothing is different."""
+    with open_bundle(published / "a", UnsafeTrustAnyone()) as bundle:
+        expected = moments_of(bundle)
+    s3.break_everything()
+    s3.unavailable = s3.reset = s3.cut = 0.25
+    with open_bundle(f"{bucket}/{form}", UnsafeTrustAnyone()) as bundle:
+        assert moments_of(bundle) == expected
+    assert sum(s3.faults.values()) >= 1
+
+
+@pytest.mark.parametrize("form", ["a", "a.tar"])
+def test_each_byte_is_asked_for_once(published: Path, web: WebServer, form: str) -> None:
+    """A part is one request, its header in a tar is another, and whoever opens it again asks for no part."""
+    with open_bundle(f"{web.url}/{form}", UnsafeTrustAnyone()) as bundle:
+        moments_of(bundle)
+        parts = [member for name, member in bundle.members.items() if name.startswith("data/")]
+    first = len(web.requests)
+    assert first <= 2 * len(parts) + 6  # manifest, three descriptions, signatures; or size, start, end, signatures
+    assert web.sent <= 1.2 * sum(part.size for part in parts) + 2**17
+    with open_bundle(f"{web.url}/{form}", UnsafeTrustAnyone()) as bundle:
+        moments_of(bundle)
+    assert len(web.requests) - first <= len(parts) + 6
+    assert web.sent <= 1.2 * sum(part.size for part in parts) + 2**18
+
+
+@pytest.mark.parametrize("form", ["a", "a.tar"])
+@pytest.mark.parametrize("part", range(3))
+def test_one_flipped_byte_in_any_part_is_refused(web: WebServer, form: str, part: int, tmp_path: Path) -> None:
+    """No part is parsed before its digest is right, and a wrong one is not kept."""
+    with open_bundle(f"{web.url}/{form}", UnsafeTrustAnyone()) as bundle:
+        member = bundle.members[f"data/part-{part:05d}.parquet"]
+    shutil.rmtree(tmp_path / "cache")
+    path = "/a.tar" if form == "a.tar" else f"/a/{member.name}"
+    content = bytearray(web.contents[path])
+    content[member.offset + member.size // 2] ^= 1
+    web.contents[path] = bytes(content)
+    with pytest.raises(DigestMismatchError, match=member.name):
+        open_bundle(f"{web.url}/{form}", UnsafeTrustAnyone())
+    kept = [path for path in (tmp_path / "cache" / "dpgraph").iterdir() if path.suffix != ".lock"]
+    assert len(kept) == part
+
+
+@pytest.mark.parametrize("name", ["manifest.dsse.json", "README.md", "croissant.json", "datapackage.json"])
+def test_a_changed_description_is_refused_before_any_part_is_fetched(web: WebServer, name: str) -> None:
+    """The manifest and what it names come first, and the parts only after all that."""
+    content = web.contents[f"/a/{name}"]
+    web.contents[f"/a/{name}"] = content.replace(b"e", b"a", 1)
+    with pytest.raises(BundleError):
+        open_bundle(f"{web.url}/a", UnsafeTrustAnyone())
+    assert not [path for path, _ in web.requests if "data/" in path]
+
+
+def test_a_download_that_is_cut_at_five_places_resumes(web: WebServer, published: Path) -> None:
+    """Five broken answers cost five more requests, and hardly a byte twice."""
+    web.cuts = 5
+    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone()) as bundle:
+        sizes = [member.size for member in bundle.members.values()]
+    assert web.sent == sum(sizes)
+
+
+def test_a_server_that_sends_too_much_is_cut_off(web: WebServer) -> None:
+    """A server that never stops is left where the signed size ends."""
+    web.endless = True
+    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone()) as bundle:
+        assert bundle.release.n_rows == 600_000
+    assert web.sent < 2**28
+
+
+@pytest.mark.parametrize("name", ["manifest.dsse.json", "README.md", "data/part-00001.parquet"])
+def test_a_member_that_is_missing_is_named(web: WebServer, name: str) -> None:
+    """A folder without one of its members is no bundle."""
+    del web.contents[f"/a/{name}"]
+    with pytest.raises(BundleFormatError, match=f"{name} is missing at {web.url}/a"):
+        open_bundle(f"{web.url}/a", UnsafeTrustAnyone())
+
+
+def test_parts_without_a_manifest_are_no_release(s3: FaultyProxy, bucket: str) -> None:
+    """What is uploaded before the manifest is not readable as a bundle."""
+    open_store(f"{bucket}/a").delete("manifest.dsse.json")
+    with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
+        open_bundle(f"{bucket}/a", UnsafeTrustAnyone())
+
+
+def test_a_file_in_the_cache_that_changed_is_not_used(web: WebServer, tmp_path: Path) -> None:
+    """A kept part is verified again when a bundle is opened, and block by block when it is read."""
+    for _ in range(2):
+        with open_bundle(f"{web.url}/a", UnsafeTrustAnyone()) as bundle:
+            expected = moments_of(bundle)
+        for path in (tmp_path / "cache" / "dpgraph").glob("?" * 64):
+            path.write_bytes(b"x" + path.read_bytes()[1:])
+    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone()) as bundle:
+        assert moments_of(bundle) == expected
+        path = tmp_path / "cache" / "dpgraph" / bundle.sha256("data/part-00002.parquet")
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+        with pytest.raises(BundleFormatError, match="was changed after it was verified"):
+            moments_of(bundle)
+
+
+def test_a_cache_smaller_than_the_bundle_is_enough(web: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that had to go are fetched again."""
+    monkeypatch.setenv("DPGRAPH_CACHE_GB", "0")
+    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone()) as bundle:
+        assert moments_of(bundle)[0] == 600_000
+
+
+def test_releases_that_were_seen_are_remembered(
+    published: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a newer release, an older one is refused, wherever either lies."""
+    monkeypatch.setenv("DPGRAPH_HOME", str(published / "home"))
+    with open_bundle(f"{web.url}/b.tar") as bundle:
+        assert bundle.release.lineage.number == 2
+    for place in (f"{web.url}/a", f"{web.url}/a.tar", published / "a"):
+        with pytest.raises(OlderReleaseError):
+            open_bundle(place)
+    with open_bundle(f"{web.url}/a", allow_older=True) as bundle:
+        assert bundle.release.lineage.number == 1
+
+
+@pytest.mark.parametrize("form", ["a", "a.tar"])
+def test_signatures_beside_a_bundle_are_read(published: Path, web: WebServer, form: str, tmp_path: Path) -> None:
+    """Co-signatures stand beside a remote bundle as beside a local one."""
+    shutil.copy(published / "a.tar", tmp_path / "a.tar")
+    new_key_pair()
+    with open_bundle(tmp_path / "a.tar", UnsafeTrustAnyone()) as bundle:
+        signatures = cosign(bundle, load_key())
+    web.serve_folder(signatures, "/a.tar.dsse.json")
+    with open_bundle(f"{web.url}/{form}?key=secret", UnsafeTrustAnyone()) as bundle:
+        assert len(cosigners(bundle)) == 2
+        with pytest.raises(DpGraphError, match="unpack it first"):
+            cosign(bundle, load_key())
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_stored_bundles_of_all_versions_are_read_and_packed(golden: Path, web: WebServer, tmp_path: Path) -> None:
+    """A stored bundle at a URL, in both forms, packs to the same tar."""
+    with open_bundle(golden, UnsafeTrustAnyone()) as bundle:
+        unpack_bundle(bundle, tmp_path / "x")
+    web.serve_folder(golden, "/x.tar")
+    web.serve_folder(tmp_path / "x", "/x")
+    for index, form in enumerate(("x", "x.tar")):
+        with open_bundle(f"{web.url}/{form}", UnsafeTrustAnyone()) as bundle:
+            pack_bundle(bundle, tmp_path / f"{index}.tar")
+        assert (tmp_path / f"{index}.tar").read_bytes() == golden.read_bytes()
+
+
+def test_a_closed_bundle_is_not_read(web: WebServer) -> None:
+    """A closed remote bundle raises as a local one does."""
+    bundle = open_bundle(f"{web.url}/a", UnsafeTrustAnyone())
+    bundle.close()
+    with pytest.raises(ClosedBundleError):
+        bundle.open("README.md")
+
+
+def test_what_is_not_there_is_said_in_a_sentence(web: WebServer) -> None:
+    """A tar that is not there, a folder that is none and a place of no kind are told apart."""
+    with pytest.raises(BundleFormatError, match=r"/c\.tar cannot be opened: No such file"):
+        open_bundle(f"{web.url}/c.tar")
+    with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
+        open_bundle(f"{web.url}/c")
+    with pytest.raises(DpGraphError, match="a place must be"):
+        open_bundle("ftp://127.0.0.1/c")
+    with pytest.raises(StoreError, match="TLS"):
+        open_bundle("http://example.org/c")
+
+
+def test_commands_take_uris(
+    web: WebServer, bucket: str, published: Path, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Each command that only reads takes a URI, writes what it writes here, and shows no query."""
+    found = json.loads(command("dp-bundle", "verify", f"{web.url}/a?key=secret", "--any-signer", "--json").stdout)
+    assert found["verified"]
+    assert "secret" not in command("dp-bundle", "inspect", f"{web.url}/a.tar?key=secret").stdout
+    assert command("dp-bundle", "unpack", f"{bucket}/a.tar").returncode == 0
+    assert (tmp_path / "a" / "README.md").read_bytes() == (published / "a" / "README.md").read_bytes()
+    assert command("dp-bundle", "pack", f"{bucket}/a", "--out", "b.tar").returncode == 0
+    assert (tmp_path / "b.tar").read_bytes() == (published / "a.tar").read_bytes()
+    for words in (["cosign"], ["minisign"], ["stage", "--for", "zenodo"]):
+        refused = command("dp-bundle", *words, f"{web.url}/a?key=secret")
+        assert (refused.returncode, "unpack it first" in refused.stderr, "secret" in refused.stderr) == (2, True, False)
+
+
+def test_the_graph_is_the_same_from_every_place(
+    web: WebServer,
+    bucket: str,
+    published: Path,
+    command: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The numbers that dp-learn writes are the same, byte for byte, from a file, a folder, S3 and the web."""
+    monkeypatch.setenv("DPGRAPH_HOME", str(published / "home"))
+    places = (published / "a.tar", published / "a", f"{bucket}/a", f"{web.url}/a.tar")
+    found = []
+    for index, place in enumerate(places):
+        assert command("dp-learn", place, "--allow-older", "--out", str(index), "--alpha", "0.1").returncode == 0
+        found.append({path.name: path.read_bytes() for path in (tmp_path / str(index)).glob("*.csv")})
+    assert "precision.csv" in found[0]
+    assert all(files == found[0] for files in found)
+
+
+def test_a_remote_path_names_its_neighbours() -> None:
+    """A neighbour has the same query, and text shows neither query nor user."""
+    path = RemotePath("https://user@host/a%20folder/x.tar?key=secret")
+    assert (path.name, str(path)) == ("x.tar", "https://host/a%20folder/x.tar")
+    assert path.with_name("y z").uri == "https://user@host/a%20folder/y%20z?key=secret"
+    assert path.folder == "https://user@host/a%20folder?key=secret"
+    assert "secret" not in repr(path)
+    assert RemotePath("s3://bucket/").name == "bucket"
+    assert RemotePath("s3://bucket/a%20b").with_name("c d").uri == "s3://bucket/c d"
