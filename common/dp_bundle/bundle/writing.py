@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import BinaryIO
 
@@ -20,7 +20,13 @@ from dp_bundle.trust import sign_envelope
 MANIFEST_NAME = "manifest.dsse.json"
 
 
-def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: Ed25519PrivateKey) -> str:
+def write_bundle(
+    file: BinaryIO,
+    release: Release,
+    parts: list[BinaryIO],
+    key: Ed25519PrivateKey,
+    digests: Sequence[str] | None = None,
+) -> str:
     """Write a signed bundle: the inverse of `open_bundle`.
 
     Parameters
@@ -33,6 +39,8 @@ def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: E
         The data members' content, seekable; of a covariance release, its `matrix_names`.
     key : Ed25519PrivateKey
         The publisher's key.
+    digests : sequence of str, optional
+        The SHA-256 of every part, in hexadecimal digits, if it was taken when the part was written.
 
     Returns
     -------
@@ -40,7 +48,11 @@ def write_bundle(file: BinaryIO, release: Release, parts: list[BinaryIO], key: E
         The SHA-256 of the manifest member.
     """
     data = dict(zip(data_names(release, len(parts)), parts, strict=True))
-    described = [DataMember(name, part.seek(0, os.SEEK_END), _digest(_chunks(part))) for name, part in data.items()]
+    digests = digests if digests is not None else [_digest(_chunks(part)) for part in parts]
+    described = [
+        DataMember(name, part.seek(0, os.SEEK_END), digest)
+        for (name, part), digest in zip(data.items(), digests, strict=True)
+    ]
     documents = {name: io.BytesIO(make(release, described)) for name, make in DESCRIPTORS.items()}
     subjects = [Subject(name=name, digest={"sha256": _digest(_chunks(file))}) for name, file in documents.items()]
     subjects += [Subject(name=member.name, digest={"sha256": member.sha256}) for member in described]

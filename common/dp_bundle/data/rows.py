@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.hashed_file import HashedFile
 from dp_bundle.data.parquet_footer import MOST_CELLS_PER_BYTE, Shape
 from dp_bundle.data.parquet_pages import check_written, open_parquet
 from dp_bundle.errors import BundleFormatError, DataError
@@ -80,11 +81,24 @@ class PartWriter:
         What is written; decides the schema and each column's encoding.
     new_file : callable
         Returns a new, empty binary file for the next part.
+    first_part : int
+        The place of the first part among all of the bundle, on which its number of rows depends.
+
+    Attributes
+    ----------
+    parts : list of binary files
+        The files of all parts so far.
+    digests : list of str
+        The SHA-256 of every finished part, in hexadecimal digits.
+    n_rows : int
+        The number of rows so far.
     """
 
-    def __init__(self, columns: tuple[Column, ...], new_file: Callable[[], BinaryIO]) -> None:
+    def __init__(self, columns: tuple[Column, ...], new_file: Callable[[], BinaryIO], first_part: int = 0) -> None:
         self.parts: list[BinaryIO] = []
+        self.digests: list[str] = []
         self.n_rows = 0
+        self._first_part = first_part
         self._waiting: list[pa.RecordBatch] = []
         self._n_waiting = self._rows_in_part = 0
         self._group_rows = group_rows(len(columns))
@@ -92,6 +106,7 @@ class PartWriter:
         self._new_file = new_file
         self._settings = _parquet_settings(columns)
         self._writer: pq.ParquetWriter | None = None
+        self._hashed: HashedFile
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append one batch."""
@@ -125,12 +140,13 @@ class PartWriter:
         waiting = pa.Table.from_batches(self._waiting, self._schema)
         if self._writer is None:
             self.parts.append(self._new_file())
-            self._writer = pq.ParquetWriter(self.parts[-1], self._schema, **self._settings)
+            self._hashed = HashedFile(self.parts[-1])
+            self._writer = pq.ParquetWriter(self._hashed, self._schema, **self._settings)
         self._writer.write_table(waiting.slice(0, rows).combine_chunks(), row_group_size=rows)
         self._waiting = waiting.slice(rows).to_batches()
         self._n_waiting -= rows
         self._rows_in_part += rows
-        if self._rows_in_part >= part_rows(len(self._schema), len(self.parts) - 1):
+        if self._rows_in_part >= part_rows(len(self._schema), self._first_part + len(self.parts) - 1):
             self._close_part()
 
     def _close_part(self) -> None:
@@ -139,6 +155,7 @@ class PartWriter:
             self._writer = None
             self._require_entropy()
             check_written(self.parts[-1], Shape(self._rows_in_part, self._group_rows, self._schema))
+            self.digests.append(self._hashed.sha256())
             self._rows_in_part = 0
 
     def _require_entropy(self) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
 
 from cryptography.exceptions import InvalidSignature
@@ -28,6 +29,8 @@ _TRUSTED = b"trusted comment: "
 class DigestWriter:
     """A binary file that takes the digest of what is written to it, and writes it to another, if one is given.
 
+    A thread takes the digest of one piece while the file gets it.
+
     Parameters
     ----------
     file : binary file, optional
@@ -37,16 +40,20 @@ class DigestWriter:
     def __init__(self, file: BinaryIO | None = None) -> None:
         self._file = file
         self._digest = hashlib.blake2b()
+        self._hasher = ThreadPoolExecutor(max_workers=1)
+        self._taken = self._hasher.submit(self._digest.update, b"")
 
     def write(self, content: bytes) -> int:
         """Write bytes, and return their number."""
-        self._digest.update(content)
+        self._taken.result()
+        self._taken = self._hasher.submit(self._digest.update, content)
         if self._file is not None:
             self._file.write(content)
         return len(content)
 
     def digest(self) -> bytes:
         """Return the BLAKE2b-512 digest of all bytes so far."""
+        self._taken.result()
         return self._digest.digest()
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_bundle.data import to_numpy
 from dp_bundle.errors import MissingValuesError
 from dp_bundle.manifest import Column
 
@@ -32,6 +33,18 @@ class RowReport:
         return bool(
             self.clipped or self.filled or self.n_dropped or self.n_centered or self.n_over_cap or self.n_clipped_rows
         )
+
+    def add(self, other: RowReport) -> None:
+        """Add what was done to other rows of the table."""
+        self.n_rows += other.n_rows
+        self.n_dropped += other.n_dropped
+        self.n_centered += other.n_centered
+        self.n_over_cap += other.n_over_cap
+        self.n_clipped_rows += other.n_clipped_rows
+        for name, number in other.clipped.items():
+            self.count(self.clipped, name, number)
+        for name, number in other.filled.items():
+            self.count(self.filled, name, number)
 
     def count(self, counts: dict[str, int], name: str, number: int) -> None:
         """Add to one of the per-column counts, leaving out zeros."""
@@ -66,10 +79,10 @@ def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Arra
     MissingValuesError
         The column refuses missing values, and has one.
     """
-    missing = pc.is_null(values, nan_is_null=True)
-    number = pc.sum(missing).as_py() or 0
-    if not number:
+    if not values.null_count and not (values.type == pa.float64() and np.isnan(to_numpy(values)).any()):
         return values
+    missing = pc.is_null(values, nan_is_null=True)
+    number = pc.sum(missing).as_py()
     limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
     if column.missing != "midpoint" or limits is None:
         raise MissingValuesError(column.name, of_moments=column.noise is None)

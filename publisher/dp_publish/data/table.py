@@ -7,7 +7,6 @@ kind, because a type guessed from values could differ between neighbouring table
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import enum
 import json
@@ -22,12 +21,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dp_bundle.errors import SchemaError
 from dp_publish.data.dialect import Dialect, Layout
-from dp_publish.data.text_file import TYPES, TextFile, is_text_file
+from dp_publish.data.row_ranges import (
+    PAGE_BUFFER,
+    RowRanges,
+    arrow_ranges,
+    memory_ranges,
+    parquet_ranges,
+    split_batch,
+)
+from dp_publish.data.text_file import TextFile, is_text_file
+from dp_publish.data.typed import TypedRanges, schema_errors, typed_batches
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -44,7 +51,6 @@ _READERS = {  # of pandas, for tables that it reads and we do not
 }
 _TEXTS = (".txt", ".dat", ".data")
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
-_PAGE_BUFFER = 2**18  # read a column chunk page by page: row groups may be far larger than a batch
 
 
 class ColumnType(enum.Enum):
@@ -71,12 +77,16 @@ class Table:
         The integer columns whose declared type allows 0 and 1 alone.
     layout : Layout or None
         How a text file is written, as found; None for other tables.
+    ranges : callable or None
+        Returns the table's `RowRanges`, whose batches are like those of `read`; None for a text file, where only
+        reading tells which row is where.
     """
 
     types: dict[str, ColumnType]
     read: Callable[[dict[str, str], int], Iterator[pa.RecordBatch]]
     booleans: frozenset[str] = frozenset()
     layout: Layout | None = None
+    ranges: Callable[[], TypedRanges] | None = None
 
 
 def open_table(source: Source, dialect: Dialect | None = None) -> Table:
@@ -101,7 +111,11 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
         source = _from_pandas(source)
     if isinstance(source, pa.Table):
         table = source
-        return _typed_table(table.schema, lambda names, rows: table.select(names).to_batches(max_chunksize=rows))
+        return _typed_table(
+            table.schema,
+            lambda names, rows: table.select(names).to_batches(max_chunksize=rows),
+            lambda: memory_ranges(table),
+        )
     path = Path(source)
     try:
         _require_readable(path)
@@ -173,10 +187,10 @@ def _open_parquet(files: list[Path]) -> Table:
 
     def batches(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         for path in files:
-            with pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False) as file:
+            with pq.ParquetFile(path, buffer_size=PAGE_BUFFER, pre_buffer=False) as file:
                 yield from file.iter_batches(rows, columns=names, use_threads=False)
 
-    return _typed_table(schema, batches)
+    return _typed_table(schema, batches, lambda: parquet_ranges(files))
 
 
 def _open_arrow(path: Path) -> Table:
@@ -186,9 +200,9 @@ def _open_arrow(path: Path) -> Table:
     def batches(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
             for index in range(reader.num_record_batches):
-                yield from _split(reader.get_batch(index).select(names), rows)
+                yield from split_batch(reader.get_batch(index).select(names), rows)
 
-    return _typed_table(schema, batches)
+    return _typed_table(schema, batches, lambda: arrow_ranges(path))
 
 
 def _open_text(path: Path, dialect: Dialect) -> Table:
@@ -198,42 +212,22 @@ def _open_text(path: Path, dialect: Dialect) -> Table:
     return Table(dict.fromkeys(names, ColumnType.UNKNOWN), file.read, layout=file.layout)
 
 
-def _typed_table(schema: pa.Schema, batches: Callable[[list[str], int], Iterable[pa.RecordBatch]]) -> Table:
+def _typed_table(
+    schema: pa.Schema,
+    batches: Callable[[list[str], int], Iterable[pa.RecordBatch]],
+    find_ranges: Callable[[], RowRanges],
+) -> Table:
     _require_distinct(schema.names)
 
     def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        target = pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
-        with _schema_errors():
-            for batch in batches(list(kinds), rows):
-                yield pa.RecordBatch.from_arrays(
-                    [_convert(batch.column(field.name), field) for field in target], schema=target
-                )
+        yield from typed_batches(batches(list(kinds), rows), kinds)
+
+    def ranges() -> TypedRanges:
+        with schema_errors():
+            return TypedRanges(find_ranges())
 
     booleans = frozenset(field.name for field in schema if pa.types.is_boolean(_value_type(field.type)))
-    return Table({field.name: _type_of(field.type) for field in schema}, read, booleans)
-
-
-def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if pa.types.is_float16(values.type):
-        values = pc.cast(values, pa.float32())  # Arrow computes little with half floats
-    if field.type != pa.float64() and pa.types.is_floating(values.type):
-        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-        if field.type == pa.int64():
-            _require_whole(values, field.name)
-    if pa.types.is_uint64(values.type) and field.type == pa.int64():
-        values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
-    try:
-        return pc.cast(values, field.type, safe=field.type == pa.int64())
-    except pa.ArrowException as error:
-        raise _not_of_its_kind(field.name) from error
-
-
-def _require_whole(values: pa.Array, name: str) -> None:
-    whole = pc.all(pc.equal(values, pc.floor(values)), skip_nulls=True, min_count=0)
-    if not whole.as_py():
-        raise SchemaError(f'column {name!r} holds fractions: publish it with kind = "continuous", or round it first')
+    return Table({field.name: _type_of(field.type) for field in schema}, read, booleans, ranges=ranges)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
@@ -247,11 +241,6 @@ def _type_of(kind: pa.DataType) -> ColumnType:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return ColumnType.CONTINUOUS
     return ColumnType.OTHER
-
-
-def _split(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
 
 
 def _from_pandas(frame: pd.DataFrame) -> pa.Table:
@@ -270,22 +259,6 @@ def _require_distinct(names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise SchemaError(f"the table has two columns named {twice[0]!r}: rename one of them")
-
-
-@contextlib.contextmanager
-def _schema_errors() -> Iterator[None]:
-    """Turn Arrow's errors into ours, which never quote a value of the private table."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise SchemaError("the table cannot be read to its end: it is damaged") from error
-
-
-def _not_of_its_kind(name: str) -> SchemaError:
-    return SchemaError(
-        f"column {name!r} has a value that is not of its kind: correct the data, change kind in the policy, or set "
-        "drop = true for it"
-    )
 
 
 def _first_line(error: BaseException) -> str:

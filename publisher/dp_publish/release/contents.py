@@ -23,7 +23,10 @@ Progress: TypeAlias = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a bundle: its data members, and what the manifest says of them."""
+    """The contents of a bundle: its data members, and what the manifest says of them.
+
+    `digests` are the SHA-256 of the parts, if they were taken when the parts were written.
+    """
 
     parts: list[BinaryIO]
     n_rows: int
@@ -31,6 +34,7 @@ class Contents:
     guarantee: Guarantee | None
     conditional_mu: float | None = None
     second_moments: SecondMoments | None = None
+    digests: list[str] | None = None
 
 
 class Maker(Protocol):

@@ -121,7 +121,8 @@ def publish(
     if privacy.release == "covariance":
         maker = CovarianceMaker(policy, kinds, partition, read, report)
     else:
-        maker = RowsMaker(policy, kinds, table, partition, read, report)
+        ranges = table.ranges if keystream is None and privacy.entity is None else None
+        maker = RowsMaker(policy, kinds, table, partition, read, report, ranges)
 
     book = partial(_book, ledger, policy, maker, partition, kinds)
     make = partial(_make_bundle, policy, maker, key, out, progress, keystream)
@@ -205,7 +206,7 @@ def _make_bundle(
         contents = maker.make(keystream or SecureKeystream(), new_file, progress, drawn)
         release = _describe(policy, reservation, contents)
         whole = DigestWriter(file)
-        digest = write_bundle(cast(BinaryIO, whole), release, contents.parts, key)
+        digest = write_bundle(cast(BinaryIO, whole), release, contents.parts, key, contents.digests)
         return release, digest, whole.digest()
 
 

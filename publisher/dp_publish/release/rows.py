@@ -1,21 +1,19 @@
-"""A release of rows: bounds found if they must be, then noise on every row, batch by batch, into Parquet parts."""
+"""A release of rows: bounds found if they must be, then noise on every row, into Parquet parts."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from dp_bundle.data import PartWriter
-from dp_bundle.errors import DataError
 from dp_bundle.manifest import Column
 from dp_publish.accounting import Cost
-from dp_publish.data import RowReport, Table, standard_deviations
+from dp_publish.data import RowReport, Table, TypedRanges, standard_deviations
 from dp_publish.policy import Policy
 from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise, one_ahead
+from dp_publish.release.parts import ParallelWriter, Part, write_parts
 from dp_publish.rows import (
     Bounds,
     Shares,
@@ -52,6 +50,8 @@ class RowsMaker:
         Yields the rows that may be published.
     report : RowReport
         Counts are added to it.
+    ranges : callable, optional
+        Returns the same rows by their numbers, so that every core may read some of them, with random bits of its own.
 
     Raises
     ------
@@ -69,9 +69,10 @@ class RowsMaker:
         partition: str | None,
         read: Read,
         report: RowReport,
+        ranges: Callable[[], TypedRanges] | None = None,
     ) -> None:
         self._policy, self._kinds, self._partition = policy, kinds, partition
-        self._read, self._report = read, report
+        self._read, self._report, self._ranges = read, report, ranges
         self._shares = share_mu(policy, kinds)
         self._deviations = None
         if policy.privacy.snr_db is not None:
@@ -97,10 +98,21 @@ class RowsMaker:
             columns = _with_centers(columns, self._read(self._kinds), self._shares.centers_sigma, keystream)
             drawn.enter_context(could_reveal_noise())
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
-        batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
-        parts = _write_parts(batches, columns, new_file, progress)
+        parts = self._write(columns, keystream, new_file, progress)
+        files, digests = [part.file for part in parts], [part.sha256 for part in parts]
         conditional = conditional_mu(columns) if guarantee is None else None
-        return Contents(parts, self._report.n_rows, columns, guarantee, conditional)
+        return Contents(files, self._report.n_rows, columns, guarantee, conditional, digests=digests)
+
+    def _write(
+        self, columns: tuple[Column, ...], keystream: Keystream, new_file: NewFile, progress: Progress | None
+    ) -> list[Part]:
+        """Add noise and write it: on all cores if that is worth it, and the rows are known by their numbers."""
+        if self._ranges is not None and all(column.missing != "drop" for column in columns):
+            writer = ParallelWriter(self._ranges(), self._kinds, columns)
+            if len(planned := writer.plan()) > 1:
+                return writer.write(planned, new_file, progress, self._report)
+        batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
+        return write_parts(one_ahead(batches), columns, new_file, progress)
 
 
 def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream: Keystream) -> dict[str, Bounds]:
@@ -121,16 +133,3 @@ def _with_centers(
     total = sum_complete_rows(batches, columns, steps_for(sigma))
     centers = find_centers(total, columns, sigma, keystream)
     return tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
-
-
-def _write_parts(
-    batches: Iterator[pa.RecordBatch], columns: tuple[Column, ...], new_file: NewFile, progress: Progress | None
-) -> list[BinaryIO]:
-    with PartWriter(columns, new_file) as writer:
-        for noisy in one_ahead(batches):
-            writer.write(noisy)
-            if progress is not None:
-                progress(writer.n_rows)
-    if writer.n_rows == 0:
-        raise DataError("the table has no rows to publish")
-    return writer.parts

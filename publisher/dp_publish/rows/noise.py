@@ -28,6 +28,7 @@ from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Column, Noise
 from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
 from dp_publish.accounting import Loss
+from dp_publish.rows._kernels import add_steps
 from dp_publish.sampling import Keystream, sample_discrete_gaussian, sample_rounded_gaussian
 
 ENOUGH_SIGMA = 0.31  # from which on discrete noise moves more than one whole number in a hundred
@@ -94,14 +95,13 @@ class ContinuousNoise(RowNoise):
 
     def add(self, values: pa.Array, column: Column, keystream: Keystream) -> tuple[NDArray[Any], int]:
         """Snap the values to the grid, and add rounded Gaussian noise."""
-        noise, raw = column.cell_noise, to_numpy(values)
-        low, high = _steps_within(column)
-        with np.errstate(over="ignore"):  # to infinity, which is clipped like any other value
-            scaled = np.rint(raw * (1 / noise.granularity))
-        outside = _count_outside(scaled, low, high) if column.bounds is None else _count_outside(raw, *column.bounds)
-
-        draws = sample_rounded_gaussian(noise.sigma / noise.granularity, len(scaled), keystream)
-        return (np.clip(scaled, low, high) + draws) * noise.granularity, outside
+        noise, limits = column.cell_noise, _steps_within(column)
+        bounds = column.bounds or (limits[0] * noise.granularity, limits[1] * noise.granularity)
+        draws = sample_rounded_gaussian(noise.sigma / noise.granularity, len(values), keystream)
+        noisy = draws.view(np.float64)  # one after the other, so that no other memory is needed
+        within = (float(limits[0]), float(limits[1]))
+        outside = add_steps(to_numpy(values), bounds, noise.granularity, within, draws, noisy)
+        return noisy, int(outside)
 
 
 class DiscreteNoise(RowNoise):

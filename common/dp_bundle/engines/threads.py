@@ -1,0 +1,50 @@
+"""Tasks in threads of this process, for work that releases Python's lock: kernels, Arrow, ciphers and digests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class StoppedError(Exception):
+    """Another task has failed, or the user has stopped the work: the result of this one is no longer wanted."""
+
+
+class Threads:
+    """Threads of this process.
+
+    Parameters
+    ----------
+    n_workers : int
+        How many, at least 1.
+    """
+
+    def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
+        self._stopped = threading.Event()
+
+    def map_unordered(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Yield the results of a function of every task, as they come.
+
+        After an error, or where the caller stops before the last result, no further task begins, and those that run
+        are waited for; a long one ends early if it calls `require_running` now and then.
+        """
+        pool = ThreadPoolExecutor(self.n_workers)
+        try:
+            for done in as_completed([pool.submit(function, task) for task in tasks]):
+                yield done.result()
+        except BaseException:
+            self._stopped.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def require_running(self) -> None:
+        """Raise `StoppedError`, in a task, if its result is no longer wanted."""
+        if self._stopped.is_set():
+            raise StoppedError

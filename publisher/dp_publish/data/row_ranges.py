@@ -1,0 +1,121 @@
+"""Rows of a table by their numbers, so that several readers share one table and decode hardly anything twice.
+
+A Parquet file can be read from the beginning of any of its row groups, an Arrow file from that of any record batch.
+Their sizes, which files state, tell where a row is without reading others; only those before it in its own row group
+are decoded in vain.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+PAGE_BUFFER = 2**18  # read a column chunk page by page: row groups may be far larger than a batch
+_MEMORY_ROWS = 2**13  # of what is called a piece of a table in memory
+
+ReadPieces: TypeAlias = Callable[[range, list[str], int], Generator[pa.RecordBatch, None, None]]
+
+
+@dataclass(frozen=True)
+class RowRanges:
+    """Any range of a table's rows.
+
+    Attributes
+    ----------
+    sizes : sequence of int
+        The numbers of rows of the table's pieces: row groups, or record batches.
+    read_pieces : callable
+        `read_pieces(pieces, names, rows)` yields consecutive pieces, given by their numbers, as batches of at most
+        `rows` rows with the columns `names`.
+    decoded : bool
+        Whether nothing has to be decoded, so that reading may begin anywhere.
+    """
+
+    sizes: Sequence[int]
+    read_pieces: ReadPieces
+    decoded: bool = False
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of the table."""
+        return sum(self.sizes)
+
+    def n_skipped(self, row: int) -> int:
+        """Return the number of rows that are decoded in vain to read from this one on."""
+        if self.decoded:
+            return 0
+        starts = list(accumulate(self.sizes, initial=0))
+        return row - starts[bisect_right(starts, row) - 1]
+
+    def read(self, names: list[str], rows: int, start: int, stop: int) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows from `start` to before `stop` in batches of at most `rows` rows; no piece is read twice."""
+        starts = list(accumulate(self.sizes, initial=0))
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
+        position = starts[first]
+        with contextlib.closing(self.read_pieces(range(first, last), names, rows)) as batches:
+            for batch in batches:
+                skipped = max(0, start - position)
+                wanted = batch.slice(skipped, max(0, min(batch.num_rows, stop - position) - skipped))
+                position += batch.num_rows
+                if wanted.num_rows:
+                    yield wanted
+                if position >= stop:
+                    return
+
+
+def parquet_ranges(files: Sequence[Path]) -> RowRanges:
+    """Return the rows of Parquet files, one after the other, by their row groups."""
+    pieces: list[tuple[Path, int]] = []
+    sizes: list[int] = []
+    for path in files:
+        metadata = pq.read_metadata(path)
+        for group in range(metadata.num_row_groups):
+            pieces.append((path, group))
+            sizes.append(metadata.row_group(group).num_rows)
+
+    def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
+        for path, groups in groupby((pieces[index] for index in wanted), key=lambda piece: piece[0]):
+            with pq.ParquetFile(path, buffer_size=PAGE_BUFFER, pre_buffer=False) as file:
+                numbers = [group for _, group in groups]
+                yield from file.iter_batches(rows, row_groups=numbers, columns=names, use_threads=False)
+
+    return RowRanges(sizes, read)
+
+
+def arrow_ranges(path: Path) -> RowRanges:
+    """Return the rows of an Arrow file by its record batches."""
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        sizes = [reader.get_batch(index).num_rows for index in range(reader.num_record_batches)]
+
+    def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
+        with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+            for index in wanted:
+                yield from split_batch(reader.get_batch(index).select(names), rows)
+
+    return RowRanges(sizes, read)
+
+
+def memory_ranges(table: pa.Table) -> RowRanges:
+    """Return the rows of a table in memory."""
+    whole, rest = divmod(table.num_rows, _MEMORY_ROWS)
+    sizes = [*[_MEMORY_ROWS] * whole, *([rest] if rest else [])]
+
+    def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
+        chosen = table.select(names).slice(wanted.start * _MEMORY_ROWS, len(wanted) * _MEMORY_ROWS)
+        yield from chosen.to_batches(max_chunksize=rows)
+
+    return RowRanges(sizes, read, decoded=True)
+
+
+def split_batch(batch: pa.RecordBatch, rows: int) -> Generator[pa.RecordBatch, None, None]:
+    """Yield a batch in slices of at most `rows` rows."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

@@ -1,0 +1,90 @@
+"""Columns as the policy's kinds want them: float64, int64 or text, with nulls where there is no value."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_bundle.errors import SchemaError
+from dp_publish.data.row_ranges import RowRanges
+from dp_publish.data.text_file import TYPES
+
+
+@dataclass(frozen=True)
+class TypedRanges:
+    """Any range of a table's rows, as the kinds of the policy want them.
+
+    Attributes
+    ----------
+    raw : RowRanges
+        The rows as they are stored.
+    """
+
+    raw: RowRanges
+
+    def read(self, kinds: dict[str, str], rows: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows from `start` to before `stop`, as `Table.read` does.
+
+        Raises
+        ------
+        SchemaError
+            There are fewer by now.
+        """
+        n_rows = 0
+        for batch in typed_batches(self.raw.read(list(kinds), rows, start, stop), kinds):
+            n_rows += batch.num_rows
+            yield batch
+        if n_rows != stop - start:
+            raise SchemaError("the table was changed while it was read: publish a file that nobody writes to")
+
+
+def typed_batches(batches: Iterable[pa.RecordBatch], kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns as their kinds want them."""
+    target = pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
+    with schema_errors():
+        for batch in batches:
+            arrays = [_convert(batch.column(field.name), field) for field in target]
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_float16(values.type):
+        values = pc.cast(values, pa.float32())  # Arrow computes little with half floats
+    if field.type != pa.float64() and pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        if field.type == pa.int64():
+            _require_whole(values, field.name)
+    if pa.types.is_uint64(values.type) and field.type == pa.int64():
+        values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
+    try:
+        return pc.cast(values, field.type, safe=field.type == pa.int64())
+    except pa.ArrowException as error:
+        raise _not_of_its_kind(field.name) from error
+
+
+def _require_whole(values: pa.Array, name: str) -> None:
+    whole = pc.all(pc.equal(values, pc.floor(values)), skip_nulls=True, min_count=0)
+    if not whole.as_py():
+        raise SchemaError(f'column {name!r} holds fractions: publish it with kind = "continuous", or round it first')
+
+
+@contextlib.contextmanager
+def schema_errors() -> Iterator[None]:
+    """Turn Arrow's errors into ours, which never quote a value of the private table."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise SchemaError("the table cannot be read to its end: it is damaged") from error
+
+
+def _not_of_its_kind(name: str) -> SchemaError:
+    return SchemaError(
+        f"column {name!r} has a value that is not of its kind: correct the data, change kind in the policy, or set "
+        "drop = true for it"
+    )

@@ -1,0 +1,170 @@
+"""Noisy rows written into parts: in one go, or on all cores, each of which reads and writes a range of whole parts.
+
+A range has a reader and a keystream of its own, which gets its bits from the operating system, so that no two ranges
+share any. Where parts begin follows from the number of columns alone, and so the bundle has the same parts and row
+groups whatever made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, count, pairwise, takewhile
+from threading import Lock
+from typing import BinaryIO, NamedTuple
+
+import pyarrow as pa
+
+from dp_bundle.data import PartWriter, batch_rows, part_rows
+from dp_bundle.engines import Threads
+from dp_bundle.errors import DataError
+from dp_bundle.manifest import Column
+from dp_bundle.startup import count_cores
+from dp_publish.data import RowRanges, RowReport, TypedRanges
+from dp_publish.release.contents import NewFile, Progress
+from dp_publish.rows import add_noise
+from dp_publish.sampling import SecureKeystream
+
+_CELLS_AT_ONCE = 2**25  # of the batches of all threads together
+_RANGES_PER_CORE = 4  # so that no core is left alone with much work at the end
+_WORTH_IT = 0.6  # of all rows, for one core: more take as long as one thread that adds noise and one that writes
+
+
+class RowRange(NamedTuple):
+    """Rows of whole parts: the place of the first part, the number of the first row, and that behind the last."""
+
+    first_part: int
+    start: int
+    stop: int
+
+
+class Part(NamedTuple):
+    """A part that was written: its place among all, its file and the SHA-256 of that."""
+
+    place: int
+    file: BinaryIO
+    sha256: str
+
+
+def plan_ranges(rows: RowRanges, n_columns: int, n_ranges: int) -> list[RowRange]:
+    """Divide rows into ranges of about equally many whole parts, at edges that are quick to read from.
+
+    Parameters
+    ----------
+    rows : RowRanges
+        The table, of at least one row.
+    n_columns : int
+        On which, with its place, the number of rows of a part depends.
+    n_ranges : int
+        The most ranges there may be.
+    """
+    n_rows = rows.n_rows
+    starts = [*takewhile(lambda row: row < n_rows, accumulate(map(_rows_of(n_columns), count()), initial=0)), n_rows]
+    n_parts = len(starts) - 1
+    edges = {0, n_parts}
+    for index in range(1, n_ranges):
+        near = [place for place in (0, -1, 1) if 0 < index * n_parts // n_ranges + place < n_parts]
+        edges.add(min((index * n_parts // n_ranges + place for place in near), key=lambda k: rows.n_skipped(starts[k])))
+    return [RowRange(first, starts[first], starts[last]) for first, last in pairwise(sorted(edges))]
+
+
+def write_parts(
+    batches: Iterator[pa.RecordBatch],
+    columns: tuple[Column, ...],
+    new_file: NewFile,
+    progress: Progress | None,
+    first_part: int = 0,
+) -> list[Part]:
+    """Write noisy batches into parts.
+
+    Raises
+    ------
+    DataError
+        There is no row, or the values are so much alike that no reader would accept them.
+    """
+    with PartWriter(columns, new_file, first_part) as writer:
+        for noisy in batches:
+            writer.write(noisy)
+            if progress is not None:
+                progress(writer.n_rows)
+    if writer.n_rows == 0:
+        raise DataError("the table has no rows to publish")
+    return [Part(*each) for each in zip(count(first_part), writer.parts, writer.digests, strict=False)]
+
+
+@dataclass(frozen=True)
+class ParallelWriter:
+    """Noise on all rows of a table, on all cores.
+
+    Attributes
+    ----------
+    ranges : TypedRanges
+        The table.
+    kinds : dict of str to str
+        Its columns.
+    columns : tuple of Column
+        How they are published; none leaves out rows with missing values, as it is then unknown where parts begin.
+    """
+
+    ranges: TypedRanges
+    kinds: dict[str, str]
+    columns: tuple[Column, ...]
+
+    def plan(self) -> list[RowRange]:
+        """Return the ranges of rows for all cores: one, if more are not worth it."""
+        rows, n_columns, n_threads = self.ranges.raw, len(self.columns), self._n_threads()
+        n_parts = -(-rows.n_rows // part_rows(n_columns))
+        if -(-n_parts // n_threads) * part_rows(n_columns) > _WORTH_IT * rows.n_rows:
+            return [RowRange(0, 0, rows.n_rows)]
+        for n_ranges in (_RANGES_PER_CORE * n_threads, 2 * n_threads):
+            planned = plan_ranges(rows, n_columns, n_ranges)
+            if sum(rows.n_skipped(each.start) for each in planned) <= rows.n_rows // 4:
+                return planned
+        return plan_ranges(rows, n_columns, n_threads)
+
+    def write(
+        self, planned: Sequence[RowRange], new_file: NewFile, progress: Progress | None, report: RowReport
+    ) -> list[Part]:
+        """Add noise to the ranges, write them, and return all parts in order."""
+        threads, told = Threads(self._n_threads()), _Told(progress)
+
+        def write_range(wanted: RowRange) -> tuple[list[Part], RowReport]:
+            keystream, own, before = SecureKeystream(), RowReport(), [0]
+
+            def tell(n_rows: int) -> None:
+                threads.require_running()
+                told.add(n_rows - before[0])
+                before[0] = n_rows
+
+            raw = self.ranges.read(self.kinds, batch_rows(len(self.columns)), wanted.start, wanted.stop)
+            batches = (add_noise(batch, self.columns, keystream, own) for batch in raw)
+            return write_parts(batches, self.columns, new_file, tell, wanted.first_part), own
+
+        parts: list[Part] = []
+        for written, own in threads.map_unordered(write_range, planned):
+            parts += written
+            report.add(own)
+        return sorted(parts, key=lambda part: part.place)
+
+    def _n_threads(self) -> int:
+        """Return how many threads there are to be, each of which holds a few batches of all columns."""
+        cells = batch_rows(len(self.columns)) * len(self.columns)
+        return max(1, min(count_cores(), _CELLS_AT_ONCE // cells))
+
+
+class _Told:
+    """The number of rows that all threads have done, told to one who may be told by one at a time."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress, self._lock, self._n_rows = progress, Lock(), 0
+
+    def add(self, n_rows: int) -> None:
+        """Add rows, and tell."""
+        with self._lock:
+            self._n_rows += n_rows
+            if self._progress is not None:
+                self._progress(self._n_rows)
+
+
+def _rows_of(n_columns: int) -> Callable[[int], int]:
+    return lambda index: part_rows(n_columns, index)

@@ -1,0 +1,238 @@
+"""Publication on several cores: the same bundle layout, fresh noise for every range of rows, all or nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.conftest import nothing_happened, rows_of
+
+from dp_bundle.bundle import open_bundle
+from dp_bundle.data import rows as parts
+from dp_bundle.errors import DpGraphError, MissingValuesError, SchemaError
+from dp_publish import Policy, Receipt, publish
+from dp_publish.data import open_table
+from dp_publish.release import parts as writing
+from dp_publish.sampling.keystream import insecure_keystream
+
+N_ROWS = 10_050  # 34 parts of 300 rows, the last of 150
+
+
+@pytest.fixture
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make row groups of 100 rows and parts of three of them, and let there be four cores."""
+    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
+    monkeypatch.setattr(parts, "_PART_CELLS", 300)
+    monkeypatch.setattr(writing, "count_cores", lambda: 4)
+
+
+@pytest.fixture
+def values() -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return raw values by which every row is known."""
+    return np.arange(N_ROWS, dtype=float)
+
+
+def policy_for(missing: str = "refuse") -> Policy:
+    """Return a policy with little noise."""
+    columns = {"x": {"bounds": [0, N_ROWS], "missing": missing}}
+    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"sigma": 0.5}, "columns": columns})
+
+
+def layout_of(receipt: Receipt) -> list[list[int]]:
+    """Return the numbers of rows of all row groups of all parts."""
+    with open_bundle(receipt.path) as opened:
+        members = [pq.read_metadata(opened.open(name)) for name in opened.members if name.startswith("data/")]
+    return [[each.row_group(group).num_rows for group in range(each.num_row_groups)] for each in members]
+
+
+def write_table(values: np.ndarray[Any, Any], path: Path, form: str) -> Any:
+    """Return a source of the values, in pieces that parts do not follow."""
+    table = pa.table({"x": values})
+    if form == "memory":
+        return pa.concat_tables([table.slice(0, 17), table.slice(17, 5000), table.slice(5017)])
+    if form == "arrow":
+        with pa.ipc.new_file(path / "raw.arrow", table.schema) as writer:
+            writer.write_table(table, max_chunksize=777)
+        return path / "raw.arrow"
+    if form == "one group":
+        pq.write_table(table, path / "raw.parquet")
+        return path / "raw.parquet"
+    (path / "raw").mkdir()
+    for index, cut in enumerate(np.array_split(np.arange(len(values)), 7)):
+        pq.write_table(table.take(cut), path / "raw" / f"{index}.parquet", row_group_size=331)
+    return path / "raw"
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("form", ["memory", "arrow", "one group", "files"])
+def test_every_row_is_published_once_in_its_place(
+    form: str,
+    values: np.ndarray[Any, Any],
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the source's pieces, rows are in their order, in the parts and row groups of one thread."""
+    source = write_table(values, tmp_path, form)
+    done: list[int] = []
+    receipt = publish(source, policy_for(), out=tmp_path / "many.tar", key=key, progress=done.append)
+    monkeypatch.setattr(writing, "count_cores", lambda: 1)
+    alone = publish(source, policy_for(), out=tmp_path / "one.tar", key=key)
+
+    assert np.abs(rows_of(receipt)["x"] - values).max() < 5
+    assert layout_of(receipt) == layout_of(alone) == [[100, 100, 100]] * 33 + [[100, 50]]
+    assert done == sorted(done)
+    assert (done[-1], receipt.report.n_rows) == (N_ROWS, N_ROWS)
+
+
+@pytest.mark.usefixtures("_small_parts")
+def test_every_range_draws_bits_of_its_own(
+    values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each range of rows has a keystream of its own, and none of them begins like another."""
+    streams: list[bytes] = []
+    secure = writing.SecureKeystream
+
+    class Watched(secure):  # type: ignore[misc, valid-type]
+        def fill(self, buffer: np.ndarray[Any, Any]) -> None:
+            super().fill(buffer)
+            if not hasattr(self, "seen"):
+                self.seen = True
+                streams.append(buffer.tobytes()[:32])
+
+    monkeypatch.setattr(writing, "SecureKeystream", Watched)
+    publish(pa.table({"x": values}), policy_for(), out=tmp_path / "a.tar", key=key)
+    assert len(set(streams)) == len(streams) == 16
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("alone", ["keystream", "drop", "text"])
+def test_one_thread_publishes_where_rows_or_bits_have_an_order(
+    alone: str, values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bits that are given, rows that are dropped, and text files are for one thread: no range is made."""
+
+    def refuse(*_words: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(writing.ParallelWriter, "write", refuse)
+    source: Any = pa.table({"x": values})
+    if alone == "text":
+        source = tmp_path / "raw.csv"
+        source.write_text("x\n" + "\n".join(map(str, values)))
+    stream = insecure_keystream(1) if alone == "keystream" else None
+    missing = "drop" if alone == "drop" else "refuse"
+    receipt = publish(source, policy_for(missing), out=tmp_path / "a.tar", key=key, keystream=stream)
+    assert receipt.release.n_rows == N_ROWS
+
+
+@pytest.mark.usefixtures("_small_parts")
+def test_counts_of_all_threads_are_added(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """What was done to raw values in any range is reported."""
+    raw = np.full(N_ROWS, 5.0)
+    raw[::50], raw[7::100] = np.nan, 1e9
+    receipt = publish(pa.table({"x": raw}), policy_for("midpoint"), out=tmp_path / "a.tar", key=key)
+    assert (receipt.report.filled, receipt.report.clipped) == ({"x": 201}, {"x": 101})
+
+
+def break_at(row: int, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the values with a gap."""
+    broken = values.copy()
+    broken[row] = np.nan
+    return broken
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("row", [0, 5_000, N_ROWS - 1])
+def test_one_failing_thread_leaves_nothing_and_costs_nothing(
+    row: int, values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """A gap in any range ends all of them: no file, no cost, no thread left."""
+    with pytest.raises(MissingValuesError, match="'x'") as caught:
+        publish(pa.table({"x": break_at(row, values)}), policy_for(), out=tmp_path / "a.tar", key=key)
+    assert "nothing is booked" in caught.value.__notes__[0]
+    assert nothing_happened(tmp_path, set())
+    assert threading.active_count() == 1
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError(28, "No space left on device")])
+def test_stopping_in_the_middle_leaves_nothing_and_costs_nothing(
+    error: Any, values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """An interrupt, or a full disk, ends all threads after their batch."""
+    told: list[int] = []
+
+    def stop(n_rows: int) -> None:
+        told.append(n_rows)
+        if n_rows > 1000:
+            raise error
+
+    expected = DpGraphError if isinstance(error, OSError) else error
+    with pytest.raises(expected) as caught:
+        publish(pa.table({"x": values}), policy_for(), out=tmp_path / "a.tar", key=key, progress=stop)
+    assert "nothing is booked" in caught.value.__notes__[0]
+    assert max(told) < N_ROWS / 2
+    assert nothing_happened(tmp_path, set())
+
+
+@pytest.mark.usefixtures("_small_parts")
+def test_table_that_shrinks_is_refused(
+    values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer rows than were counted are an error of the data, not a shorter release."""
+    path = tmp_path / "raw.parquet"
+    pq.write_table(pa.table({"x": values}), path, row_group_size=1000)
+    plan = writing.ParallelWriter.plan
+
+    def shrink(self: writing.ParallelWriter) -> list[writing.RowRange]:
+        planned = plan(self)
+        pq.write_table(pa.table({"x": values[:9000]}), path, row_group_size=900)
+        return planned
+
+    monkeypatch.setattr(writing.ParallelWriter, "plan", shrink)
+    with pytest.raises(SchemaError, match="changed while it was read"):
+        publish(path, policy_for(), out=tmp_path / "a.tar", key=key)
+    assert nothing_happened(tmp_path, {path})
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("sizes", [(10_050,), (331,) * 30 + (120,), (5_000, 50, 5_000), (1,) * 10_050])
+def test_ranges_are_whole_parts_that_follow_each_other(sizes: tuple[int, ...], tmp_path: Path) -> None:
+    """However the raw table is cut, ranges begin where parts do, and cover all rows once."""
+    values, starts = np.arange(sum(sizes), dtype=float), np.cumsum((0, *sizes))
+
+    def read(wanted: range, _names: list[str], _rows: int) -> Any:
+        for index in wanted:
+            yield pa.record_batch({"x": values[starts[index] : starts[index + 1]]})
+
+    rows = writing.RowRanges(sizes, read)
+    for n_ranges in (2, 5, 16, 100):
+        planned = writing.plan_ranges(rows, 1, n_ranges)
+        assert len(planned) <= n_ranges
+        assert all(each.start == each.first_part * 300 for each in planned)
+        assert [one.stop for one in planned] == [*(other.start for _, other in pairwise(planned)), 10_050]
+        found = [batch.column(0) for each in planned for batch in rows.read(["x"], 100, each.start, each.stop)]
+        assert np.array_equal(np.concatenate(found), values)
+
+
+def test_ranges_of_few_rows_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads for one batch after the other are as quick as a thread for each of very few parts."""
+    monkeypatch.setattr(writing, "count_cores", lambda: 2)
+    monkeypatch.setattr(parts, "_PART_CELLS", parts.batch_rows(1))
+    size = parts.part_rows(1)
+    column = policy_for()
+    found = []
+    for n_rows in (size, 2 * size, 2 * size + 1, 3 * size, 4 * size):
+        ranges = open_table(pa.table({"x": np.zeros(n_rows)})).ranges()
+        kinds: Callable[[], Any] = dict
+        found.append(len(writing.ParallelWriter(ranges, kinds(), (column,)).plan()))  # type: ignore[arg-type]
+    assert found == [1, 2, 1, 1, 4]
