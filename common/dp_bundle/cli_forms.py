@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -30,45 +31,51 @@ def pack(folder: Path | RemotePath, out: Path | None, as_json: bool, quiet: bool
 
 @click.command()
 @click.argument("file", type=BundlePath(dir_okay=False))
-@click.option("--out", type=NewPath(folder=True), help="The new folder; FILE without .tar in this folder by default.")
+@click.option(
+    "--out",
+    type=NewPath(folder=True, remote=True),
+    help="The new folder, or the URI of one; FILE without .tar in this folder by default.",
+)
 @json_option
 @quiet_option
-def unpack(file: Path | RemotePath, out: Path | None, as_json: bool, quiet: bool) -> None:
+def unpack(file: Path | RemotePath, out: Path | RemotePath | None, as_json: bool, quiet: bool) -> None:
     """Unpack a bundle into a new folder; every byte is verified first, and the signer is not.
 
-    The folder is a bundle itself, and dp-bundle pack makes the same tar of it again.
+    The folder is a bundle itself, and dp-bundle pack makes the same tar of it again. At a URI, nothing is replaced,
+    and the manifest comes last; what was interrupted goes on when it is repeated.
 
     \b
     Example:
       dp-bundle unpack wine.bundle.tar
+      dp-bundle unpack wine.bundle.tar --out s3://open-data/wine
     """
     _convert(file, out, as_json=as_json, quiet=quiet, to_folder=True)
 
 
-def _convert(source: Path | RemotePath, out: Path | None, *, as_json: bool, quiet: bool, to_folder: bool) -> None:
-    from dp_bundle.bundle import bundle_facts, open_bundle, pack_bundle, signatures_path, unpack_bundle
+def _convert(
+    source: Path | RemotePath, out: Path | RemotePath | None, *, as_json: bool, quiet: bool, to_folder: bool
+) -> None:
+    from dp_bundle.bundle import bundle_facts, open_bundle, pack_bundle, signatures_path, tar_beside, unpack_bundle
     from dp_bundle.trust import UnsafeTrustAnyone
 
     with open_bundle(source, UnsafeTrustAnyone()) as bundle:
         tar, facts = bundle.tar_path, bundle_facts(bundle)
-        if to_folder:
-            target = out or Path(_folder_name(tar.name))
+        target = out or Path(_folder_name(tar.name) if to_folder else tar.name)
+        if isinstance(target, RemotePath) or to_folder:
             unpack_bundle(bundle, target)
         else:
-            target = out or Path(tar.name)
             pack_bundle(bundle, target)
-    new_tar = target.absolute().with_name(f"{target.name}.tar") if to_folder else target.absolute()
-    if (
-        isinstance(tar, Path)
-        and signatures_path(tar).exists()
-        and signatures_path(new_tar) != signatures_path(tar.absolute())
-    ):
-        tell(
-            f"note: copy {quote_path(signatures_path(tar))} to {quote_path(signatures_path(new_tar))} too", quiet=quiet
-        )
+    new_tar = tar_beside(target) if to_folder else target
+    if isinstance(tar, Path) and signatures_path(tar).exists() and not _is_same(tar, new_tar):
+        copied = f"{quote_path(signatures_path(tar))} to {quote_path(f'{os.fspath(new_tar)}.dsse.json')}"
+        tell(f"note: copy {copied} too", quiet=quiet)
     signed = f"every byte is as {facts['signer']} signed it; whether you trust that signer was not checked"
     document = {"written": str(target), "signer_checked": False, **facts}
     answer(f"wrote {quote_path(target)}: {signed}", document, as_json=as_json, quiet=quiet)
+
+
+def _is_same(tar: Path, other: Path | RemotePath) -> bool:
+    return isinstance(other, Path) and tar.absolute() == other.absolute()
 
 
 def _folder_name(tar: str) -> str:

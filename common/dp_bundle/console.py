@@ -47,11 +47,20 @@ class NewPath(click.Path):
     """The path of what a command writes.
 
     No name, a dash, which means stdout to other tools, and a file whose name ends in a slash are refused.
+
+    Parameters
+    ----------
+    folder : bool
+        Whether it is a folder.
+    remote : bool
+        Whether it may be a URI, which becomes a `RemotePath`.
+    either : bool
+        Whether a slash at its end makes a folder of it; such a path stays text.
     """
 
-    def __init__(self, *, folder: bool = False) -> None:
+    def __init__(self, *, folder: bool = False, remote: bool = False, either: bool = False) -> None:
         super().__init__(path_type=Path)
-        self.folder = folder
+        self.folder, self.remote, self.either = folder, remote, either
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -61,6 +70,13 @@ class NewPath(click.Path):
             self.fail("a name is missing", param, ctx)
         if value == "-":
             self.fail("this is never written to stdout: give a name (./- if it is to be called so)", param, ctx)
+        if is_uri(value):
+            found = located(value)
+            if isinstance(found, RemotePath):
+                return found if self.remote else self.fail(f"{found} must be a path on this machine", param, ctx)
+            value = value if self.either and os.fspath(value).endswith("/") else found
+        if self.either and os.fspath(value).endswith("/"):
+            return value
         if not self.folder and os.fspath(value).endswith(tuple(filter(None, ("/", os.sep, os.altsep)))):
             self.fail(f"{quote_path(value)} names a folder: add the name of a file", param, ctx)
         return super().convert(value, param, ctx)

@@ -21,6 +21,7 @@ from dp_bundle.console import NewPath, already, answer, json_option, quiet_optio
 from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.startup import before_compiling
+from dp_bundle.store import RemotePath
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
 from dp_publish.cli_options import PublishByDefault, ShowByDefault, dialect_options, policy_options, typed_options
 from dp_publish.policy import DEFAULT_SPREAD
@@ -51,7 +52,11 @@ def cli() -> None:
 @policy_options
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file.")
 @click.option("--partition", help="The name of the part of the rows in DATA, such as a month; parts must not overlap.")
-@click.option("--out", type=NewPath(), help="The bundle to write; NAME.bundle.tar in this folder by default.")
+@click.option(
+    "--out",
+    type=NewPath(remote=True, either=True),
+    help="The bundle to write: a tar, a folder (FOLDER/) or s3://, gs:// or az://; NAME.bundle.tar here by default.",
+)
 @click.option("--anyway", is_flag=True, help="Publish even what would be refused as useless or as a likely mistake.")
 @json_option
 @quiet_option
@@ -60,7 +65,7 @@ def publish_command(
     policy_file: Path | None,
     key: str,
     partition: str | None,
-    out: Path | None,
+    out: Path | RemotePath | str | None,
     anyway: bool,
     as_json: bool,
     quiet: bool,
@@ -93,7 +98,7 @@ def publish_command(
     require_no_minisig(target)
     receipt = publish(data, policy, out=target, key=signing_key, partition=partition, progress=show)
 
-    with already(f"release {receipt.release.lineage.number} is published at {target} and booked as spent"):
+    with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
         if show:
             tell("")
         minisig, why_not = sign_beside(receipt, signing_key)

@@ -31,7 +31,7 @@ from dp_bundle.trust import (
 _ENTRY = 200  # bytes of a signature, at most
 
 
-AnyPath = TypeVar("AnyPath", Path, RemotePath)
+AnyPath = TypeVar("AnyPath", Path, RemotePath, Path | RemotePath)
 
 
 def signatures_path(path: AnyPath) -> AnyPath:

@@ -7,7 +7,7 @@ key can make the same bytes again from the bundle alone.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeVar, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -17,10 +17,13 @@ from dp_bundle.errors import DpGraphError, ParameterError
 from dp_bundle.files import read_regular, write_whole
 from dp_bundle.manifest import Release
 from dp_bundle.quoting import quote_name, quote_path
+from dp_bundle.store import RemotePath, open_store
 from dp_bundle.trust import DigestWriter, minisign_digest, public_key_of, verify_minisign
 
+AnyPath = TypeVar("AnyPath", Path, RemotePath, Path | RemotePath)
 
-def minisig_path(path: Path) -> Path:
+
+def minisig_path(path: AnyPath) -> AnyPath:
     """Return the path of the signature beside a file, where minisign looks for it."""
     return path.with_name(f"{path.name}.minisig")
 
@@ -71,19 +74,24 @@ def _digest(bundle: Bundle) -> bytes:
     return whole.digest()
 
 
-def write_minisig(path: Path, content: bytes) -> None:
-    """Write a signature to a new file, whole; the same one may be there already.
+def write_minisig(path: Path | RemotePath, content: bytes) -> None:
+    """Write a signature to a new file, here or elsewhere, whole; the same one may be there already.
 
     Raises
     ------
     DpGraphError
         There is another file, or it cannot be written.
     """
+    another = DpGraphError(f"there is another file at {quote_path(path)}: move it away and try again")
+    if isinstance(path, RemotePath):
+        if open_store(path.folder).create(path.name, content) != content:
+            raise another
+        return
     try:
         write_whole(path, content, replace=False)
     except FileExistsError as error:
         if not _holds(path, content):
-            raise DpGraphError(f"there is another file at {quote_path(path)}: move it away and try again") from error
+            raise another from error
     except OSError as error:
         raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror}") from error
 

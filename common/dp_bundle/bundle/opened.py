@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def tar_beside(folder: Path | RemotePath) -> Path | RemotePath:
+    """Return the path of the tar that a folder packs to, beside it; signatures are beside that."""
+    return packed_path(folder) if isinstance(folder, Path) else folder.with_name(f"{folder.name}.tar")
+
+
 class Bundle:
     """A verified bundle, open for reading; a context manager.
 
@@ -58,15 +63,14 @@ class Bundle:
         self.members = {member.name: member for member in members}
         self.notes: tuple[str, ...] = ()
         self._source = source
+        self._is_folder = isinstance(source, FolderMembers)
         self._digests = digests
 
     @property
     def tar_path(self) -> Path | RemotePath:
         """The path of the tar, or of the one that the folder packs to; signatures beside it are beside both."""
-        if isinstance(self.path, RemotePath):
-            name = self.path.name
-            return self.path if name.endswith(".tar") else self.path.with_name(f"{name}.tar")
-        return packed_path(self.path) if isinstance(self._source, FolderMembers) else self.path
+        is_tar = self.path.name.endswith(".tar") if isinstance(self.path, RemotePath) else not self._is_folder
+        return self.path if is_tar else tar_beside(self.path)
 
     def local_tar_path(self) -> Path:
         """Return `tar_path`, beside which files can be written.

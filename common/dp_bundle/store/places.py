@@ -129,10 +129,10 @@ class RemotePath(os.PathLike[str]):
         return RemotePath(urlunsplit(parts._replace(path=f"{parts.path}/{last}")))
 
     def __fspath__(self) -> str:
-        return plain_uri(self.uri)
+        return plain_uri(self.uri).rstrip("/")
 
     def __str__(self) -> str:
-        return plain_uri(self.uri)
+        return os.fspath(self)
 
     @property
     def _is_escaped(self) -> bool:

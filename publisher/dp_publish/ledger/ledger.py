@@ -110,12 +110,12 @@ class Ledger:
         )
         return Reservation(dataset, lineage, after.total(cost.unit, cost.mu), budgets)
 
-    def seal(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
+    def seal(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
         content = {"event": "sealed", "manifest_sha256": manifest_sha256, "file": str(file)}
         self._note(reservation, content, after=("reserved",))
 
-    def commit(self, reservation: Reservation, manifest_sha256: str, file: Path) -> None:
+    def commit(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a release as published, once its file is in place."""
         content = {"event": "published", "manifest_sha256": manifest_sha256, "file": str(file)}
         self._note(reservation, content, after=("reserved", "sealed"))

@@ -13,6 +13,7 @@ from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Release
 from dp_bundle.quoting import counted, listed, quote_name
 from dp_bundle.rounding import percent_at_most
+from dp_bundle.store import RemotePath
 from dp_publish.covariance import Mechanism, TwoRound, correlation_noise, set_mechanism, share_shortened
 from dp_publish.forecast import (
     describe_spread,
@@ -33,7 +34,7 @@ _ROUNDING = 1e-9
 _OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bounds or the ball"}
 
 
-def describe_receipt(receipt: Receipt, policy: Policy, minisig: Path | None = None) -> str:
+def describe_receipt(receipt: Receipt, policy: Policy, minisig: Path | RemotePath | None = None) -> str:
     """Return the lines on a release for its publisher, and on the signature beside it if one was written."""
     release, report = receipt.release, receipt.report
     lines = [
@@ -94,7 +95,7 @@ def _describe_shortened(release: Release) -> str:
     )
 
 
-def receipt_document(receipt: Receipt, minisig: Path | None = None) -> dict[str, Any]:
+def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None) -> dict[str, Any]:
     """Return the same for a machine."""
     report = receipt.report
     return {

@@ -2,10 +2,11 @@
 
 The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, seal the
 archive into another, note that it may leave, give it its name, note that it has. What is drawn is the business of
-`release.rows` or `release.covariance`. The final name appears in one atomic step and never replaces a file, so there is
-a whole bundle under it or nothing; unnamed files vanish with the process, however it ends. A cost is taken back only
-where the process never came to giving the file its name: afterwards a missing file proves nothing, as others may have
-moved it, and neither does an error, as a file may be in place though the answer was lost.
+`release.rows` or `release.covariance`, and where the bundle goes that of `release.targets`. The final name, or
+elsewhere the manifest, appears in one atomic step and replaces nothing, so there is a whole bundle or none; unnamed
+files vanish with the process, however it ends. A cost is taken back only where the process never came to giving the
+file its name: afterwards a missing file proves nothing, as others may have moved it, and neither does an error, as a
+file may be in place though the answer was lost.
 """
 
 from __future__ import annotations
@@ -22,20 +23,22 @@ from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle import open_bundle, write_bundle
+from dp_bundle.bundle import write_bundle
 from dp_bundle.data import batch_rows
 from dp_bundle.describe import REPLACEMENT
-from dp_bundle.errors import BudgetExceededError, BundleError, DpGraphError, ParameterError
-from dp_bundle.files import require_folder, require_names, settle, whole_file
+from dp_bundle.errors import BudgetExceededError, DpGraphError, StoreError
+from dp_bundle.files import settle
 from dp_bundle.manifest import Release
 from dp_bundle.startup import interrupts_held
-from dp_bundle.trust import DigestWriter, UnsafeTrustAnyone
+from dp_bundle.store import RemotePath
+from dp_bundle.trust import DigestWriter
 from dp_publish.data import EntityCap, RowReport, Source, Table, open_table
 from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import Policy, Privacy, choose_columns, require_rows, resolve
 from dp_publish.release.contents import Contents, Maker, Read, may_reveal_noise
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.rows import RowsMaker
+from dp_publish.release.targets import Target, choose_target, taken
 from dp_publish.sampling import Keystream, SecureKeystream
 
 
@@ -48,7 +51,7 @@ class Receipt:
     are those of the columns left out that were the unit of privacy of an earlier release; `budgets` holds by unit.
     """
 
-    path: Path
+    path: Path | RemotePath
     release: Release
     manifest_sha256: str
     blake2b: bytes
@@ -63,7 +66,7 @@ def publish(
     data: Source,
     policy: Policy,
     *,
-    out: str | Path,
+    out: str | os.PathLike[str],
     key: Ed25519PrivateKey,
     ledger: Ledger | None = None,
     partition: str | None = None,
@@ -78,8 +81,9 @@ def publish(
         The raw rows.
     policy : Policy
         Names, bounds, unit of privacy, strength.
-    out : str or Path
-        Where the bundle goes; a file that is there already is never replaced.
+    out : str, Path or RemotePath
+        Where the bundle goes: a new tar; a new folder, as text that ends in a slash; or a URI that begins with `s3://`,
+        `gs://` or `az://`, below which nothing is yet. Nothing is ever replaced.
     key : Ed25519PrivateKey
         The publisher's signing key.
     ledger : Ledger, optional
@@ -105,10 +109,9 @@ def publish(
     BudgetExceededError
         The release would pass a budget of the dataset, or have none where it needs one; nothing is written or spent.
     """
-    out, ledger = Path(out), ledger if ledger is not None else Ledger()
-    with _in_our_words(out):  # a name that cannot be had costs least before the table is read
-        _require_free(out)
-        require_names(out.parent)
+    target, ledger = choose_target(out), ledger if ledger is not None else Ledger()
+    with _in_our_words(target):  # a name that cannot be had costs least before the table is read
+        target.prepare()
 
     table, privacy = open_table(data, policy.table), policy.privacy
     withheld = ledger.entities(policy.dataset.name)
@@ -125,11 +128,11 @@ def publish(
         maker = RowsMaker(policy, kinds, table, partition, read, report, ranges)
 
     book = partial(_book, ledger, policy, maker, partition, kinds)
-    make = partial(_make_bundle, policy, maker, key, out, progress, keystream)
-    with _in_our_words(out):
-        release, digests, budgets = _release(ledger, book, out, make)
+    make = partial(_make_bundle, policy, maker, key, target.folder, progress, keystream)
+    with _in_our_words(target):
+        release, digests, budgets = _release(ledger, book, target, make)
     withheld_here = tuple(name for name in left_out if name in withheld)
-    return Receipt(out, release, *digests, left_out, report, maker.remark, withheld_here, budgets)
+    return Receipt(target.path, release, *digests, left_out, report, maker.remark, withheld_here, budgets)
 
 
 def _book(ledger: Ledger, policy: Policy, maker: Maker, partition: str | None, kinds: Mapping[str, str]) -> Reservation:
@@ -148,12 +151,12 @@ def _book(ledger: Ledger, policy: Policy, maker: Maker, partition: str | None, k
 def _release(
     ledger: Ledger,
     book: Callable[[], Reservation],
-    out: Path,
+    target: Target,
     make: Callable[[Reservation, BinaryIO], tuple[Release, str, bytes]],
 ) -> tuple[Release, tuple[str, bytes], Mapping[str, float]]:
     """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way."""
     reservation, digest, leaving = None, "", False
-    recorded = Path(os.fsencode(out).decode("utf-8", "backslashreplace"))  # a log is text, whatever bytes a name has
+    recorded = os.fsencode(target.path).decode("utf-8", "backslashreplace")  # a log is text, whatever bytes a name has
 
     with contextlib.ExitStack() as ending:
         try:
@@ -162,13 +165,13 @@ def _release(
                 reservation = book()
 
             # 2. The bundle is made under no name; until it is whole and on the disk, the release can be taken back.
-            with whole_file(out) as file:
+            with target.staging() as file:
                 release, digest, whole = make(reservation, file)
                 settle(file)
-                _require_free(out)  # the last moment at which it costs nothing to find out
+                target.require_free()  # the last moment at which it costs nothing to find out
 
-                # 3. From the seal on it counts as having left. The name is given where this block ends.
-                done = f"{_name(reservation)} is published, at {out}, and on the books as spent"
+                # 3. From the seal on it counts as having left. It is put in its place where this block ends.
+                done = f"{_name(reservation)} is published, at {target.path}, and on the books as spent"
                 ending.enter_context(interrupts_held(done))
                 leaving = True
                 ledger.seal(reservation, digest, recorded)
@@ -177,15 +180,15 @@ def _release(
                 _take_back(ledger, reservation, error)
             if reservation is None or not leaving:
                 raise
-            if not (isinstance(error, OSError) and _holds(out, digest)):
-                error.add_note(_whereabouts(reservation, out))
+            if not (isinstance(error, OSError | StoreError) and target.holds(digest)):
+                error.add_note(_whereabouts(reservation, target))
                 raise
 
-        # 4. The file has its name.
+        # 4. The bundle is in its place.
         try:
             ledger.commit(reservation, digest, recorded)
         except BaseException as error:
-            error.add_note(_whereabouts(reservation, out))
+            error.add_note(_whereabouts(reservation, target))
             raise
     return release, (digest, whole), reservation.budgets
 
@@ -194,7 +197,7 @@ def _make_bundle(
     policy: Policy,
     maker: Maker,
     key: Ed25519PrivateKey,
-    out: Path,
+    folder: Path,
     progress: Callable[[int], None] | None,
     keystream: Keystream | None,
     reservation: Reservation,
@@ -202,7 +205,7 @@ def _make_bundle(
 ) -> tuple[Release, str, bytes]:
     """Draw the noise and write the signed bundle; return what its manifest says, its digest, and that of the file."""
     with contextlib.ExitStack() as unnamed, contextlib.ExitStack() as drawn:
-        new_file = partial(_unnamed_file, unnamed, out.parent)
+        new_file = partial(_unnamed_file, unnamed, folder)
         contents = maker.make(keystream or SecureKeystream(), new_file, progress, drawn)
         release = _describe(policy, reservation, contents)
         whole = DigestWriter(file)
@@ -237,34 +240,25 @@ def _take_back(ledger: Ledger, reservation: Reservation, error: BaseException) -
 
 
 @contextlib.contextmanager
-def _in_our_words(out: Path) -> Iterator[None]:
+def _in_our_words(target: Target) -> Iterator[None]:
     """Turn errors about files into errors of ours, with what has been noted on them."""
     try:
         yield
     except OSError as error:
-        ours = _taken(out)
+        ours = taken(target.path)
         if not isinstance(error, FileExistsError):
-            ours = DpGraphError(f"the bundle cannot be written to {out.parent}: {error.strerror}")
+            ours = DpGraphError(f"the bundle cannot be written to {target.folder}: {error.strerror}")
         for note in getattr(error, "__notes__", []):
             ours.add_note(note)
         raise ours from error
 
 
-def _whereabouts(reservation: Reservation, out: Path) -> str:
-    return f"{_name(reservation)} is signed and may be at {out}: it stays on the books as spent"
+def _whereabouts(reservation: Reservation, target: Target) -> str:
+    return f"{_name(reservation)} is signed and may be at {target.path}: it stays on the books as spent"
 
 
 def _name(reservation: Reservation) -> str:
     return f"release {reservation.lineage.number} of {reservation.dataset!r}"
-
-
-def _holds(out: Path, digest: str) -> bool:
-    """Return True if the file at the path is the bundle with this manifest."""
-    try:
-        with open_bundle(out, UnsafeTrustAnyone()) as bundle:
-            return bundle.manifest_sha256 == digest
-    except BundleError:
-        return False
 
 
 def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowReport]:
@@ -278,19 +272,3 @@ def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowRe
 
 def _unnamed_file(stack: contextlib.ExitStack, folder: Path) -> BinaryIO:
     return cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=folder)))
-
-
-def _require_free(out: Path) -> None:
-    """Refuse a name that is taken, or that no file can have; the system says so of a name that is too long, say."""
-    try:
-        os.lstat(out)
-    except (FileNotFoundError, NotADirectoryError):
-        require_folder(out)
-    except ValueError as error:
-        raise ParameterError("--out", "a name without a zero byte", str(out)) from error
-    else:
-        raise _taken(out)
-
-
-def _taken(out: Path) -> DpGraphError:
-    return DpGraphError(f"there is a file at {out} already, and releases are never replaced: give another --out")

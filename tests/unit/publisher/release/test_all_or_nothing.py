@@ -27,7 +27,7 @@ from dp_bundle.errors import (
 from dp_bundle.files import renaming
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release import publishing as release
+from dp_publish.release import targets
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_interruption_after_the_file_has_its_name_stays_paid_for(
     one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once a bundle is in place its cost is never taken back, not even if the process is stopped right then."""
-    whole_file = release.whole_file
+    whole_file = targets.whole_file
 
     class Stopped:
         def __init__(self, path: Path) -> None:
@@ -122,7 +122,7 @@ def test_interruption_after_the_file_has_its_name_stays_paid_for(
             self.inner.__exit__(*error)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(release, "whole_file", Stopped)
+    monkeypatch.setattr(targets, "whole_file", Stopped)
     with pytest.raises(KeyboardInterrupt):
         publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
     assert (tmp_path / "a.tar").exists()

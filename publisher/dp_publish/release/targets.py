@@ -1,0 +1,172 @@
+"""The places where a bundle may go: a tar, a local folder, or an address elsewhere.
+
+A tar is written without a name and gets its own in one step. For the other two, that tar is first made whole on this
+machine; its members are then put in place, the manifest last, and the tar is removed. Whatever interrupts that, the tar
+is left, and `dp-bundle unpack` goes on with it: a member that is there already is compared, and none is replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from dp_bundle.bundle import MANIFEST_NAME, open_bundle, tar_beside, unpack_bundle
+from dp_bundle.errors import BundleError, DpGraphError, ParameterError, StoreError
+from dp_bundle.files import require_folder, require_names, whole_file
+from dp_bundle.quoting import quote_path
+from dp_bundle.store import RemotePath, located, open_store, require_create_only
+from dp_bundle.trust import UnsafeTrustAnyone
+
+_MOST = 2**25  # bytes of a manifest, and more
+
+
+class Target(Protocol):
+    """The place of a bundle that is not there yet.
+
+    Attributes
+    ----------
+    path : Path or RemotePath
+        The place.
+    tar : Path or RemotePath
+        The tar itself, or the one that the folder packs to, beside which signatures are.
+    folder : Path
+        Where files without a name are made on the way.
+    """
+
+    path: Path | RemotePath
+    tar: Path | RemotePath
+    folder: Path
+
+    def prepare(self) -> None:
+        """Refuse a place that is taken or cannot be had; nothing is left there.
+
+        Raises
+        ------
+        DpGraphError, OSError
+            It is.
+        """
+
+    def require_free(self) -> None:
+        """Refuse a place that is taken by now."""
+
+    def staging(self) -> AbstractContextManager[BinaryIO]:
+        """Open a new file for the tar; when the block ends without an error, the bundle is in its place."""
+
+    def holds(self, manifest_sha256: str) -> bool:
+        """Return True if the bundle with this manifest is in its place, whole."""
+
+
+def choose_target(out: str | os.PathLike[str]) -> Target:
+    """Return the target that a path or URI stands for; text that ends in a slash is a folder."""
+    path = located(out)
+    if isinstance(path, Path) and not (isinstance(out, str) and out.endswith("/")):
+        return TarTarget(path)
+    return MembersTarget(path)
+
+
+class TarTarget:
+    """A tar, as a `Target`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path: Path | RemotePath = path
+        self.tar: Path | RemotePath = path
+        self._own, self.folder = path, path.parent
+
+    def prepare(self) -> None:
+        """Refuse a name that is taken, and a folder where no file can be given a name in one step."""
+        self.require_free()
+        require_names(self.folder)
+
+    def require_free(self) -> None:
+        """Refuse a name that is taken, or that no file can have; the system says so of a name that is too long, say."""
+        try:
+            os.lstat(self._own)
+        except (FileNotFoundError, NotADirectoryError):
+            require_folder(self._own)
+        except ValueError as error:
+            raise ParameterError("--out", "a name without a zero byte", str(self.path)) from error
+        else:
+            raise taken(self.path)
+
+    def staging(self) -> AbstractContextManager[BinaryIO]:
+        """Open a file without a name, which it gets when the block ends."""
+        return whole_file(self._own)
+
+    def holds(self, manifest_sha256: str) -> bool:
+        """Return True if the file is the bundle with this manifest."""
+        return _is_bundle(self._own, manifest_sha256)
+
+
+class MembersTarget:
+    """A folder, here or elsewhere, as a `Target`; its tar is made in this folder, or in that which holds the folder."""
+
+    def __init__(self, path: Path | RemotePath) -> None:
+        self.path = path
+        self.tar = tar_beside(path)
+        self._staged = self.tar if isinstance(self.tar, Path) else Path(self.tar.name)
+        self._tar = TarTarget(self._staged)
+        self.folder = self._tar.folder
+
+    def prepare(self) -> None:
+        """Refuse a place that is taken, and a storage that would replace what is there."""
+        if isinstance(self.path, RemotePath) and self.path.name.endswith(".tar"):
+            raise ParameterError("--out", "a URI without .tar, as a bundle elsewhere is a folder", str(self.path))
+        self.require_free()
+        self._tar.prepare()
+        if isinstance(self.path, RemotePath):
+            require_create_only(open_store(self.path.uri))
+
+    def require_free(self) -> None:
+        """Refuse a place where there is anything, and the name of a tar that is taken."""
+        self._tar.require_free()
+        if isinstance(self.path, RemotePath):
+            is_free = not open_store(self.path.uri).names()
+        else:
+            is_free = not os.path.lexists(self.path)
+        if not is_free:
+            raise taken(self.path)
+
+    @contextlib.contextmanager
+    def staging(self) -> Iterator[BinaryIO]:
+        """Open a file for the tar, and when the block ends, give it its name and put its members in place."""
+        tar = self._staged
+        with self._tar.staging() as file:
+            yield file
+        try:
+            with open_bundle(tar, UnsafeTrustAnyone()) as bundle:
+                unpack_bundle(bundle, self.path)
+        except BaseException as error:
+            again = f"dp-bundle unpack {quote_path(tar)} --out {quote_path(self.path)}"
+            error.add_note(f"the bundle is whole at {quote_path(tar)}: `{again}` puts it in its place")
+            raise
+        with contextlib.suppress(OSError):
+            tar.unlink()
+
+    def holds(self, manifest_sha256: str) -> bool:
+        """Return True if the bundle with this manifest is there; elsewhere, its manifest came after all else."""
+        if isinstance(self.path, Path):
+            return _is_bundle(self.path, manifest_sha256)
+        try:
+            manifest = open_store(self.path.uri).read(MANIFEST_NAME, 0, _MOST)
+        except (OSError, StoreError):
+            return False
+        return hashlib.sha256(manifest).hexdigest() == manifest_sha256
+
+
+def taken(path: Path | RemotePath) -> DpGraphError:
+    """Return the error for a place where there is something."""
+    what = "a file" if isinstance(path, Path) and not path.is_dir() else "something"
+    return DpGraphError(f"there is {what} at {path} already, and releases are never replaced: give another --out")
+
+
+def _is_bundle(path: Path, manifest_sha256: str) -> bool:
+    try:
+        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+            return bundle.manifest_sha256 == manifest_sha256
+    except BundleError:
+        return False

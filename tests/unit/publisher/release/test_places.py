@@ -1,0 +1,288 @@
+"""A release to a folder and to an object store: the manifest last, nothing replaced, all of it on the books."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.s3 import FaultyProxy
+
+from dp_bundle import open_bundle
+from dp_bundle.bundle import pack_bundle
+from dp_bundle.data import rows
+from dp_bundle.errors import BundleFormatError, DpGraphError, ParameterError, StoreError
+from dp_bundle.store import Store, buckets, open_store, patience
+from dp_publish import Policy, publish
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.release import targets
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make parts of 8192 rows, work in the test's folder, and wait for hardly any time after a failure."""
+    monkeypatch.setattr(rows, "_PART_CELLS", 1)
+    monkeypatch.setattr(rows, "_MOST_ROWS", 2**13)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    """Return rows for three parts."""
+    return pd.DataFrame({"x": np.random.default_rng(1).uniform(size=20_000)})
+
+
+@pytest.fixture
+def store(s3: FaultyProxy) -> Store:
+    """Return an empty place in a bucket."""
+    return open_store(f"s3://{s3.bucket}/data/people")
+
+
+def states() -> list[str]:
+    """Return what the ledger has of every release."""
+    return [entry.state for entry in Ledger().entries()]
+
+
+def here(folder: Path) -> set[str]:
+    """Return what is in the working folder, but for the state folder and downloads."""
+    return {path.name for path in folder.iterdir()} - {"home", "cache"}
+
+
+@pytest.mark.parametrize("place", ["people/", "s3"])
+def test_a_release_appears_as_a_folder(
+    place: str,
+    one_column: Policy,
+    frame: pd.DataFrame,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+    request: pytest.FixtureRequest,
+) -> None:
+    """The folder verifies, packs to a tar, holds all rows, and is on the books; nothing else is left."""
+    out = request.getfixturevalue("store").uri if place == "s3" else place
+    receipt = publish(frame, one_column, out=out, key=key)
+    assert str(receipt.path) == out.rstrip("/")
+    assert here(tmp_path) == ({"people"} if place == "people/" else set())
+    with open_bundle(out) as bundle:
+        assert bundle.manifest_sha256 == receipt.manifest_sha256
+        assert sum(name.startswith("data/") for name in bundle.members) == 3
+        assert sum(batch.num_rows for batch in bundle.batches()) == 20_000
+        pack_bundle(bundle, tmp_path / "packed.tar")
+    with open_bundle(tmp_path / "packed.tar") as bundle:
+        assert bundle.manifest_sha256 == receipt.manifest_sha256
+    assert [(entry.state, entry.manifest_sha256) for entry in Ledger().entries()] == [
+        ("published", receipt.manifest_sha256)
+    ]
+
+
+def test_the_manifest_comes_last(
+    one_column: Policy, frame: pd.DataFrame, key: Ed25519PrivateKey, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts come first, descriptions after them, and the manifest after everything, once the books say sealed."""
+    created: list[tuple[str, list[str]]] = []
+    create = buckets.BucketStore.create
+
+    def note(self: Any, name: str, content: bytes) -> bytes:
+        created.append((name, states()))
+        return create(self, name, content)
+
+    monkeypatch.setattr(buckets.BucketStore, "create", note)
+    publish(frame, one_column, out=store.uri, key=key)
+    kinds = [name.partition("/")[0] for name, _ in created if not name.startswith("trial-")]
+    assert kinds == ["data"] * 3 + ["README.md", "datapackage.json", "croissant.json", "manifest.dsse.json"]
+    assert all(found == ["sealed"] for name, found in created if not name.startswith("trial-"))
+    assert all(found == [] for name, found in created if name.startswith("trial-"))
+
+
+def test_a_flaky_server_publishes_the_same(
+    one_column: Policy, frame: pd.DataFrame, key: Ed25519PrivateKey, s3: FaultyProxy, store: Store
+) -> None:
+    """With 503, resets, cut answers and the answer of every first put lost, one release is there, and on the books."""
+    s3.break_everything()
+    receipt = publish(frame, one_column, out=store.uri, key=key)
+    assert s3.faults["lost"] >= 7
+    assert states() == ["published"]
+    with open_bundle(store.uri) as bundle:
+        assert bundle.manifest_sha256 == receipt.manifest_sha256
+    assert len(store.names()) == 7
+
+
+@pytest.mark.parametrize("member", ["data/part-00000.parquet", "data/part-00002.parquet", "manifest.dsse.json"])
+def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
+    member: str,
+    one_column: Policy,
+    frame: pd.DataFrame,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Callable[..., Any],
+) -> None:
+    """Whatever is reached, nobody can read it as a release, it is booked as spent, and the tar here finishes it."""
+    with monkeypatch.context() as patch:
+        create = buckets.BucketStore.create
+
+        def fail(self: Any, name: str, content: bytes) -> bytes:
+            if name == member:
+                raise StoreError(self.uri, "gone")
+            return create(self, name, content)
+
+        patch.setattr(buckets.BucketStore, "create", fail)
+        with pytest.raises(StoreError, match="gone") as caught:
+            publish(frame, one_column, out=store.uri, key=key)
+    with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
+        open_bundle(store.uri)
+    assert states() == ["sealed"]
+    assert here(tmp_path) == {"people.tar"}
+    said = f"dp-bundle unpack people.tar --out {store.uri}"
+    assert any(said in note for note in caught.value.__notes__)
+    assert any("stays on the books as spent" in note for note in caught.value.__notes__)
+
+    with pytest.raises(DpGraphError, match="already"):  # a new release goes elsewhere, and costs nothing here
+        publish(frame, one_column, out=store.uri, key=key)
+    assert states() == ["sealed"]
+
+    finished = command("dp-bundle", *said.split()[1:])
+    assert finished.returncode == 0, finished.stderr
+    with open_bundle(store.uri) as bundle:
+        assert bundle.manifest_sha256 == Ledger().entries()[0].manifest_sha256
+
+
+def test_a_manifest_whose_fate_is_unknown_is_looked_for(
+    one_column: Policy, frame: pd.DataFrame, key: Ed25519PrivateKey, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error after the manifest was put is no failure if the manifest is found there."""
+    create = buckets.BucketStore.create
+
+    def put_and_fail(self: Any, name: str, content: bytes) -> bytes:
+        found = create(self, name, content)
+        if name == "manifest.dsse.json":
+            raise StoreError(self.uri, "nobody knows")
+        return found
+
+    monkeypatch.setattr(buckets.BucketStore, "create", put_and_fail)
+    receipt = publish(frame, one_column, out=store.uri, key=key)
+    assert states() == ["published"]
+    with open_bundle(store.uri) as bundle:
+        assert bundle.manifest_sha256 == receipt.manifest_sha256
+
+
+def test_nothing_is_replaced_or_booked_where_something_is(
+    one_column: Policy, frame: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey, store: Store
+) -> None:
+    """A place with anything in it is refused before anything is booked, and so is the name of the tar on the way."""
+    store.create("stray", b"x")
+    (tmp_path / "folder").mkdir()
+    for place in (store.uri, "folder/"):
+        with pytest.raises(DpGraphError, match=r"there is something at .* already"):
+            publish(frame, one_column, out=place, key=key)
+    (tmp_path / "other.tar").touch()
+    with pytest.raises(DpGraphError, match=r"there is a file at other\.tar already"):
+        publish(frame, one_column, out="other/", key=key)
+    assert states() == []
+    assert store.names() == ["stray"]
+
+
+def test_a_storage_that_replaces_is_refused_before_anything_is_booked(
+    one_column: Policy, frame: pd.DataFrame, key: Ed25519PrivateKey, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A storage that ignores the condition of a put could lose a release, and gets none."""
+    monkeypatch.setattr(buckets.BucketStore, "create", lambda _self, _name, content: content)
+    with pytest.raises(StoreError, match="replaces"):
+        publish(frame, one_column, out=store.uri, key=key)
+    assert states() == []
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "said"),
+    [
+        ("s3://nowhere/x", StoreError, "no such bucket"),
+        ("s3://nowhere/x.tar", ParameterError, "without .tar"),
+        ("https://example.org/x", StoreError, "cannot be listed"),
+        ("ftp://example.org/x", ParameterError, "a place must be"),
+        ("no/such/folder/", ParameterError, "there is no folder"),
+    ],
+)
+def test_places_that_cannot_be_had_cost_nothing(
+    out: str,
+    error: type[Exception],
+    said: str,
+    one_column: Policy,
+    frame: pd.DataFrame,
+    key: Ed25519PrivateKey,
+    s3: FaultyProxy,
+) -> None:
+    """A place that is none is refused before anything is booked."""
+    with pytest.raises(error, match=said):
+        publish(frame, one_column, out=out, key=key)
+    assert states() == []
+
+
+def test_another_bundle_is_not_mixed_with_one_that_is_there(
+    one_column: Policy,
+    frame: pd.DataFrame,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+    store: Store,
+    command: Callable[..., Any],
+) -> None:
+    """Two bundles never share an address, and what is there stays as it is; the same one may be put there again."""
+    publish(frame, one_column, out=store.uri, key=key)
+    publish(frame, one_column, out=tmp_path / "b.tar", key=key)
+    before = {name: store.read(name) for name in store.names()}
+    refused = command("dp-bundle", "unpack", "b.tar", "--out", store.uri)
+    assert (refused.returncode, "there is another bundle" in refused.stderr) == (1, True)
+    store.delete("manifest.dsse.json")
+    refused = command("dp-bundle", "unpack", "b.tar", "--out", store.uri)
+    assert (refused.returncode, "there is another data/part-00000.parquet" in refused.stderr) == (1, True)
+    store.create("manifest.dsse.json", before["manifest.dsse.json"])
+    assert {name: store.read(name) for name in store.names()} == before
+    assert command("dp-bundle", "pack", store.uri, "--out", "a.tar").returncode == 0
+    assert command("dp-bundle", "unpack", "a.tar", "--out", store.uri).returncode == 0
+
+
+def test_an_interrupted_folder_is_finished_from_its_tar(
+    one_column: Policy, frame: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stops the unpacking leaves no folder and a whole tar, and the release is spent."""
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(targets, "unpack_bundle", stop)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        publish(frame, one_column, out="people/", key=key)
+    assert any("dp-bundle unpack people.tar --out people" in note for note in caught.value.__notes__)
+    assert here(tmp_path) == {"people.tar"}
+    assert states() == ["sealed"]
+    with open_bundle("people.tar") as bundle:
+        assert bundle.release.n_rows == 20_000
+
+
+def test_the_command_publishes_elsewhere_and_signs_beside(
+    frame: pd.DataFrame, tmp_path: Path, store: Store, s3: FaultyProxy, command: Callable[..., Any]
+) -> None:
+    """dp-publish says where the bundle and its signature are, and the signature is that of the tar it packs to."""
+    frame.to_parquet("people.parquet")
+    Path("people.policy.toml").write_text("[privacy]\nmu = 20.0\n[columns.x]\nbounds = [0, 1]\n")
+    done = command("dp-publish", "people.parquet", "--out", f"{store.uri}/")
+    assert done.returncode == 0, done.stderr
+    assert f"wrote {store.uri}" in done.stdout
+    assert f"to learn from it: dp-learn {store.uri}" in done.stdout
+    assert "people.tar.minisig" in open_store(f"s3://{s3.bucket}/data").names()
+
+    done = command("dp-publish", "people.parquet", "--out", "folder/")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "folder.tar.minisig").exists()
+    assert here(tmp_path) == {"people.parquet", "people.policy.toml", "folder", "folder.tar.minisig"}
+    shutil.copy("folder.tar.minisig", "before")
+    assert command("dp-bundle", "pack", "folder").returncode == 0
+    Path("folder.tar.minisig").unlink()
+    assert command("dp-bundle", "minisign", "folder.tar").returncode == 0
+    assert Path("folder.tar.minisig").read_bytes() == Path("before").read_bytes()
