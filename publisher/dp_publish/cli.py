@@ -23,7 +23,14 @@ from dp_bundle.files import write_whole
 from dp_bundle.startup import before_compiling
 from dp_bundle.store import RemotePath
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
-from dp_publish.cli_options import PublishByDefault, ShowByDefault, dialect_options, policy_options, typed_options
+from dp_publish.cli_options import (
+    PublishByDefault,
+    ShowByDefault,
+    dialect_options,
+    ledger_option,
+    policy_options,
+    typed_options,
+)
 from dp_publish.policy import DEFAULT_SPREAD
 
 if TYPE_CHECKING:
@@ -51,6 +58,7 @@ def cli() -> None:
 @click.argument("data", type=DATA)
 @policy_options
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file.")
+@ledger_option
 @click.option("--partition", help="The name of the part of the rows in DATA, such as a month; parts must not overlap.")
 @click.option(
     "--out",
@@ -64,6 +72,7 @@ def publish_command(
     data: Path,
     policy_file: Path | None,
     key: str,
+    ledger_place: str | None,
     partition: str | None,
     out: Path | RemotePath | str | None,
     anyway: bool,
@@ -82,7 +91,7 @@ def publish_command(
       dp-publish wine.parquet --release covariance
     """
     from dp_publish.forecast import check_in_advance
-    from dp_publish.ledger import Ledger
+    from dp_publish.ledger import open_ledger
     from dp_publish.messages import describe_receipt, receipt_document
     from dp_publish.release import publish, require_no_minisig, sign_beside
 
@@ -90,13 +99,14 @@ def publish_command(
     if show:
         before_compiling(_announce_compiling)
     policy = _load_policy(data, policy_file, privacy)
-    withheld = Ledger().entities(policy.dataset.name)
+    ledger = open_ledger(ledger_place)
+    withheld = ledger.entities(policy.dataset.name)
     resolved = check_in_advance(data, policy, withheld, anyway=anyway, tell=partial(tell, quiet=quiet))
 
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     require_no_minisig(target)
-    receipt = publish(data, policy, out=target, key=signing_key, partition=partition, progress=show)
+    receipt = publish(data, policy, out=target, key=signing_key, ledger=ledger, partition=partition, progress=show)
 
     with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
         if show:
@@ -149,6 +159,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
 @click.option(
     "--report", type=NewPath(), help="Also write the forecast, with a slider for the strength, to this .html page."
 )
+@ledger_option
 @click.option("--look", is_flag=True, help="Also read the first rows, and report what publishing would say about them.")
 @json_option
 @quiet_option
@@ -158,6 +169,7 @@ def plan_command(
     spread: float,
     picture: Path | None,
     report: Path | None,
+    ledger_place: str | None,
     look: bool,
     as_json: bool,
     quiet: bool,
@@ -195,7 +207,9 @@ def plan_command(
         from dp_publish.policy import used_policy
 
         used = used_policy(data, policy_file)
-        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, _account_of(plan)))
+        write_page(
+            plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, _account_of(plan, ledger_place))
+        )
         tell(f"wrote {report}", quiet=quiet)
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
@@ -260,37 +274,40 @@ def ledger_group() -> None:
 
 @ledger_group.command("show")
 @click.argument("dataset", required=False)
+@ledger_option
 @json_option
-def ledger_show(dataset: str | None, as_json: bool) -> None:
+def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show what the releases of each dataset have cost, or those of DATASET; `show` may be left out."""
-    from dp_publish.ledger import Ledger
+    from dp_publish.ledger import open_ledger
     from dp_publish.messages import describe_ledger, ledger_document, require_known
 
-    ledger = Ledger()
+    ledger = open_ledger(ledger_place)
     require_known(ledger, dataset)
     answer(describe_ledger(ledger, dataset), ledger_document(ledger, dataset), as_json=as_json)
 
 
 @ledger_group.command("backup")
 @click.argument("file", type=NewPath())
+@ledger_option
 @quiet_option
-def ledger_backup(file: Path, quiet: bool) -> None:
+def ledger_backup(file: Path, ledger_place: str | None, quiet: bool) -> None:
     """Copy the ledger to FILE, which must not exist yet.
 
     If you ever put the copy back, the ledger lacks all later releases: run `ledger restore` then.
     """
-    from dp_publish.ledger import Ledger
+    from dp_publish.ledger import open_ledger
 
     with _writing_new(file, "file", "name another one"):
-        Ledger().backup(file)
+        open_ledger(ledger_place).backup(file)
     answer(f"wrote {file}", None, as_json=False, quiet=quiet)
 
 
 @ledger_group.command("restore")
 @click.argument("places", metavar="[BUNDLE_OR_FOLDER]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@ledger_option
 @json_option
 @quiet_option
-def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None:
+def ledger_restore(places: tuple[Path, ...], ledger_place: str | None, as_json: bool, quiet: bool) -> None:
     """Complete the ledger after it was lost, damaged, altered or replaced by a backup.
 
     What is missing is taken from the copy beside the signing key and from your own bundles, which state what they cost.
@@ -301,21 +318,21 @@ def ledger_restore(places: tuple[Path, ...], as_json: bool, quiet: bool) -> None
     Example:
       dp-publish ledger restore published/ wine.bundle.tar
     """
-    from dp_publish.ledger import Ledger, restore
+    from dp_publish.ledger import open_ledger, restore
     from dp_publish.messages import describe_restoration, describe_surprises, restoration_document
 
-    done = restore(Ledger(), places)
+    done = restore(open_ledger(ledger_place), places)
     for sentence in describe_surprises(done):
         tell(f"note: {sentence}", quiet=quiet)
     answer(describe_restoration(done), restoration_document(done), as_json=as_json, quiet=quiet)
 
 
-def _account_of(plan: Plan) -> Account:
+def _account_of(plan: Plan, ledger_place: str | None) -> Account:
     """Return what the ledger has of the dataset that a plan is about."""
     from dp_publish.forecast import Account, budget_of
-    from dp_publish.ledger import Ledger
+    from dp_publish.ledger import open_ledger
 
-    ledger, name, privacy = Ledger(), plan.policy.dataset.name, plan.policy.privacy
+    ledger, name, privacy = open_ledger(ledger_place), plan.policy.dataset.name, plan.policy.privacy
     budget = budget_of(privacy, ledger.budgets(name))
     entries = ledger.entries(name)
     if not entries:

@@ -99,6 +99,19 @@ def policy_options(command: F) -> F:
     return _with(options, command)
 
 
+def ledger_option(command: F) -> F:
+    """Add the option that names the ledger."""
+    return click.option(
+        "--ledger",
+        "ledger_place",
+        metavar="PLACE",
+        envvar="DPGRAPH_LEDGER",
+        show_envvar=True,
+        help="A ledger on shared storage: a folder (with a slash at the end), s3://BUCKET/PREFIX, gs:// or az://; "
+        "this user's own by default.",
+    )(command)
+
+
 def typed_options() -> dict[str, str]:
     """Return the options of this command as they were typed; flags are empty, and files have their name alone."""
     context = click.get_current_context()

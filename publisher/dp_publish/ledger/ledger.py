@@ -10,22 +10,25 @@ than its copy beside the signing key; the ledger then refuses to go on.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.files import write_whole
+from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.manifest import Cumulative, Lineage
 from dp_bundle.trust import home_folder
 from dp_publish.accounting import Cost
 from dp_publish.ledger.books import Books, content_of, line_that_restores
-from dp_publish.ledger.budget import Entry, require_budgets, total
-from dp_publish.ledger.log import open_log, read_copy, rebuild_log
+from dp_publish.ledger.budget import Account, Entry, require_budgets, total
+from dp_publish.ledger.logs import LedgerLog, LocalLog, OpenLog
+
+T = TypeVar("T")
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
+_MOST_TRIES = 1_000  # to append, each of which fails only because somebody else has appended
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Reservation:
 
 
 class Ledger:
-    """The ledger file.
+    """The ledger, in an SQLite file or wherever a log is.
 
     Parameters
     ----------
@@ -47,12 +50,21 @@ class Ledger:
         The SQLite file; `ledger.sqlite` in the user's state folder by default.
     copy : Path, optional
         The copy of its log; `keys/ledger.log` there for the user's own ledger, and none for another.
+    log : LedgerLog, optional
+        Another place than a file.
+
+    Attributes
+    ----------
+    place : str
+        Where it is, for messages.
     """
 
-    def __init__(self, path: Path | None = None, copy: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, copy: Path | None = None, *, log: LedgerLog | None = None) -> None:
         own = path is None
         self.path = path if path is not None else home_folder() / "ledger.sqlite"
         self.copy = copy if copy is not None or not own else home_folder() / "keys" / "ledger.log"
+        self._log = log if log is not None else LocalLog(self.path, self.copy)
+        self.place = self._log.place
 
     def reserve(
         self,
@@ -93,7 +105,7 @@ class Ledger:
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         declared = _by_unit(budget_mu, cost.unit)
 
-        with open_log(self.path, self.copy) as log:
+        def decide(log: OpenLog) -> tuple[dict[str, Any], Callable[[str], Reservation]]:
             account = log.account(dataset, partition)
             entry = Entry(dataset, partition, account.number + 1, created, cost)
             after = deepcopy(account)
@@ -102,13 +114,10 @@ class Ledger:
             budgets = {**account.budgets, **declared}
             require_budgets(dataset, account, after, entry, budgets)
             _require_no_entity(dataset, account.entities, columns)
-            log.append({"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})})
+            content = {"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})}
+            return content, lambda head: _reservation(entry, account, after, budgets, head)
 
-        previous = None if account.previous is None else account.previous[1]
-        lineage = Lineage(
-            number=entry.number, created=created, previous=previous, partition=partition, ledger_head=log.head
-        )
-        return Reservation(dataset, lineage, after.total(cost.unit, cost.mu), budgets)
+        return self._append(decide)
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
@@ -130,9 +139,9 @@ class Ledger:
 
     def books(self) -> Books:
         """Return all that the log adds up to; a ledger that is not there and never was is empty."""
-        if not self._is_there():
+        if not self._log.is_there():
             return Books()
-        with open_log(self.path, self.copy, whole=True) as log:
+        with self._log.open(whole=True) as log:
             return log.books
 
     def total(self, dataset: str, unit: str) -> Cumulative | None:
@@ -146,9 +155,9 @@ class Ledger:
 
     def entities(self, dataset: str) -> dict[str, int]:
         """Return the columns that were the unit of privacy of a release of the dataset, with the first one's number."""
-        if not self._is_there():
+        if not self._log.is_there():
             return {}
-        with open_log(self.path, self.copy) as log:
+        with self._log.open() as log:
             return log.account(dataset).entities
 
     def rebuild(self) -> tuple[Path | None, int]:
@@ -161,18 +170,22 @@ class Ledger:
         n_lines : int
             How many lines of the log came from the copy.
         """
-        return rebuild_log(self.path, self.copy)
+        return self._log.rebuild()
 
     def put_back(self, released: Iterable[Entry]) -> list[Entry]:
         """Put releases on the books that they lack, and return those."""
-        found = []
-        with open_log(self.path, self.copy) as log:
-            for entry in released:
-                line = line_that_restores(log.books, entry)
-                if line is not None:
-                    log.append_line(line)
-                    found.append(entry)
-        return found
+        found, waiting = [], deque(released)
+        for _ in range(_MOST_TRIES):
+            with self._log.open() as log:
+                while waiting:
+                    line = line_that_restores(log.books, waiting[0])
+                    if line is not None and not log.append_line(line):
+                        break
+                    entry = waiting.popleft()
+                    found += [entry] if line is not None else []
+            if not waiting:
+                return found
+        raise self._busy()
 
     def backup(self, target: Path) -> None:
         """Copy the ledger to a new file, which is a ledger by itself.
@@ -182,19 +195,47 @@ class Ledger:
         FileExistsError
             There is a file at `target`.
         """
-        with open_log(self.path, self.copy, whole=True):
-            content = self.path.read_bytes()
-        write_whole(target, content, mode=0o600, replace=False)
-
-    def _is_there(self) -> bool:
-        return self.path.exists() or bool(read_copy(self.copy))
+        self._log.backup(target)
 
     def _note(self, reservation: Reservation, content: dict[str, Any], after: tuple[str, ...]) -> None:
         dataset, number = reservation.dataset, reservation.lineage.number
-        with open_log(self.path, self.copy) as log:
+
+        def decide(log: OpenLog) -> tuple[dict[str, Any], Callable[[str], None]]:
             if log.state(dataset, number) not in after:
-                raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.path}")
-            log.append({**content, "dataset": dataset, "number": number})
+                raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.place}")
+            return {**content, "dataset": dataset, "number": number}, lambda _: None
+
+        self._append(decide)
+
+    def _append(self, decide: Callable[[OpenLog], tuple[dict[str, Any], Callable[[str], T]]]) -> T:
+        """Append what is decided on by what the log says, and decide again if it says more by then.
+
+        Parameters
+        ----------
+        decide : callable
+            Returns an event, and what makes the result from the hash of its line.
+        """
+        for _ in range(_MOST_TRIES):
+            with self._log.open() as log:
+                content, result = decide(log)
+                if log.append(content):
+                    return result(log.head)
+        raise self._busy()
+
+    def _busy(self) -> DpGraphError:
+        return DpGraphError(f"the ledger {self.place} is written to by others without a break: try again later")
+
+
+def _reservation(entry: Entry, before: Account, after: Account, budgets: Mapping[str, float], head: str) -> Reservation:
+    """Return a release that is on the books, between the two accounts and with this line's hash."""
+    lineage = Lineage(
+        number=entry.number,
+        created=entry.created,
+        previous=None if before.previous is None else before.previous[1],
+        partition=entry.partition,
+        ledger_head=head,
+    )
+    return Reservation(entry.dataset, lineage, after.total(entry.cost.unit, entry.cost.mu), budgets)
 
 
 def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[str, float]:

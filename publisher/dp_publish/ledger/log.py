@@ -94,11 +94,11 @@ class Log:
             state = self.books.entries[(dataset, number, "")].state
         return state
 
-    def append(self, content: dict[str, Any]) -> None:
-        """Append an event."""
-        self.append_line(encode(content))
+    def append(self, content: dict[str, Any]) -> bool:
+        """Append an event, which always succeeds, as nobody else can."""
+        return self.append_line(encode(content))
 
-    def append_line(self, line: str) -> None:
+    def append_line(self, line: str) -> bool:
         """Append an event that is a line already."""
         digest = chain(self.head, line)
         self.connection.execute("INSERT INTO log (content, sha256) VALUES (?, ?)", (line, digest))
@@ -108,6 +108,7 @@ class Log:
             self._books.add(line)
         self.line, self.head = self.line + 1, digest
         self.appended.append(line)
+        return True
 
 
 @contextlib.contextmanager
@@ -137,7 +138,7 @@ def open_log(path: Path, copy: Path | None, *, whole: bool = False) -> Iterator[
             yield log
             sound = log.appended and (not log.is_whole or checkpoint_all(connection, log.books))
         if log.is_whole:
-            _extend_copy(copy, log.books.lines)
+            extend_copy(copy, log.books.lines)
         elif log.appended:
             _append_to_copy(copy, log.appended)
         if sound:
@@ -288,7 +289,7 @@ def _set_aside(path: Path) -> Path:
     return path.rename(path.with_name(f"{path.name}.damaged-{now}"))
 
 
-def _extend_copy(copy: Path | None, lines: list[str]) -> None:
+def extend_copy(copy: Path | None, lines: list[str]) -> None:
     """Append to the copy what it lacks."""
     kept = read_copy(copy)
     if copy is None or len(kept) == len(lines):

@@ -40,7 +40,7 @@ def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
     """Return the ledger, or one dataset's part of it, as lines."""
     entries = ledger.entries(dataset)
     if not entries:
-        return f"nothing has been published yet, according to {ledger.path}"
+        return f"nothing has been published yet, according to {ledger.place}"
     lines = _release_lines(entries)
     for (name, unit), (total, budget) in _totals(ledger, entries).items():
         spent = "no guarantee" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"

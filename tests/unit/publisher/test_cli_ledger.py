@@ -128,3 +128,42 @@ def test_ledger_tells_of_exceptions(people: Path, call: Call) -> None:
     words = ("--release", "covariance", "--mechanism", "wishart", "--epsilon", "1", "--delta", "1e-6")
     assert call("people.parquet", *words, "--anyway").code == 0
     assert "over 1 release, except with a probability of 1e-06" in call("ledger").out
+
+
+def test_every_command_takes_a_shared_ledger(people: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releases are booked on the ledger that an option or a variable names, on no other, and it is restored there."""
+    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", "mu = 20\nbudget_mu = 25"))
+    shared = ["--ledger", "share/ledger/"]
+    assert f"according to {Path('share/ledger').absolute()}" in call("ledger", *shared).out
+    assert call("people.parquet", *shared).code == 0
+    assert call("people.parquet", "--out", "b.tar", *shared).code == 5
+    assert "nothing has been published yet" in call("ledger").out
+    monkeypatch.setenv("DPGRAPH_LEDGER", "share/ledger/")
+    assert "people, per row: mu = 20 over 1 release, of a budget of 25" in call("ledger", "people").out
+
+    assert call("ledger", "backup", "backup.sqlite").code == 0
+    assert len(Ledger(Path("backup.sqlite")).entries()) == 1
+    Path("share/ledger/00000002.txt").unlink()
+    refused = call("ledger")
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert "lacks event 2" in refused.err
+    assert "put back 1 lines of the log" in call("ledger", "restore", "people.bundle.tar").out
+    assert call("ledger").code == 0
+
+
+def test_a_ledger_that_cannot_be_is_refused(people: Path, call: Call) -> None:
+    """A place of no known kind, a web server, and a folder with something else in it end in one sentence, unspent."""
+    Path("full").mkdir()
+    Path("full/notes.txt").write_text("x")
+    for place, said in (
+        ("ftp://host/ledger", "s3://"),
+        ("https://user:secret@host/ledger", "without a user"),
+        ("s3://key:secret@bucket/ledger", "it must be s3://BUCKET/PREFIX"),
+        ("full", "notes.txt is no event of a ledger"),
+    ):
+        ended = call("people.parquet", "--ledger", place)
+        assert ended.code in (1, 2)
+        assert said in ended.err
+        assert ended.err.count("\n") == 1
+        assert "secret" not in ended.err
+    assert not Path("people.bundle.tar").exists()

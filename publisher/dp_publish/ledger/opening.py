@@ -1,0 +1,40 @@
+"""From the place that a user names to the ledger that is there."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from dp_bundle.store import is_uri, open_store
+from dp_bundle.trust import home_folder
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.ledger.shared_log import SharedLog
+
+
+def open_ledger(place: str | Path | None = None) -> Ledger:
+    """Return the ledger at a place.
+
+    Parameters
+    ----------
+    place : str or Path, optional
+        The user's own ledger by default; otherwise a ledger of objects under a URI (`s3://BUCKET/PREFIX`, `gs://`,
+        `az://`, `file://`) or in a folder, whose path ends in a slash unless it exists, or an SQLite file.
+
+    Raises
+    ------
+    ParameterError, StoreError
+        There is no such kind of place.
+    """
+    if place is None or place == "":
+        return Ledger()
+    text = str(place)
+    if is_uri(text) or text.endswith("/") or Path(text).is_dir():
+        store = open_store(text)
+        return Ledger(log=SharedLog(store, _copy_of(store.uri)))
+    path = Path(text).absolute()
+    return Ledger(path, _copy_of(str(path)))
+
+
+def _copy_of(place: str) -> Path:
+    """Return where this machine keeps the lines that it has seen of the ledger at a place."""
+    return home_folder() / "keys" / f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.log"

@@ -1,0 +1,261 @@
+"""A ledger's log on shared storage: one object for each event, created once and never replaced.
+
+Object `00000001.txt` holds the hash of the event before it and, on the next line, the event as a local log has it. That
+is what the hash of an event is taken over, so that the SHA-256 of an object is the head of the log up to there, and the
+heads are those that the same events have in a local log. To append is to create the next number: of all who try, the
+storage lets one succeed, and the others read what came first and decide again. Each event has a random mark, by which
+two that are otherwise equal differ, so that nobody takes another's object for his own.
+
+A chain does not show that its end is missing. So each machine keeps a copy of the lines that it has seen, beside its
+signing key, and refuses a log that does not begin with them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.errors import DpGraphError, PrivacyError
+from dp_bundle.files import locked, write_whole
+from dp_bundle.store import Store
+from dp_publish.ledger.books import Books, encode
+from dp_publish.ledger.budget import Account
+from dp_publish.ledger.events import read_event
+from dp_publish.ledger.log import extend_copy, open_log, read_copy
+
+_BEGINNING, _CONTENT = "00000000.txt", b"a ledger of dpgraph, version 1\n"
+_EVENT = re.compile(r"[0-9]{8}\.txt")
+_AT_ONCE = 16  # objects that are read at the same time
+_PATIENCE = 60.0  # seconds that a process waits for others on this machine, to write the copy
+
+
+class SharedLog:
+    """A log under one prefix of a store; `LedgerLog` says the rest.
+
+    Parameters
+    ----------
+    store : Store
+        It holds the ledger alone. To create, read and list objects is all that is asked of it.
+    copy : Path
+        The copy of the lines that were seen from here.
+    """
+
+    def __init__(self, store: Store, copy: Path) -> None:
+        self.place = store.uri
+        self._store, self._copy = store, copy
+
+    def is_there(self) -> bool:
+        """Return True if there is an event, or was one."""
+        return bool(self._store.names()) or bool(read_copy(self._copy))
+
+    @contextlib.contextmanager
+    def open(self, *, whole: bool = False) -> Iterator[OpenSharedLog]:
+        """Read the log: what is new since the copy was written, or all of it."""
+        yield OpenSharedLog(self._store, self._copy, self._read(whole=whole))
+
+    def rebuild(self) -> tuple[None, int]:
+        """Create the objects that are missing, as far as the copy has them.
+
+        Raises
+        ------
+        PrivacyError
+            An object was rewritten, which only whoever has the right to replace objects can undo.
+        """
+        kept, n_lines = read_copy(self._copy), 0
+        books = Books()
+        for number, line in enumerate(kept, start=1):
+            content = _object(books.head, line)
+            if self._find(number) is None:
+                n_lines += self._store.create(_name(number), content) == content
+            books.add(line)
+        if kept:
+            begin(self._store)
+        self._read(whole=True)
+        return None, n_lines
+
+    def backup(self, target: Path) -> None:
+        """Write the events to a local ledger."""
+        lines = self._read(whole=True).lines
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "ledger.sqlite")
+            with open_log(path, None) as log:
+                for line in lines:
+                    log.append_line(line)
+            content = path.read_bytes()
+        write_whole(target, content, mode=0o600, replace=False)
+
+    def _read(self, *, whole: bool) -> Books:
+        """Return the books; lines of the copy are believed, except for the last, unless all is to be read."""
+        kept, n_events = read_copy(self._copy), self._count()
+        if n_events < len(kept):
+            raise self._rolled_back()
+        start = 0 if whole else max(0, len(kept) - 1)
+        books = Books()
+        for line in kept[:start]:
+            books.add(line)
+
+        for number, content in enumerate(self._contents(start, n_events), start=start + 1):
+            try:
+                head, line = content.decode().split("\n")
+                follows = head == books.head
+                if follows:
+                    books.add(line)
+            except ValueError as error:
+                raise self._altered(number) from error
+            if not follows or (number <= len(kept) and kept[number - 1] != line):
+                raise self._altered(number)
+        keep(self._copy, books.lines, self._rolled_back())
+        return books
+
+    def _count(self) -> int:
+        """Return the number of events, after checking that none is missing, and that nothing else lies among them."""
+        names = self._store.names()
+        if not names:
+            return 0
+        for name in names:
+            if not _EVENT.fullmatch(name):
+                raise DpGraphError(
+                    f"the ledger {self.place} cannot be used, as {name} is no event of a ledger: give the ledger a "
+                    "folder or prefix of its own"
+                )
+        if names[0] != _BEGINNING or self._store.read(_BEGINNING) != _CONTENT:
+            raise DpGraphError(
+                f"the ledger {self.place} cannot be used: {_BEGINNING} is missing or is not what a ledger of this "
+                f"version begins with; {self._remedy}"
+            )
+        for number, name in enumerate(names):
+            if name != _name(number):
+                raise PrivacyError(
+                    f"the ledger {self.place} lacks event {number}, so what has been spent is not known: {self._remedy}"
+                )
+        return len(names) - 1
+
+    def _contents(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the objects of the events from a place to another."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for first in range(start, stop, 64 * _AT_ONCE):
+                names = [_name(number + 1) for number in range(first, min(stop, first + 64 * _AT_ONCE))]
+                try:
+                    yield from pool.map(self._store.read, names)
+                except FileNotFoundError as error:
+                    raise PrivacyError(
+                        f"the ledger {self.place} lost an event while it was read, so what has been spent is not "
+                        f"known: {self._remedy}"
+                    ) from error
+
+    def _find(self, number: int) -> bytes | None:
+        try:
+            return self._store.read(_name(number))
+        except FileNotFoundError:
+            return None
+
+    @property
+    def _remedy(self) -> str:
+        return (
+            f"put back the versions of its objects that the storage kept, or run `dp-publish ledger restore --ledger "
+            f"{self.place} BUNDLES`, which puts back missing ones from the copy beside the key"
+        )
+
+    def _altered(self, number: int) -> PrivacyError:
+        return PrivacyError(
+            f"the ledger {self.place} was altered at event {number}, or two ledgers were mixed there, so what has been "
+            f"spent is not known: {self._remedy}"
+        )
+
+    def _rolled_back(self) -> PrivacyError:
+        return PrivacyError(
+            f"the ledger {self.place} lacks events that it had before, as if an old copy or another ledger had been "
+            f"put in its place, so what has been spent is not known: {self._remedy}"
+        )
+
+
+class OpenSharedLog:
+    """A log as it was read; `OpenLog` says the rest.
+
+    Parameters
+    ----------
+    store : Store
+        Where it is.
+    copy : Path
+        The copy of its lines.
+    books : Books
+        What it added up to.
+    """
+
+    def __init__(self, store: Store, copy: Path, books: Books) -> None:
+        self.books = books
+        self._store, self._copy = store, copy
+
+    @property
+    def head(self) -> str:
+        """The hash of the last event."""
+        return self.books.head
+
+    def account(self, dataset: str, partition: str | None = None) -> Account:  # noqa: ARG002
+        """Return what a dataset's releases add up to, with all partitions."""
+        return self.books.account(dataset)
+
+    def state(self, dataset: str, number: int) -> str | None:
+        """Return the state of a release, if there is one."""
+        entry = self.books.entries.get((dataset, number, ""))
+        return entry.state if entry is not None else None
+
+    def append(self, content: dict[str, Any]) -> bool:
+        """Create the next object, with a mark."""
+        return self.append_line(encode({**content, "mark": secrets.token_hex(16)}))
+
+    def append_line(self, line: str) -> bool:
+        """Create the next object from a line; the same line from two processes counts as appended by both."""
+        read_event(line)
+        if not self.books.lines:
+            begin(self._store)
+        ours = _object(self.head, line)
+        if self._store.create(_name(len(self.books.lines) + 1), ours) != ours:
+            return False
+        self.books.add(line)
+        keep(self._copy, self.books.lines)
+        return True
+
+
+def begin(store: Store) -> None:
+    """Create the object with which a ledger begins, if it is missing, and check that it cannot be replaced.
+
+    Raises
+    ------
+    DpGraphError
+        The storage replaces objects although it was told not to.
+    """
+    try:
+        found = store.read(_BEGINNING)
+    except FileNotFoundError:
+        store.create(_BEGINNING, _CONTENT)
+        found = store.create(_BEGINNING, b"a trial\n")
+    if found != _CONTENT:
+        raise DpGraphError(
+            f"the ledger {store.uri} cannot be used, as this storage replaces objects although it was told not to: use "
+            "another storage"
+        )
+
+
+def keep(copy: Path, lines: list[str], refusal: PrivacyError | None = None) -> None:
+    """Append to the copy what it lacks; another process may have appended more."""
+    with locked(copy.with_suffix(".lock"), _PATIENCE):
+        kept = read_copy(copy)
+        if kept[: len(lines)] != lines[: len(kept)] and refusal is not None:
+            raise refusal
+        if len(kept) < len(lines) and kept == lines[: len(kept)]:
+            extend_copy(copy, lines)
+
+
+def _name(number: int) -> str:
+    return f"{number:08d}.txt"
+
+
+def _object(head: str, line: str) -> bytes:
+    return f"{head}\n{line}".encode()

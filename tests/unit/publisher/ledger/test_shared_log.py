@@ -1,0 +1,258 @@
+"""A ledger on shared storage: the same books as a local one, one winner for each number, and no change unseen."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.s3 import FaultyProxy
+
+from dp_bundle.errors import BudgetExceededError, DpGraphError, PrivacyError
+from dp_bundle.store import Store, open_store, patience
+from dp_publish.accounting.cost import Cost
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.ledger.opening import open_ledger
+from dp_publish.ledger.shared_log import SharedLog
+
+ROW = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
+BUDGET = math.sqrt(5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, home: Path) -> Path:
+    """Return the folder of a shared ledger with three releases: published, cancelled, reserved."""
+    ledger = open_ledger(f"{tmp_path}/shared/")
+    first = ledger.reserve("wine", ROW, partition="a", budget_mu=3.0)
+    ledger.seal(first, "a" * 64, Path("1.tar"))
+    ledger.commit(first, "a" * 64, Path("1.tar"))
+    ledger.cancel(ledger.reserve("wine", ROW))
+    ledger.reserve("wine", ROW)
+    return tmp_path / "shared"
+
+
+def test_books_are_those_of_a_local_ledger(folder: Path, tmp_path: Path) -> None:
+    """Entries, totals and budgets are as in an SQLite file, and a backup is such a file with the same heads."""
+    ledger = open_ledger(f"file://{folder}")
+    ledger.backup(tmp_path / "backup.sqlite")
+    local = Ledger(tmp_path / "backup.sqlite")
+    assert [(entry.number, entry.state) for entry in ledger.entries()] == [(1, "published"), (3, "reserved")]
+    assert (ledger.entries(), ledger.budgets("wine")) == (local.entries(), {"row": 3.0})
+    assert ledger.total("wine", "row") == local.total("wine", "row")
+    assert ledger.books().heads == local.books().heads
+    with pytest.raises(FileExistsError):
+        ledger.backup(tmp_path / "backup.sqlite")
+
+
+def test_digests_of_objects_are_the_heads(folder: Path) -> None:
+    """Each object begins with the SHA-256 of the one before it, which is what bundles state as the ledger's head."""
+    ledger = open_ledger(f"{folder}/")
+    paths = sorted(folder.glob("*.txt"))[1:]
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    assert digests == ledger.books().heads
+    assert [path.read_text().split("\n")[0] for path in paths] == ["", *digests[:-1]]
+    assert ledger.reserve("wine", ROW).lineage.ledger_head == ledger.books().head
+    assert ledger.reserve("wine", ROW).lineage.previous == "a" * 64
+
+
+def _shift(folder: Path) -> None:
+    (folder / "00000004.txt").unlink()
+    for number in (5, 6):
+        path = folder / f"0000000{number}.txt"
+        if path.exists():
+            path.rename(folder / f"0000000{number - 1}.txt")
+
+
+def _mix(folder: Path) -> None:
+    other = open_ledger(f"{folder.parent}/other/")
+    for _ in range(3):
+        other.cancel(other.reserve("wine", ROW))
+    for path in sorted((folder.parent / "other").glob("*.txt"))[4:]:
+        (folder / path.name).write_bytes(path.read_bytes())
+
+
+def _edit(name: str, before: bytes, after: bytes) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        content = (folder / name).read_bytes()
+        assert before in content
+        (folder / name).write_bytes(content.replace(before, after))
+
+    return edit
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "gap": (lambda folder: (folder / "00000002.txt").unlink(), "lacks event 2"),
+    "no beginning": (lambda folder: (folder / "00000000.txt").unlink(), "00000000.txt is missing"),
+    "rewritten": (_edit("00000004.txt", b'"row":1.0', b'"row":0.5'), "altered at event 4"),
+    "rewritten last": (_edit("00000006.txt", b'"row":1.0', b'"row":0.5'), "altered at event 6"),
+    "broken hash": (_edit("00000003.txt", b"\n{", b"0\n{"), "altered at event 3"),
+    "no event": (lambda folder: (folder / "00000005.txt").write_bytes(b"\xff"), "altered at event 5"),
+    "cut short": (lambda folder: (folder / "00000006.txt").unlink(), "lacks events that it had"),
+    "closed up": (_shift, "lacks events that it had"),
+    "two ledgers": (_mix, "altered at event 4"),
+    "something else": (lambda folder: (folder / "notes.txt").write_text("x"), "notes.txt is no event"),
+    "another version": (_edit("00000000.txt", b"version 1", b"version 2"), "of this version begins with"),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES)
+def test_every_damage_is_refused(damage: Callable[[Path], object], message: str, folder: Path) -> None:
+    """A gap, a rewritten object, a broken hash, a lost end, or two ledgers under one prefix stop every reader."""
+    damage(folder)
+    with pytest.raises(DpGraphError, match=message) as caught:
+        open_ledger(f"{folder}/").entries()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("case", ["gap", "no beginning", "rewritten", "broken hash", "no event", "two ledgers"])
+def test_most_damages_show_without_a_copy(case: str, folder: Path, tmp_path: Path) -> None:
+    """A machine that has never seen the ledger refuses all but a lost end, which no chain shows."""
+    DAMAGES[case][0](folder)
+    with pytest.raises(DpGraphError):
+        Ledger(log=SharedLog(open_store(folder), tmp_path / "new.log")).entries()
+
+
+@pytest.mark.parametrize("case", ["gap", "cut short", "no beginning", "rewritten last", "two ledgers"])
+def test_no_release_is_reserved_on_a_damaged_ledger(case: str, folder: Path) -> None:
+    """A reservation reads what is new since the copy, and sees what it would build on."""
+    DAMAGES[case][0](folder)
+    with pytest.raises(DpGraphError):
+        open_ledger(f"{folder}/").reserve("wine", ROW)
+
+
+def test_missing_objects_come_back_from_the_copy(folder: Path) -> None:
+    """What was deleted is put back byte for byte; what was rewritten is left, and refused."""
+    ledger, before = open_ledger(f"{folder}/"), {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name in ("00000000.txt", "00000003.txt", "00000006.txt"):
+        (folder / name).unlink()
+    assert ledger.rebuild() == (None, 2)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    DAMAGES["rewritten"][0](folder)
+    with pytest.raises(PrivacyError, match="altered at event 4"):
+        ledger.rebuild()
+
+
+def test_other_machines_go_on(folder: Path, tmp_path: Path) -> None:
+    """A machine without a copy reads all, one with an older copy what is new, and each sees the other's events."""
+    place = open_store(str(folder))
+    ours, theirs = (Ledger(log=SharedLog(place, tmp_path / name)) for name in ("ours.log", "theirs.log"))
+    numbers = [ledger.reserve("wine", ROW).lineage.number for ledger in (ours, theirs, theirs, ours)]
+    assert numbers == [4, 5, 6, 7]
+    assert ours.entries() == theirs.entries()
+    assert (tmp_path / "ours.log").read_text() == (tmp_path / "theirs.log").read_text()
+
+
+def test_the_same_release_twice_in_a_second_is_two(folder: Path) -> None:
+    """Events that say the same at the same time differ by their marks, so that neither is taken for the other."""
+    ledger = open_ledger(f"{folder}/")
+    numbers = {ledger.reserve("wine", ROW).lineage.number for _ in range(3)}
+    assert numbers == {4, 5, 6}
+    marks = [line.partition('"mark":"')[2][:32] for line in ledger.books().lines]
+    assert len(set(marks)) == len(marks) == 9
+
+
+class Replacing:
+    """Storage that ignores the condition, as some servers do that speak S3."""
+
+    uri = "s3://replacing"
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+
+    def names(self, folder: str = "") -> list[str]:  # noqa: ARG002
+        """Return all names."""
+        return sorted(self.contents)
+
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:  # noqa: ARG002
+        """Return a content."""
+        if name not in self.contents:
+            raise FileNotFoundError(name)
+        return self.contents[name]
+
+    def create(self, name: str, content: bytes) -> bytes:
+        """Replace a content."""
+        self.contents[name] = content
+        return content
+
+
+def test_storage_that_replaces_is_refused(tmp_path: Path) -> None:
+    """Where an object can be replaced by one that was to be created only, no ledger is begun."""
+    store = Replacing()
+    with pytest.raises(DpGraphError, match="replaces objects"):
+        Ledger(log=SharedLog(store, tmp_path / "copy.log")).reserve("wine", ROW)  # type: ignore[arg-type]
+    assert list(store.contents) == ["00000000.txt"]
+
+
+def _eight_at_once(new_ledger: Callable[[int], Ledger]) -> list[int]:
+    """Reserve with eight ledgers at once where five fit, and return the numbers of those that did."""
+
+    def reserve(index: int) -> int | None:
+        try:
+            return new_ledger(index).reserve("wine", ROW, budget_mu=BUDGET).lineage.number
+        except BudgetExceededError:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(reserve, range(8)))
+    return sorted(number for number in numbers if number is not None)
+
+
+def _check_five(numbers: list[int], ledger: Ledger) -> None:
+    total = ledger.total("wine", "row")
+    assert numbers == [1, 2, 3, 4, 5]
+    assert [entry.number for entry in ledger.entries("wine")] == [1, 2, 3, 4, 5]
+    assert total is not None
+    assert total.mu == pytest.approx(BUDGET)
+
+
+def _on(store: Store, tmp_path: Path) -> Callable[[int], Ledger]:
+    """Return what makes the ledger of each of several machines."""
+    return lambda index: Ledger(log=SharedLog(store, tmp_path / f"machine-{index}" / "ledger.log"))
+
+
+def test_eight_at_once_in_a_file(home: Path) -> None:
+    """Of eight reservations with room for five, exactly five fit into the local ledger."""
+    _check_five(_eight_at_once(lambda _: Ledger()), Ledger())
+
+
+def test_eight_at_once_in_a_folder(tmp_path: Path) -> None:
+    """Of eight machines with room for five, exactly five are on the books of a shared folder."""
+    new_ledger = _on(open_store(tmp_path / "shared"), tmp_path)
+    _check_five(_eight_at_once(new_ledger), new_ledger(0))
+
+
+@pytest.mark.slow
+def test_eight_at_once_in_a_bucket(s3: FaultyProxy, tmp_path: Path) -> None:
+    """Of eight machines with room for five, exactly five are on the books in S3."""
+    new_ledger = _on(open_store(f"s3://{s3.bucket}/ledger"), tmp_path)
+    _check_five(_eight_at_once(new_ledger), new_ledger(0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_eight_at_once_in_a_failing_bucket(
+    seed: int, s3: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where a tenth of all requests fail in each of three ways, and each first creation's answer is lost."""
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.005)
+    s3._random.seed(seed)
+    s3.break_everything()
+    new_ledger = _on(open_store(f"s3://{s3.bucket}/ledger"), tmp_path)
+    _check_five(_eight_at_once(new_ledger), new_ledger(0))
+    assert s3.faults["lost"] >= 6
+    assert min(s3.faults[fault] for fault in ("unavailable", "reset", "cut")) > 0
+
+
+def test_a_lost_answer_books_once(s3: FaultyProxy, tmp_path: Path) -> None:
+    """If the answer to every creation is lost, a release is still reserved, sealed and published exactly once."""
+    s3.lose_answers = True
+    ledger = _on(open_store(f"s3://{s3.bucket}/ledger"), tmp_path)(0)
+    reservation = ledger.reserve("wine", ROW)
+    ledger.seal(reservation, "a" * 64, Path("1.tar"))
+    ledger.commit(reservation, "a" * 64, Path("1.tar"))
+    assert [(entry.number, entry.state) for entry in ledger.entries()] == [(1, "published")]
+    assert len(ledger.books().lines) == 3
+    assert s3.faults["lost"] == 4
