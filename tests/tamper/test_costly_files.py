@@ -21,7 +21,7 @@ from tests.tamper.archives import members_of, write
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.data.rows import read_parts
+from dp_bundle.data.row_reader import read_parts
 from dp_bundle.errors import BundleFormatError, UntrustedKeyError
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.manifest.statement import Statement
@@ -112,7 +112,7 @@ READ_ALL = """
 import io, json, re, sys, time
 from pathlib import Path
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.data.rows import read_parts
+from dp_bundle.data.row_reader import read_parts
 from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS
 status, found = Path("/proc/self/status"), {}
 contents = {name: make() for name, make in PARTS.items()}

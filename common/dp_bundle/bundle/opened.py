@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from dp_bundle.errors import BundleFormatError, DpGraphError
-from dp_bundle.files import CheckedReader, Digests, FolderMembers, Member, Members, packed_path
+from dp_bundle.files import CheckedReader, Digests, FolderMembers, Member, MemberReader, Members, changed, packed_path
 from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 from dp_bundle.store import RemotePath
 from dp_bundle.trust import TrustedKey
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from dp_bundle.data import RowGroup
+
+
+_MOST_IN_MEMORY = 2**26  # bytes of a part
 
 
 def tar_beside(folder: Path | RemotePath) -> Path | RemotePath:
@@ -104,11 +111,23 @@ class Bundle:
         """
         from dp_bundle.data import read_parts  # only readers of data need pyarrow
 
-        if self.release.kind != "rows":
-            raise BundleFormatError("this bundle is a covariance release, which has no rows: read its second moments")
-        parts = ((name, self.open(name)) for name in self.members if name.startswith("data/"))
+        parts = ((name, self.open(name)) for name in self._row_members())
         version_1 = self.release.format_version == "1"
         return read_parts(parts, self.release.columns, self.release.n_rows, version_1=version_1)
+
+    def row_groups(self) -> Iterator[RowGroup]:
+        """Yield the batches of `batches` as row groups, which any thread may read.
+
+        Raises
+        ------
+        BundleFormatError
+            It is a covariance release, or its data are not what the manifest says.
+        """
+        from dp_bundle.data import find_groups
+
+        parts = ((name, self._views(name)) for name in self._row_members())
+        version_1 = self.release.format_version == "1"
+        return find_groups(parts, self.release.columns, self.release.n_rows, version_1=version_1)
 
     def second_moments(self) -> NDArray[np.float64]:
         """Return the noisy matrix of a covariance release, straight from the tar or folder.
@@ -150,6 +169,24 @@ class Bundle:
             It is not a covariance release of two rounds, or its data are not what the manifest says.
         """
         return self._matrix(TRANSFORM_NAME)
+
+    def _views(self, name: str) -> Callable[[], BinaryIO]:
+        """Return what opens a new view of a member: in memory, which threads share without a lock, if it is small."""
+        if self.members[name].size > _MOST_IN_MEMORY:
+            return partial(self.open, name)
+        import pyarrow as pa
+
+        self._source.require_open()
+        content = MemberReader(self._source, self.members[name]).read()
+        if hashlib.sha256(content).hexdigest() != self.sha256(name):
+            raise changed(name)
+        return partial(pa.BufferReader, content)
+
+    def _row_members(self) -> list[str]:
+        """Return the names of the parts of a release of rows."""
+        if self.release.kind != "rows":
+            raise BundleFormatError("this bundle is a covariance release, which has no rows: read its second moments")
+        return [name for name in self.members if name.startswith("data/")]
 
     def _matrix(self, name: str) -> NDArray[np.float64]:
         from dp_bundle.data import read_triangle

@@ -10,6 +10,8 @@ import hashlib
 import os
 import stat
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -18,9 +20,10 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME, data_names
 from dp_bundle.describe import DESCRIPTORS, DataMember
 from dp_bundle.errors import BundleFormatError, DigestMismatchError, DpGraphError
-from dp_bundle.files import FolderMembers, Member, MemberReader, Members, TarMembers, digest_member
+from dp_bundle.files import Digests, FolderMembers, Member, MemberReader, Members, TarMembers, digest_member
 from dp_bundle.manifest import MAX_PAYLOAD, Release, Statement, Subject
 from dp_bundle.quoting import quote_path
+from dp_bundle.startup import count_cores
 from dp_bundle.store import RemotePath, located
 from dp_bundle.trust import (
     ENVELOPE_END,
@@ -34,6 +37,7 @@ from dp_bundle.trust import (
     verify_envelope,
 )
 
+_WORTH_THREADS = 2**24  # bytes of a bundle
 _MAX_MANIFEST_SIZE = MAX_PAYLOAD // 3 * 4 + 2**10
 
 
@@ -177,14 +181,21 @@ def _verify(path: Path | RemotePath, source: Members, trust: TrustPolicy) -> Bun
     _check_descriptors(release, members, statement.subject)
 
     # 8. Every member's SHA-256 is the signed one. The digests of its parts are kept, for when they are read again.
-    digests = {MANIFEST_NAME: digest_member(source, members[0])}
-    if digests[MANIFEST_NAME].whole != signed[MANIFEST_NAME]:
-        raise DigestMismatchError(MANIFEST_NAME)
-    for member, subject in zip(members[1:], statement.subject, strict=True):
-        digests[member.name] = digest_member(source, member)
-        if digests[member.name].whole != subject.digest["sha256"]:
+    digests = _take_digests(source, members)
+    for member in members:
+        if digests[member.name].whole != signed[member.name]:
             raise DigestMismatchError(member.name)
     return Bundle(path, source, release, signer, digests[MANIFEST_NAME].whole, members, digests)
+
+
+def _take_digests(source: Members, members: list[Member]) -> dict[str, Digests]:
+    """Return the digests of all members, taken on every core where that is worth a thread."""
+    n_threads = min(count_cores(), len(members))
+    if n_threads == 1 or sum(member.size for member in members) < _WORTH_THREADS:
+        return {member.name: digest_member(source, member) for member in members}
+    with ThreadPoolExecutor(n_threads) as pool:
+        found = pool.map(partial(digest_member, source), members)
+        return {member.name: digests for member, digests in zip(members, found, strict=True)}
 
 
 def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, TrustedKey]:

@@ -6,34 +6,30 @@ byte streams and compressed, which is faster, and smaller than a dictionary of n
 any noise, and few values, numbers are stored plainly: a reader refuses more than 64 cells per byte. The number of rows
 of a row group does not depend on the source's batches, which follow the layout of the raw file and, in a CSV, even the
 lengths of raw values. Nor does that of a part, which follows from the number of columns and its place alone. Writing
-needs memory for one row group, reading for one batch.
+needs memory for one row group.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.data.hashed_file import HashedFile
 from dp_bundle.data.parquet_footer import MOST_CELLS_PER_BYTE, Shape
-from dp_bundle.data.parquet_pages import check_written, open_parquet
-from dp_bundle.errors import BundleFormatError, DataError
+from dp_bundle.data.parquet_pages import check_written
+from dp_bundle.errors import DataError
 from dp_bundle.manifest import Column
-from dp_bundle.quoting import quote_name
 
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
 _MOST_CELLS, _FEWEST_ROWS = 2**22, 2**9  # of a row group of very many columns
 _PART_CELLS, _MOST_PART_CELLS = 2**23, 2**27  # of the first parts, and of any
 _PARTS_OF_A_SIZE = 1024  # after which parts are twice as large, so that there are thousands of them at most
-_PAGE_BUFFER = 2**18  # bytes read ahead per column
 _ROWS_PER_ENTRY = 16  # of a dictionary; with fewer, it takes more than it saves
 _TAIL_SIGMAS = 6.0
 _WEAK, _FEW = 0.5, 16.0  # steps of the grid
@@ -166,55 +162,6 @@ class PartWriter:
                 "the noise is so weak that the published values are nearly all the same, which no reader accepts: "
                 "choose a smaller mu, or drop columns that are nearly constant"
             )
-
-
-def read_parts(
-    parts: Iterable[tuple[str, BinaryIO]], columns: tuple[Column, ...], n_rows: int, *, version_1: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of all parts in order, after checking them against the manifest.
-
-    Parameters
-    ----------
-    parts : iterable of (name, file)
-        Verified data members, seekable.
-    columns : tuple of Column
-        What the manifest says of them.
-    n_rows : int
-        How many rows it promises in all.
-    version_1 : bool
-        Whether they are of format version 1, whose parts may have statistics, and larger row groups of many columns.
-
-    Raises
-    ------
-    BundleFormatError
-        A part is not Parquet as our writer writes it, its schema or row count is not the promised one, or a value is no
-        number.
-    """
-    schema = part_schema(columns)
-    seen, rows = 0, (batch_rows if version_1 else group_rows)(len(columns))
-    for name, file in parts:
-        try:
-            shape = Shape(n_rows - seen, rows, schema, statistics=version_1)
-            parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
-            for batch in parquet.iter_batches(rows, use_threads=False):
-                _check_cells(name, batch, columns)
-                seen += batch.num_rows
-                yield batch
-        except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8 is a ValueError
-            raise BundleFormatError(
-                f"{name} is not readable as Parquet: ask the publisher for a sound bundle"
-            ) from error
-    if seen != n_rows:
-        raise BundleFormatError(f"the bundle holds {seen} rows where its manifest promises {n_rows}")
-
-
-def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) -> None:
-    """Check that no cell is empty and every value is finite; readers compare them with the grid."""
-    if any(column.null_count for column in batch.columns):
-        raise BundleFormatError(f"{name} has empty cells, which no release has")
-    for column, found in zip(columns, batch.columns, strict=True):
-        if column.kind == "continuous" and not np.isfinite(to_numpy(found)).all():
-            raise BundleFormatError(f"{name} has a value in {quote_name(column.name)} that is not a number")
 
 
 def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from dp_bundle.files.ownership import read_own, read_regular, require_own
     from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
     from dp_bundle.files.tar import TarMembers, first_member, signed_members, write_archive
-    from dp_bundle.files.windows import CheckedReader, Digests, Member, MemberReader, Members, digest_member, read_at
+    from dp_bundle.files.windows import (
+        CheckedReader,
+        Digests,
+        Member,
+        MemberReader,
+        Members,
+        changed,
+        digest_member,
+        read_at,
+    )
 else:
     __getattr__ = import_on_demand(__name__)

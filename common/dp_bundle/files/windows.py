@@ -159,13 +159,16 @@ class CheckedReader(MemberReader):
             return self._kept[index]
         block = super()._content(index * _BLOCK, min(_BLOCK, self._member.size - index * _BLOCK))
         if hashlib.sha256(block).digest() != self._digests.blocks[index]:
-            raise BundleFormatError(
-                f"{self._member.name} was changed after it was verified: the numbers read from it are not to be used"
-            )
+            raise changed(self._member.name)
         self._kept[index] = block
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
         return block
+
+
+def changed(name: str) -> BundleFormatError:
+    """Return the error for a member that was changed after it was verified."""
+    return BundleFormatError(f"{name} was changed after it was verified: the numbers read from it are not to be used")
 
 
 def read_at(descriptor: int, position: int, size: int) -> bytes:

@@ -1,8 +1,8 @@
 """Means and covariances of the published rows, in one pass and in memory that does not grow with their number.
 
-`batch_moments` is a pure function of a batch, so that every core computes those of some batches. They are merged in the
-order of the batches, so that the result is equal to the bit on any number of cores. Everything after this module works
-on p-by-p matrices only.
+`batch_moments` is a pure function of a batch, so that every core reads some batches and computes theirs. They are
+merged in the order of the batches, so that the result is equal to the bit on any number of cores. Everything after this
+module works on p-by-p matrices only.
 
 References
 ----------
@@ -11,17 +11,19 @@ Chan, Golub & LeVeque (1983), Algorithms for computing the sample variance, The 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from dp_bundle import Bundle
-from dp_bundle.data import to_numpy
+from dp_bundle.data import RowGroup, to_numpy
+from dp_bundle.engines import map_batches
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError
 from dp_bundle.quoting import quote_path
 from dp_bundle.startup import count_cores
@@ -57,6 +59,20 @@ class Moments:
         if self.n_rows < 2:
             raise EstimationError("a covariance needs at least two rows")
         return self.scatter / (self.n_rows - 1)
+
+
+class Rows(NamedTuple):
+    """Some rows: the number of the first, and what reads them, in any thread.
+
+    `read` returns an ndarray of shape (n_rows, n_features).
+    """
+
+    start: int
+    read: Callable[[], FloatArray]
+
+    def select(self, places: Sequence[int] | npt.NDArray[np.int64]) -> Rows:
+        """Return the same rows with the columns at these places, in this order."""
+        return Rows(self.start, lambda: self.read()[:, places])
 
 
 def batch_moments(values: FloatArray, granularity: npt.ArrayLike | None = None) -> Moments:
@@ -105,28 +121,28 @@ def estimate_moments(bundle: Bundle) -> Moments:
     return fold_moments(bundle_matrices(bundle), len(granularity), 1, granularity)[0]
 
 
-def bundle_matrices(bundle: Bundle) -> Iterator[tuple[int, FloatArray]]:
-    """Yield the number of the first row, and the rows as a matrix, of every batch of a verified bundle.
+def bundle_matrices(bundle: Bundle) -> Iterator[Rows]:
+    """Yield the rows of every row group of a verified bundle, to be read by any thread.
 
     Raises
     ------
     BundleFormatError
         The data are not what the manifest says, or not numbers that can be computed with.
     """
-    start = 0
-    for batch in bundle.batches():
-        values = _matrix(batch)
-        if values.size and not (values.max() <= LARGEST and values.min() >= -LARGEST):
-            raise BundleFormatError(
-                f"{quote_path(bundle.path)} holds values that are no finite numbers, or beyond {LARGEST:g}"
-            )
-        yield start, values
-        start += batch.num_rows
+    for group in bundle.row_groups():
+        yield Rows(group.start, partial(_read_matrix, group, bundle.path))
     pa.default_memory_pool().release_unused()  # which it would keep, as much as it ever held
 
 
+def _read_matrix(group: RowGroup, path: os.PathLike[str]) -> FloatArray:
+    values = _matrix(group.read())
+    if values.size and not (values.max() <= LARGEST and values.min() >= -LARGEST):
+        raise BundleFormatError(f"{quote_path(path)} holds values that are no finite numbers, or beyond {LARGEST:g}")
+    return values
+
+
 def fold_moments(
-    matrices: Iterable[tuple[int, FloatArray]],
+    matrices: Iterable[Rows],
     n_features: int,
     n_folds: int,
     granularity: npt.ArrayLike | None = None,
@@ -136,8 +152,8 @@ def fold_moments(
 
     Parameters
     ----------
-    matrices : iterable of (int, ndarray of shape (n_rows, n_features))
-        Consecutive batches, each with the number of its first row.
+    matrices : iterable of Rows
+        Consecutive batches.
     n_features : int
         How many columns.
     n_folds : int
@@ -160,7 +176,7 @@ def fold_moments(
 
 
 def subsample_moments(
-    matrices: Iterable[tuple[int, FloatArray]],
+    matrices: Iterable[Rows],
     n_features: int,
     n_subsamples: int,
     share: float,
@@ -194,21 +210,15 @@ def subsample_moments(
 
 def _merge_all(
     function: Callable[[int, FloatArray], list[Moments]],
-    matrices: Iterable[tuple[int, FloatArray]],
+    matrices: Iterable[Rows],
     merged: list[Moments],
     n_workers: int | None,
 ) -> list[Moments]:
-    """Compute the moments of batches in threads, no more batches at a time than threads; merge them in order."""
+    """Read batches and compute their moments in threads; merge them in order."""
     if n_workers is None:
         n_workers = max(1, min(count_cores(), WAITING_CELLS // (len(merged[0].mean) ** 2 * len(merged))))
-    waiting: deque[Future[list[Moments]]] = deque()
-    with ThreadPoolExecutor(n_workers) as pool:
-        for start, values in matrices:
-            waiting.append(pool.submit(function, start, values))
-            if len(waiting) >= n_workers:
-                merged = list(map(merge_moments, merged, waiting.popleft().result()))
-        for last in waiting:
-            merged = list(map(merge_moments, merged, last.result()))
+    for found in map_batches(lambda rows: function(rows.start, rows.read()), matrices, n_workers):
+        merged = list(map(merge_moments, merged, found))
     return merged
 
 

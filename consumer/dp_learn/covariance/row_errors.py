@@ -8,18 +8,23 @@ White (1980), A heteroskedasticity-consistent covariance matrix estimator, Econo
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from dp_bundle.engines import map_batches
 from dp_bundle.errors import EstimationError
+from dp_bundle.startup import count_cores
 from dp_learn.covariance.bilinear_forms import FormErrors, by_rows
+from dp_learn.covariance.moments import WAITING_CELLS, Rows
 from dp_learn.matrices import FloatArray, add_product, sandwich, sparse_if_worth_it
 
 CHUNK_BYTES = 2**24  # of one matrix of rows
 
 
 def row_errors(
-    batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray, covariance: FloatArray | None = None
+    batches: Iterable[FloatArray | Rows], mean: FloatArray, b: FloatArray, covariance: FloatArray | None = None
 ) -> FormErrors:
     """Return the errors of the forms in one source, estimated from its noisy rows: the sandwich.
 
@@ -29,8 +34,8 @@ def row_errors(
 
     Parameters
     ----------
-    batches : iterable of ndarray of shape (n_batch, n_features)
-        The noisy rows, once; memory is that of a batch and of a few q-by-q matrices.
+    batches : iterable of Rows, or of ndarray of shape (n_batch, n_features)
+        The noisy rows, once; memory is that of a batch and of a few q-by-q matrices, for every thread.
     mean : ndarray of shape (n_features,)
         Their mean.
     b : ndarray of shape (q, n_features)
@@ -65,25 +70,48 @@ def row_errors(
 
 
 def _sum_powers(
-    batches: Iterable[FloatArray], mean: FloatArray, b: FloatArray, *, with_second: bool
+    batches: Iterable[FloatArray | Rows], mean: FloatArray, b: FloatArray, *, with_second: bool
 ) -> tuple[int, FloatArray, FloatArray, FloatArray]:
     """Return the number of rows and the sums of y_i y_j, y_i^2 y_j^2 (the upper triangle of both) and y_i^3 y_j."""
     n_rows, q = 0, len(b)
-    second, squares, cubes = (np.zeros((q, q), order="F") for _ in range(3))  # the system gives what is written to
-    chunk = max(1, CHUNK_BYTES // (8 * b.shape[1]))  # the powers of a whole batch would take several times its memory
-    forms = sparse_if_worth_it(b)
-    for batch in batches:
-        for start in range(0, len(batch), chunk):
-            y = np.asfortranarray((forms @ (batch[start : start + chunk] - mean).T).T)
-            y2 = y * y
-            if with_second:
-                second = add_product(second, y, y)
-            squares = add_product(squares, y2, y2)
-            cubes = add_product(cubes, y2 * y, y)
-        n_rows += len(batch)
+    sums = [np.zeros((q, q), order="F") for _ in range(3)]  # the system gives what is written to
+    room = WAITING_CELLS // (3 * q * q)  # for sums of how many batches
+    powers = partial(_batch_powers, mean=mean, b=b, forms=sparse_if_worth_it(b), with_second=with_second)
+
+    if room < 2:
+        for rows in batches:
+            n_rows += powers(rows, sums)[0]
+    else:
+        for n_batch, found in map_batches(powers, batches, min(count_cores(), room)):
+            n_rows += n_batch
+            for total, part in zip(sums, found, strict=True):
+                total += part
     if n_rows < 2:
         raise EstimationError("a standard error needs at least two rows")
-    return n_rows, second, squares, cubes
+    return n_rows, sums[0], sums[1], sums[2]
+
+
+def _batch_powers(
+    rows: FloatArray | Rows,
+    sums: list[FloatArray] | None = None,
+    *,
+    mean: FloatArray,
+    b: FloatArray,
+    forms: Any,
+    with_second: bool,
+) -> tuple[int, list[FloatArray]]:
+    """Return the number of rows of a batch, and its sums, added to others if they are given."""
+    values, q = rows.read() if isinstance(rows, Rows) else rows, len(b)
+    second, squares, cubes = sums or [np.zeros((q, q), order="F") for _ in range(3)]
+    chunk = max(1, CHUNK_BYTES // (8 * b.shape[1]))  # the powers of a whole batch would take several times its memory
+    for start in range(0, len(values), chunk):
+        y = np.asfortranarray((forms @ (values[start : start + chunk] - mean).T).T)
+        y2 = y * y
+        if with_second:
+            second = add_product(second, y, y)
+        squares = add_product(squares, y2, y2)
+        cubes = add_product(cubes, y2 * y, y)
+    return len(values), [second, squares, cubes]
 
 
 def _fill_lower(matrix: FloatArray) -> FloatArray:

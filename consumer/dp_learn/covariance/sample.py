@@ -133,7 +133,7 @@ class Sample:
         for index, (source, moments) in enumerate(zip(self.sources, self.moments, strict=True)):
             if isinstance(source, RowSource) and moments is not None:
                 whole = len(kept) == len(source.columns)
-                batches = (values if whole else values[:, kept] for _, values in source.matrices())
+                batches = (rows if whole else rows.select(kept) for rows in source.matrices())
                 described = pooled.sources[index]
                 known = described.covariance if isinstance(described, NoisyCovariance) else None
                 each.append(row_errors(batches, moments.mean[kept], b, known))

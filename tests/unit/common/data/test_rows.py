@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_bundle.data import rows as parts
-from dp_bundle.data.rows import PartWriter, batch_rows, group_rows, part_rows, part_schema, read_parts
+from dp_bundle.data.row_reader import find_groups, read_parts
+from dp_bundle.data.rows import PartWriter, batch_rows, group_rows, part_rows, part_schema
 from dp_bundle.errors import BundleFormatError, DataError
 from dp_bundle.manifest.columns import Column, Noise
 
@@ -332,3 +333,38 @@ def test_values_that_are_no_numbers_are_refused(value: float) -> None:
         file = bomb(table.set_column(index, table.field(index), pa.array(changed)))
         with pytest.raises(BundleFormatError, match="not a number"):
             load([file], 20)
+
+
+@pytest.mark.usefixtures("_small")
+def test_row_groups_are_the_batches_in_any_order() -> None:
+    """Each group holds the rows of its place, whichever is read first, and the last is followed by a count of all."""
+    whole = values(730)
+    (file,) = write([whole])
+    content = file.getvalue()
+    groups = list(find_groups([("part", lambda: io.BytesIO(content))], COLUMNS, 730))
+
+    assert [(group.start, group.n_rows) for group in groups] == [
+        *((start, 100) for start in range(0, 700, 100)),
+        (700, 30),
+    ]
+    for group in reversed(groups):
+        assert group.read().equals(whole.slice(group.start, group.n_rows))
+    with pytest.raises(BundleFormatError, match="holds 730 rows where its manifest promises 731"):
+        list(find_groups([("part", lambda: io.BytesIO(content))], COLUMNS, 731))
+
+
+def test_bad_row_groups_are_refused_when_they_are_read() -> None:
+    """A value that is no number, and bytes that do not decode, are errors of the bundle."""
+    broken = pa.RecordBatch.from_arrays(
+        [*values(100).columns[:2], pa.array([np.nan] * 100), *values(100).columns[3:]], schema=part_schema(COLUMNS)
+    )
+    (file,) = write([broken])
+    (group,) = find_groups([("part", lambda: io.BytesIO(file.getvalue()))], COLUMNS, 100)
+    with pytest.raises(BundleFormatError, match=r"part has a value in free\.form that is not a number"):
+        group.read()
+
+    content = bytearray(write([values(3000)])[0].getvalue())
+    (group,) = find_groups([("part", lambda: io.BytesIO(content))], COLUMNS, 3000)
+    content[60:400] = bytes(340)
+    with pytest.raises(BundleFormatError, match="not readable as Parquet"):
+        group.read()

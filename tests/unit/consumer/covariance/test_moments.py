@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn import estimate_moments
 from dp_learn.covariance.moments import (
     Moments,
+    Rows,
     batch_moments,
     bundle_matrices,
     fold_moments,
@@ -53,6 +56,11 @@ def test_moments_of_a_bundle_are_those_of_its_rows(bundle: Receipt) -> None:
     np.testing.assert_allclose(moments.covariance, np.cov(rows.T), rtol=1e-10)
 
 
+def batch(start: int, values: np.ndarray[Any, np.dtype[np.float64]]) -> Rows:
+    """Return rows in memory."""
+    return Rows(start, lambda: values)
+
+
 def test_folds_share_out_the_rows(bundle: Receipt) -> None:
     """Every row is in one fold, the folds are about equal, and merged they are the whole."""
     with open_bundle(bundle.path) as opened:
@@ -71,7 +79,7 @@ def test_folds_share_out_the_rows(bundle: Receipt) -> None:
 def test_moments_are_equal_to_the_bit_on_any_number_of_cores(n_folds: int) -> None:
     """One thread or several merge the same batches in the same order, and each batch counts once."""
     rows = np.random.default_rng(4).normal(1e3, 1.0, size=(5000, 4))
-    batches = [(start, rows[start : start + 130]) for start in range(0, len(rows), 130)]
+    batches = [batch(start, rows[start : start + 130]) for start in range(0, len(rows), 130)]
     alone, *others = [fold_moments(batches, 4, n_folds, n_workers=number) for number in (1, 2, 7)]
 
     assert sum(fold.n_rows for fold in alone) == len(rows)
@@ -83,7 +91,7 @@ def test_moments_are_equal_to_the_bit_on_any_number_of_cores(n_folds: int) -> No
 
 def test_an_error_in_a_batch_ends_the_pass() -> None:
     """A batch that cannot be computed with is an error of the whole pass, whichever thread met it."""
-    batches = [(0, np.ones((5, 2))), (5, np.ones((5, 3))), (10, np.ones((5, 2)))]
+    batches = [batch(start, np.ones((5, width))) for start, width in ((0, 2), (5, 3), (10, 2))]
     with pytest.raises(ValueError, match="broadcast"):
         fold_moments(batches, 2, 1, n_workers=2)
 
@@ -91,8 +99,8 @@ def test_an_error_in_a_batch_ends_the_pass() -> None:
 def test_subsamples_are_different_rows_of_the_asked_share() -> None:
     """Subsamples have about the size asked for, share no pattern, and do not depend on how rows come in batches."""
     rows = np.random.default_rng(0).normal(size=(10_000, 2))
-    whole = subsample_moments([(0, rows)], 2, 20, 0.1)
-    parts = subsample_moments([(0, rows[:1234]), (1234, rows[1234:])], 2, 20, 0.1)
+    whole = subsample_moments([batch(0, rows)], 2, 20, 0.1)
+    parts = subsample_moments([batch(0, rows[:1234]), batch(1234, rows[1234:])], 2, 20, 0.1)
     sizes = np.array([sample.n_rows for sample in whole])
 
     assert np.all(np.abs(sizes - 1000) < 5 * np.sqrt(900))

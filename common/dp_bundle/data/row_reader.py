@@ -1,0 +1,148 @@
+"""The rows of verified data members: whole parts in order, or their row groups, each by any thread.
+
+Reading needs memory for one batch, in every thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.parquet_footer import Shape
+from dp_bundle.data.parquet_pages import open_parquet
+from dp_bundle.data.rows import batch_rows, group_rows, part_schema
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.manifest import Column
+from dp_bundle.quoting import quote_name
+
+_PAGE_BUFFER = 2**18  # bytes read ahead per column
+
+
+def read_parts(
+    parts: Iterable[tuple[str, BinaryIO]], columns: tuple[Column, ...], n_rows: int, *, version_1: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of all parts in order, after checking them against the manifest.
+
+    Parameters
+    ----------
+    parts : iterable of (name, file)
+        Verified data members, seekable.
+    columns : tuple of Column
+        What the manifest says of them.
+    n_rows : int
+        How many rows it promises in all.
+    version_1 : bool
+        Whether they are of format version 1, whose parts may have statistics, and larger row groups of many columns.
+
+    Raises
+    ------
+    BundleFormatError
+        A part is not Parquet as our writer writes it, its schema or row count is not the promised one, or a value is no
+        number.
+    """
+    schema = part_schema(columns)
+    seen, rows = 0, (batch_rows if version_1 else group_rows)(len(columns))
+    for name, file in parts:
+        with _in_our_words(name):
+            shape = Shape(n_rows - seen, rows, schema, statistics=version_1)
+            parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+            for batch in parquet.iter_batches(rows, use_threads=False):
+                _check_cells(name, batch, columns)
+                seen += batch.num_rows
+                yield batch
+    if seen != n_rows:
+        raise BundleFormatError(f"the bundle holds {seen} rows where its manifest promises {n_rows}")
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of a part, of which footer and page headers were checked; what a reader takes at a time.
+
+    Attributes
+    ----------
+    part : str
+        The member.
+    start : int
+        The number of its first row among all of the bundle.
+    n_rows : int
+        How many rows it has.
+    read : callable
+        Returns the rows; several threads may read several groups at once.
+    """
+
+    part: str
+    start: int
+    n_rows: int
+    read: Callable[[], pa.RecordBatch]
+
+
+def find_groups(
+    parts: Iterable[tuple[str, Callable[[], BinaryIO]]],
+    columns: tuple[Column, ...],
+    n_rows: int,
+    *,
+    version_1: bool = False,
+) -> Iterator[RowGroup]:
+    """Yield the row groups of all parts in order, each to be read by any thread, like the batches of `read_parts`.
+
+    Parameters
+    ----------
+    parts : iterable of (name, callable)
+        Verified data members, and what opens a new view of each.
+    columns, n_rows, version_1
+        As of `read_parts`.
+
+    Raises
+    ------
+    BundleFormatError
+        As `read_parts` does, here or when a group is read.
+    """
+    schema = part_schema(columns)
+    seen, rows = 0, (batch_rows if version_1 else group_rows)(len(columns))
+    for name, new_view in parts:
+        shape = Shape(n_rows - seen, rows, schema, statistics=version_1)
+        with _in_our_words(name), contextlib.closing(new_view()) as file:
+            metadata = open_parquet(name, file, shape, pre_buffer=False).metadata
+        for index in range(metadata.num_row_groups):
+            size = metadata.row_group(index).num_rows
+            yield RowGroup(name, seen, size, partial(_read_group, name, new_view, metadata, index, columns))
+            seen += size
+    if seen != n_rows:
+        raise BundleFormatError(f"the bundle holds {seen} rows where its manifest promises {n_rows}")
+
+
+def _read_group(
+    name: str, new_view: Callable[[], BinaryIO], metadata: pq.FileMetaData, index: int, columns: tuple[Column, ...]
+) -> pa.RecordBatch:
+    with _in_our_words(name), contextlib.closing(new_view()) as file:
+        parquet = pq.ParquetFile(file, metadata=metadata, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+        size = metadata.row_group(index).num_rows
+        (batch,) = parquet.iter_batches(size, row_groups=[index], use_threads=False)
+        _check_cells(name, batch, columns)
+    return batch
+
+
+@contextlib.contextmanager
+def _in_our_words(name: str) -> Iterator[None]:
+    """Turn errors of a reader into ours."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8 is a ValueError
+        raise BundleFormatError(f"{name} is not readable as Parquet: ask the publisher for a sound bundle") from error
+
+
+def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) -> None:
+    """Check that no cell is empty and every value is finite; readers compare them with the grid."""
+    if any(column.null_count for column in batch.columns):
+        raise BundleFormatError(f"{name} has empty cells, which no release has")
+    for column, found in zip(columns, batch.columns, strict=True):
+        if column.kind == "continuous" and not np.isfinite(to_numpy(found)).all():
+            raise BundleFormatError(f"{name} has a value in {quote_name(column.name)} that is not a number")
