@@ -129,6 +129,12 @@ def for_other_tools() -> dict[str, Any]:
     return {"FINGERPRINT": public_key_of(load_key()).fingerprint}
 
 
+def for_folders() -> dict[str, Any]:
+    """Make the table of a publisher."""
+    make_table("wine", ["alcohol", "ash", "hue"])
+    return {}
+
+
 def for_keepers() -> dict[str, Any]:
     """Publish once, into the folder of all bundles."""
     make_bundle("wine")
@@ -154,6 +160,7 @@ EXPECTED = {
     "how-to/deposit-in-a-portal.md": Page(for_portals),
     "how-to/keep-keys-and-ledger.md": Page(for_keepers),
     "how-to/pool-hospitals.md": Page(for_hospitals, "nothing"),
+    "how-to/publish-beyond-one-machine.md": Page(for_folders),
     "how-to/publish-every-month.md": Page(for_series),
     "how-to/publish-from-python.md": Page(dict),
     "how-to/read-without-us.md": Page(for_other_tools),

@@ -39,9 +39,9 @@ GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("bundle-*.tar"))
 def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Publish two columns in three parts, twice; return the folder with `a.tar`, `a`, `b.tar` and `home`."""
     place = tmp_path_factory.mktemp("remote")
-    height = np.random.default_rng(3).normal(170, 10, 600_000)
-    table = pd.DataFrame({"height": height, "weight": 0.9 * height - 90})
-    policy = make_policy({"height": [120, 220], "weight": [20, 140]}, mu=2.0)
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"height": rng.normal(170, 10, 600_000), "weight": rng.normal(80, 12, 600_000)})
+    policy = make_policy({"height": [120, 220], "weight": [20, 140]}, mu=8.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPGRAPH_HOME", str(place / "home"))
         patch.setattr(rows, "_PART_CELLS", 1)
