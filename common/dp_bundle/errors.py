@@ -52,6 +52,16 @@ class DpGraphError(Exception):
 
     exit_code: ClassVar[int] = 1
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self))  # a process may send it to another as it is
+
+
+def _restored(kind: type[DpGraphError], words: tuple[Any, ...], attributes: dict[str, Any]) -> DpGraphError:
+    error = kind.__new__(kind)
+    error.args = words
+    vars(error).update(attributes)
+    return error
+
 
 class ParameterError(DpGraphError, ValueError):
     """An argument that is not allowed.

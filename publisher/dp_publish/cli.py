@@ -65,6 +65,15 @@ def cli() -> None:
     type=NewPath(remote=True, either=True),
     help="The bundle to write: a tar, a folder (FOLDER/) or s3://, gs:// or az://; NAME.bundle.tar here by default.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["threads", "dask"]),
+    default="threads",
+    show_default=True,
+    help="What adds noise to rows: this process, or workers of Dask, each a process.",
+)
+@click.option("--scheduler", help="The address of Dask's scheduler (tls://HOST:PORT); workers start here by default.")
+@click.option("--staging", help="A private folder or URI where workers stage parts; a temporary one by default.")
 @click.option("--anyway", is_flag=True, help="Publish even what would be refused as useless or as a likely mistake.")
 @json_option
 @quiet_option
@@ -75,6 +84,9 @@ def publish_command(
     ledger_place: str | None,
     partition: str | None,
     out: Path | RemotePath | str | None,
+    engine: str,
+    scheduler: str | None,
+    staging: str | None,
     anyway: bool,
     as_json: bool,
     quiet: bool,
@@ -93,8 +105,10 @@ def publish_command(
     from dp_publish.forecast import check_in_advance
     from dp_publish.ledger import open_ledger
     from dp_publish.messages import describe_receipt, receipt_document
-    from dp_publish.release import publish, require_no_minisig, sign_beside
+    from dp_publish.release import dask_cluster, publish, require_no_minisig, sign_beside
 
+    if engine != "dask" and (scheduler or staging):
+        raise click.UsageError("--scheduler and --staging are for --engine dask")
     show = _show_progress if sys.stderr.isatty() and not quiet else None
     if show:
         before_compiling(_announce_compiling)
@@ -106,7 +120,18 @@ def publish_command(
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     require_no_minisig(target)
-    receipt = publish(data, policy, out=target, key=signing_key, ledger=ledger, partition=partition, progress=show)
+    with contextlib.ExitStack() as workers:
+        cluster = workers.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
+        receipt = publish(
+            data,
+            policy,
+            out=target,
+            key=signing_key,
+            ledger=ledger,
+            partition=partition,
+            progress=show,
+            cluster=cluster,
+        )
 
     with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
         if show:

@@ -86,6 +86,8 @@ class PartWriter:
         The files of all parts so far.
     digests : list of str
         The SHA-256 of every finished part, in hexadecimal digits.
+    part_sizes : list of int
+        The number of rows of every finished part.
     n_rows : int
         The number of rows so far.
     """
@@ -93,6 +95,7 @@ class PartWriter:
     def __init__(self, columns: tuple[Column, ...], new_file: Callable[[], BinaryIO], first_part: int = 0) -> None:
         self.parts: list[BinaryIO] = []
         self.digests: list[str] = []
+        self.part_sizes: list[int] = []
         self.n_rows = 0
         self._first_part = first_part
         self._waiting: list[pa.RecordBatch] = []
@@ -152,6 +155,7 @@ class PartWriter:
             self._require_entropy()
             check_written(self.parts[-1], Shape(self._rows_in_part, self._group_rows, self._schema))
             self.digests.append(self._hashed.sha256())
+            self.part_sizes.append(self._rows_in_part)
             self._rows_in_part = 0
 
     def _require_entropy(self) -> None:

@@ -63,9 +63,19 @@ def plan_ranges(rows: RowRanges, n_columns: int, n_ranges: int) -> list[RowRange
     n_parts = len(starts) - 1
     edges = {0, n_parts}
     for index in range(1, n_ranges):
-        near = [place for place in (0, -1, 1) if 0 < index * n_parts // n_ranges + place < n_parts]
-        edges.add(min((index * n_parts // n_ranges + place for place in near), key=lambda k: rows.n_skipped(starts[k])))
+        middle = index * n_parts // n_ranges
+        near = [place for place in (middle, middle - 1, middle + 1) if 0 < place < n_parts]
+        edges |= {min(near, key=lambda place: rows.n_skipped(starts[place]))} if near else set()
     return [RowRange(first, starts[first], starts[last]) for first, last in pairwise(sorted(edges))]
+
+
+def choose_ranges(rows: RowRanges, n_columns: int, n_workers: int) -> list[RowRange]:
+    """Divide rows into several ranges for each worker, or fewer where too much would be decoded in vain."""
+    for n_ranges in (_RANGES_PER_CORE * n_workers, 2 * n_workers):
+        planned = plan_ranges(rows, n_columns, n_ranges)
+        if sum(rows.n_skipped(each.start) for each in planned) <= rows.n_rows // 4:
+            return planned
+    return plan_ranges(rows, n_columns, n_workers)
 
 
 def write_parts(
@@ -116,11 +126,7 @@ class ParallelWriter:
         n_parts = -(-rows.n_rows // part_rows(n_columns))
         if -(-n_parts // n_threads) * part_rows(n_columns) > _WORTH_IT * rows.n_rows:
             return [RowRange(0, 0, rows.n_rows)]
-        for n_ranges in (_RANGES_PER_CORE * n_threads, 2 * n_threads):
-            planned = plan_ranges(rows, n_columns, n_ranges)
-            if sum(rows.n_skipped(each.start) for each in planned) <= rows.n_rows // 4:
-                return planned
-        return plan_ranges(rows, n_columns, n_threads)
+        return choose_ranges(rows, n_columns, n_threads)
 
     def write(
         self, planned: Sequence[RowRange], new_file: NewFile, progress: Progress | None, report: RowReport

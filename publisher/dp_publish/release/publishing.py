@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.bundle import write_bundle
 from dp_bundle.data import batch_rows
 from dp_bundle.describe import REPLACEMENT
-from dp_bundle.errors import BudgetExceededError, DpGraphError, StoreError
+from dp_bundle.errors import BudgetExceededError, DpGraphError, ParameterError, StoreError
 from dp_bundle.files import settle
 from dp_bundle.manifest import Release
 from dp_bundle.startup import interrupts_held
@@ -37,6 +37,7 @@ from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import Policy, Privacy, choose_columns, require_rows, resolve
 from dp_publish.release.contents import Contents, Maker, Read, may_reveal_noise
 from dp_publish.release.covariance import CovarianceMaker
+from dp_publish.release.distributed import Cluster, Job
 from dp_publish.release.rows import RowsMaker
 from dp_publish.release.targets import Target, choose_target, taken
 from dp_publish.sampling import Keystream, SecureKeystream
@@ -72,6 +73,7 @@ def publish(
     partition: str | None = None,
     progress: Callable[[int], None] | None = None,
     keystream: Keystream | None = None,
+    cluster: Cluster | None = None,
 ) -> Receipt:
     """Add calibrated noise to a table and write it as one signed bundle.
 
@@ -95,6 +97,9 @@ def publish(
     keystream : Keystream, optional
         Where random bits come from: a new `SecureKeystream`, and nothing else, for real data. An audit of made-up rows
         gives one that can be repeated.
+    cluster : Cluster, optional
+        Workers that add the noise to rows, and where they stage parts. From their first task on, the release stays on
+        the books whatever happens.
 
     Returns
     -------
@@ -120,19 +125,39 @@ def publish(
     require_rows(table, policy, kinds)
 
     read, report = _reader(table, privacy, len(kinds))
+    job = None if cluster is None else _job(cluster, data, table, policy, kinds)
     maker: Maker
     if privacy.release == "covariance":
         maker = CovarianceMaker(policy, kinds, partition, read, report)
     else:
         ranges = table.ranges if keystream is None and privacy.entity is None else None
-        maker = RowsMaker(policy, kinds, table, partition, read, report, ranges)
+        maker = RowsMaker(policy, kinds, table, partition, read, report, ranges, job)
 
     book = partial(_book, ledger, policy, maker, partition, kinds)
     make = partial(_make_bundle, policy, maker, key, target.folder, progress, keystream)
     with _in_our_words(target):
-        release, digests, budgets = _release(ledger, book, target, make)
+        try:
+            release, digests, budgets = _release(ledger, book, target, make)
+        finally:
+            if job is not None:
+                job.remove()
     withheld_here = tuple(name for name in left_out if name in withheld)
     return Receipt(target.path, release, *digests, left_out, report, maker.remark, withheld_here, budgets)
+
+
+def _job(cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Mapping[str, str]) -> Job:
+    """Return the job of a cluster, or refuse a release for which workers cannot be told which rows are theirs."""
+    privacy = policy.privacy
+    dropping = any(policy.column(name).missing == "drop" for name in kinds)
+    if privacy.release != "rows" or privacy.entity is not None or dropping:
+        raise ParameterError(
+            "--engine", 'threads, unless rows are released, without entities and missing = "drop"', "dask"
+        )
+    if table.ranges is None or not isinstance(data, str | Path):
+        raise ParameterError(
+            "--engine", "threads, unless DATA is a Parquet or Arrow file, or a folder of Parquet", "dask"
+        )
+    return Job(cluster, Path(data))
 
 
 def _book(ledger: Ledger, policy: Policy, maker: Maker, partition: str | None, kinds: Mapping[str, str]) -> Reservation:

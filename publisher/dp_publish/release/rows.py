@@ -12,7 +12,8 @@ from dp_bundle.manifest import Column
 from dp_publish.accounting import Cost
 from dp_publish.data import RowReport, Table, TypedRanges, standard_deviations
 from dp_publish.policy import Policy
-from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise, one_ahead
+from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise, one_ahead, stays_booked
+from dp_publish.release.distributed import Job
 from dp_publish.release.parts import ParallelWriter, Part, write_parts
 from dp_publish.rows import (
     Bounds,
@@ -52,6 +53,8 @@ class RowsMaker:
         Counts are added to it.
     ranges : callable, optional
         Returns the same rows by their numbers, so that every core may read some of them, with random bits of its own.
+    job : Job, optional
+        Has the workers of a cluster add the noise; it needs `ranges`.
 
     Raises
     ------
@@ -70,9 +73,11 @@ class RowsMaker:
         read: Read,
         report: RowReport,
         ranges: Callable[[], TypedRanges] | None = None,
+        job: Job | None = None,
     ) -> None:
         self._policy, self._kinds, self._partition = policy, kinds, partition
         self._read, self._report, self._ranges = read, report, ranges
+        self._job = job
         self._shares = share_mu(policy, kinds)
         self._deviations = None
         if policy.privacy.snr_db is not None:
@@ -98,7 +103,11 @@ class RowsMaker:
             columns = _with_centers(columns, self._read(self._kinds), self._shares.centers_sigma, keystream)
             drawn.enter_context(could_reveal_noise())
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
-        parts = self._write(columns, keystream, new_file, progress)
+        if self._job is not None and self._ranges is not None:
+            drawn.enter_context(stays_booked())
+            parts = self._job.write(self._ranges(), self._kinds, columns, progress, self._report)
+        else:
+            parts = self._write(columns, keystream, new_file, progress)
         files, digests = [part.file for part in parts], [part.sha256 for part in parts]
         conditional = conditional_mu(columns) if guarantee is None else None
         return Contents(files, self._report.n_rows, columns, guarantee, conditional, digests=digests)

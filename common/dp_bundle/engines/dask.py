@@ -1,0 +1,118 @@
+"""Tasks on the workers of Dask, on this machine or on a cluster; Dask runs them, and holds no data.
+
+A task that is lost with its worker runs again on another one. Dask has no state on disk: if its scheduler ends, so do
+the tasks.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from dp_bundle.errors import DpGraphError, ParameterError
+from dp_bundle.startup import count_cores
+
+T = TypeVar("T")
+R = TypeVar("R")
+_SETTINGS = {
+    "distributed.scheduler.allowed-failures": 20,  # of workers, before the task that they ran is given up
+    "distributed.worker.profile.enabled": False,  # it takes a tenth of the time
+    "distributed.admin.tick.limit": "1h",  # a worker that is busy is no reason for a warning
+}
+_SECONDS = 20
+
+
+class Dask:
+    """Workers of Dask; a context manager.
+
+    Parameters
+    ----------
+    scheduler : str, optional
+        The address of a scheduler, whose workers have this package: `tls://HOST:PORT`, with the certificates that
+        Dask's own configuration names, or `tcp://` on this machine. By default, a cluster of processes is started here
+        and ends with the block.
+    n_workers : int, optional
+        How many processes; one for each core by default. Only without a scheduler.
+
+    Raises
+    ------
+    ParameterError
+        The address is that of another machine, without TLS, or no scheduler answers.
+    DpGraphError
+        Dask is not installed.
+    """
+
+    def __init__(self, scheduler: str | None = None, n_workers: int | None = None) -> None:
+        if scheduler is not None:
+            _require_private(scheduler)
+        try:
+            import dask
+            import distributed
+        except ImportError as error:
+            raise DpGraphError('--engine dask needs Dask: pip install "dpgraph[dask]"') from error
+        self._distributed: Any = distributed
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # an error is told once, by us
+        dask.config.set(_SETTINGS)
+        self._cluster: Any = None
+        if scheduler is None:
+            self._cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=n_workers or count_cores(),
+                threads_per_worker=1,
+                dashboard_address=None,
+                security=True,  # or every user of this machine could send it tasks
+                silence_logs=logging.CRITICAL,
+            )
+        try:
+            self._client: Any = distributed.Client(self._cluster or scheduler, timeout=_SECONDS)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            raise ParameterError("--scheduler", "the address of a scheduler that answers", scheduler) from error
+
+    @property
+    def n_workers(self) -> int:
+        """Return how many tasks run at once, at least 1."""
+        return max(1, sum(int(number) for number in self._client.nthreads().values()))
+
+    def map_unordered(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Yield the results of a function of every task, as they come; after an error no further task begins.
+
+        The function is one that workers can import, and tasks and results are pickled.
+        """
+        futures = self._client.map(function, list(tasks), pure=False)
+        try:
+            for _, found in self._distributed.as_completed(futures, with_results=True):
+                yield found
+        except self._distributed.scheduler.KilledWorker as error:
+            raise DpGraphError("workers ended again and again, perhaps for want of memory: give them more") from error
+        finally:
+            self._client.cancel(futures)
+
+    def close(self) -> None:
+        """Leave the scheduler; end the cluster that was started here."""
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def __enter__(self) -> Dask:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _require_private(scheduler: str) -> None:
+    """Refuse an address at which others could read and send tasks on the way."""
+    parts = urlsplit(scheduler)
+    if parts.scheme == "tls":
+        return
+    try:
+        here = parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        here = False
+    if parts.scheme != "tcp" or not here:
+        raise ParameterError("--scheduler", "tls://HOST:PORT, or tcp:// on this machine", scheduler)

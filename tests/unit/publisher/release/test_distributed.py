@@ -1,0 +1,215 @@
+"""Publication by workers that run tasks twice, fail and race: one release, every row once, nothing seen twice."""
+
+from __future__ import annotations
+
+import pickle
+import pickletools
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.conftest import nothing_happened, rows_of
+
+from dp_bundle.bundle import open_bundle
+from dp_bundle.data import rows as parts
+from dp_bundle.errors import DpGraphError, MissingValuesError, ParameterError, StoreError
+from dp_bundle.store import Store, open_store
+from dp_publish import Policy, publish
+from dp_publish.ledger import Ledger
+from dp_publish.release import Cluster, distributed
+
+T = TypeVar("T")
+R = TypeVar("R")
+N_ROWS = 3_050  # 11 parts
+
+
+class Sent:
+    """An engine that sends tasks and results as a cluster would, every task twice, to workers that race."""
+
+    n_workers = 2
+
+    def __init__(self) -> None:
+        self.tasks: list[bytes] = []
+
+    def map_unordered(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Yield the results of all tasks, and of all of them again."""
+        self.tasks = [pickle.dumps((function, task)) for task in tasks]
+
+        def work(sent: bytes) -> bytes:
+            run, task = pickle.loads(sent)  # noqa: S301  as a worker does
+            try:
+                return pickle.dumps(run(task))
+            except DpGraphError as error:
+                return pickle.dumps(error)
+
+        with ThreadPoolExecutor(4) as pool:
+            for answer in pool.map(work, [*self.tasks, *reversed(self.tasks)]):
+                found = pickle.loads(answer)  # noqa: S301
+                if isinstance(found, DpGraphError):
+                    raise found
+                yield found
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make row groups of 100 rows and parts of three of them."""
+    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
+    monkeypatch.setattr(parts, "_PART_CELLS", 300)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Return a table in which every row is known by its value."""
+    pq.write_table(pa.table({"x": np.arange(N_ROWS, dtype=float)}), tmp_path / "raw.parquet", row_group_size=777)
+    return tmp_path / "raw.parquet"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    """Return workers that run everything twice."""
+    return Cluster(Sent(), str(tmp_path / "staging"))
+
+
+def policy_for(**column: Any) -> Policy:
+    """Return a policy with little noise."""
+    columns = {"x": {"bounds": [0, N_ROWS], **column}}
+    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"sigma": 0.5}, "columns": columns})
+
+
+def staged(cluster: Cluster) -> list[str]:
+    """Return the names of everything that was staged and not removed."""
+    return open_store(cluster.staging).names()
+
+
+def test_tasks_that_run_twice_make_one_release(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Every row is published once, in its place, in the layout of one thread, and what lost its claim is gone."""
+    done: list[int] = []
+    receipt = publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster, progress=done.append)
+
+    assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
+    assert receipt.report.n_rows == done[-1] == N_ROWS
+    with open_bundle(receipt.path) as opened:
+        sizes = [pq.read_metadata(opened.open(name)).num_rows for name in opened.members if name.startswith("data/")]
+    assert sizes == [300] * 10 + [50]
+    assert [(entry.number, entry.state) for entry in Ledger().entries()] == [(1, "published")]
+    assert staged(cluster) == []
+
+
+def test_losers_are_staged_and_never_published(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two attempts at a part both are staged with noise of their own, and one alone is in the bundle."""
+    seen: dict[str, bytes] = {}
+    remove = distributed.Job.remove
+
+    def look(job: distributed.Job) -> None:
+        store = open_store(cluster.staging)
+        seen.update({name: store.read(name) for name in store.names() if name.endswith(".parquet")})
+        remove(job)
+
+    monkeypatch.setattr(distributed.Job, "remove", look)
+    receipt = publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    with open_bundle(receipt.path) as opened:
+        published = [opened.open(name).read() for name in opened.members if name.startswith("data/")]
+
+    assert len(seen) == 22
+    assert len(set(seen.values())) == 22
+    assert len(set(seen.values()) & set(published)) == len(published) == 11
+
+
+def test_tasks_hold_no_seed_and_no_key(source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """What goes through a scheduler is short text, whole numbers and two names: nothing to draw noise or sign with."""
+    publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    engine = cluster.engine
+    assert isinstance(engine, Sent)
+    assert len(engine.tasks) > 1
+    for sent in engine.tasks:
+        imported = set()
+        for opcode, argument, _ in pickletools.genops(sent):
+            assert opcode.name not in ("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8")
+            imported |= {argument} if isinstance(argument, str) else set()
+        _, task = pickle.loads(sent)  # noqa: S301
+        text = {task.staging, task.job, task.sha256}
+        names = {"dp_publish.release.distributed", "dp_publish.release.parts", "publish_part", "PartTask", "RowRange"}
+        assert imported == names | text
+        assert len(sent) < 1000
+        assert key.private_bytes_raw() not in sent
+
+
+@pytest.mark.parametrize("lost", ["answer", "object"])
+def test_staging_that_cannot_be_trusted_publishes_nothing(
+    lost: str,
+    source: Path,
+    cluster: Cluster,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A staged part that was changed, or is gone, ends the release, which stays on the books."""
+    write = distributed.Job.write
+
+    def change(job: distributed.Job, *words: Any) -> Any:
+        found = write(job, *words)
+        for path in (tmp_path / "staging").rglob("part-00003.parquet"):
+            content = path.read_bytes()
+            path.unlink()
+            if lost == "answer":
+                path.write_bytes(content[:-50] + bytes(50))
+        return found
+
+    monkeypatch.setattr(distributed.Job, "write", change)
+    with pytest.raises((StoreError, DpGraphError)) as caught:
+        publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    assert "stays on the books" in caught.value.__notes__[0]
+    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
+    assert not (tmp_path / "a.tar").exists()
+    assert staged(cluster) == []
+
+
+def test_an_error_of_a_worker_is_told_as_it_is(cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A gap that a worker finds is the same error as here, and as noisy parts were staged, the cost stays."""
+    path = tmp_path / "raw.parquet"
+    values = np.arange(N_ROWS, dtype=float)
+    values[-1] = np.nan
+    pq.write_table(pa.table({"x": values}), path)
+    with pytest.raises(MissingValuesError, match="'x'") as caught:
+        publish(path, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    assert caught.value.column == "x"
+    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
+    assert not (tmp_path / "a.tar").exists()
+
+
+@pytest.mark.parametrize("why", ["text", "drop", "memory", "covariance"])
+def test_what_workers_cannot_do_is_refused_before_anything_is_spent(
+    why: str, source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Where workers cannot be told which rows are theirs, nothing is begun."""
+    policy, data = policy_for(missing="drop") if why == "drop" else policy_for(), source
+    if why == "text":
+        data = tmp_path / "raw.csv"
+        data.write_text("x\n1\n2\n")
+    elif why == "memory":
+        data = pq.read_table(source)
+    elif why == "covariance":
+        document = {"dataset": {"name": "d"}, "privacy": {"mu": 1.0, "release": "covariance"}}
+        policy = Policy.model_validate({**document, "columns": {"x": {"bounds": [0, N_ROWS]}}})
+    with pytest.raises(ParameterError, match="--engine"):
+        publish(data, policy, out=tmp_path / "a.tar", key=key, cluster=cluster)
+    assert nothing_happened(tmp_path, {path for path in tmp_path.iterdir() if path.name.startswith("raw")})
+
+
+def test_a_worker_refuses_a_job_that_was_changed(source: Path, cluster: Cluster) -> None:
+    """Whoever can change the description of a job could take the noise away: its digest is in the task."""
+    store: Store = open_store(cluster.staging)
+    store.create("job-1/job.json", b"{}")
+    task = distributed.PartTask(cluster.staging, "job-1", "0" * 64, distributed.RowRange(0, 0, 300))
+    with pytest.raises(StoreError, match="was changed"):
+        distributed.publish_part(task)
