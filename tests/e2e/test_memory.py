@@ -36,7 +36,7 @@ def _peak_mb(folder: Path, name: str, *arguments: str) -> float:
 
 @pytest.mark.slow
 def test_five_million_rows_in_500_mb(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """A table of 5 million rows and 10 columns is published and learned from, on two cores, in less than 500 MB each."""
+    """A table of 5 million rows and 10 columns is published and learned from, on two cores, in 500 MB each."""
     rng = np.random.default_rng(5)
     names = [f"x{index}" for index in range(N_COLUMNS)]
     schema = pa.schema([(name, pa.float64()) for name in names])

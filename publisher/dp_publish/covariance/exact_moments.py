@@ -113,7 +113,7 @@ def merge(parts: Iterable[ExactMoments]) -> ExactMoments:
         There is no part, or the parts were not scaled alike.
     """
     kept = list(parts)
-    if not kept or any(part.scaling is not kept[0].scaling for part in kept):
+    if not kept or not all(part.scaling.equals(kept[0].scaling) for part in kept):
         raise ParameterError("parts", "one or more, all made with one scaling", len(kept))
     return ExactMoments(
         kept[0].scaling,

@@ -54,6 +54,13 @@ class Scaling:
     squared_radius: Fraction
     constant: float
 
+    def equals(self, other: Scaling) -> bool:
+        """Return True if another scaling, perhaps made by another process, puts every row at the same place."""
+        arrays = ((self.centers, other.centers), (self.half_widths, other.half_widths))
+        numbers = (self.squared_radius, self.radius, self.constant)
+        same = numbers == (other.squared_radius, other.radius, other.constant)
+        return same and all(np.array_equal(one, two) for one, two in arrays)
+
     @property
     def n_features(self) -> int:
         """The number of columns of the data, p."""

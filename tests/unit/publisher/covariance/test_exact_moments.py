@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -128,6 +129,13 @@ def test_unusable_tables_are_refused() -> None:
     with pytest.raises(ParameterError, match="4 columns"):
         moments_of_batch(np.ones((3, 5)), scaling)
     with pytest.raises(ParameterError, match="parts"):
-        merge([moments_of_batch(_rows(3), scaling), moments_of_batch(_rows(3), scaling_for(BOUNDS))])
+        merge([moments_of_batch(_rows(3), scaling), moments_of_batch(_rows(3), scaling_for(BOUNDS, radius=1.0))])
     with pytest.raises(ParameterError, match="parts"):
         merge([])
+
+
+def test_sums_from_other_processes_merge() -> None:
+    """What another process sends is merged, as its scaling is equal though not the same object."""
+    scaling, rows = scaling_for(BOUNDS), _rows(40)
+    sent = [pickle.loads(pickle.dumps(moments_of_batch(part, scaling))) for part in np.array_split(rows, 3)]  # noqa: S301
+    assert np.array_equal(merge(sent).steps, moments_of_batch(rows, scaling).steps)
