@@ -43,6 +43,20 @@ class BundlePath(click.Path):
         return found
 
 
+class DataPath(click.Path):
+    """The path of a table, or its URI."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path, or the URI as a `RemotePath`."""
+        found = located(value) if is_uri(value) else value
+        return found if isinstance(found, RemotePath) else super().convert(found, param, ctx)
+
+
 class NewPath(click.Path):
     """The path of what a command writes.
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.console import NewPath, already, answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.console import DataPath, NewPath, already, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.startup import before_compiling
-from dp_bundle.store import RemotePath
+from dp_bundle.store import Place, RemotePath
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
 from dp_publish.cli_options import (
     PublishByDefault,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dp_publish.forecast import Account, Plan
     from dp_publish.policy import Policy
 
-DATA = click.Path(path_type=Path)
+DATA = DataPath()
 
 
 @click.group(cls=PublishByDefault, context_settings={"help_option_names": ["-h", "--help"]})
@@ -78,7 +78,7 @@ def cli() -> None:
 @json_option
 @quiet_option
 def publish_command(
-    data: Path,
+    data: Place,
     policy_file: Path | None,
     key: str,
     ledger_place: str | None,
@@ -148,7 +148,7 @@ def publish_command(
 @dialect_options
 @click.option("--out", type=NewPath(), help="The policy file to write; beside DATA by default.")
 @quiet_option
-def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> None:
+def policy_command(data: Place, out: Path | None, quiet: bool, **given: Any) -> None:
     """Write a commented policy for DATA from its column names and types alone; no value is read.
 
     \b
@@ -189,7 +189,7 @@ def policy_command(data: Path, out: Path | None, quiet: bool, **given: Any) -> N
 @json_option
 @quiet_option
 def plan_command(
-    data: Path,
+    data: Place,
     policy_file: Path | None,
     spread: float,
     picture: Path | None,
@@ -253,7 +253,7 @@ def plan_command(
 @json_option
 @quiet_option
 def audit_command(
-    data: Path,
+    data: Place,
     policy_file: Path | None,
     canaries: int | None,
     confidence: float,
@@ -367,7 +367,7 @@ def _account_of(plan: Plan, ledger_place: str | None) -> Account:
     return Account(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 
-def _load_policy(data: Path, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
+def _load_policy(data: Place, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
     """Return the policy of that file, or else the one beside the data, with the options in place of its entries."""
     from dp_publish.policy import find_policy
 
@@ -387,15 +387,15 @@ def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
     return private
 
 
-def _whole_name(data: Path) -> str:
-    return os.fsencode(data.name or data.resolve().name).decode("utf-8", "replace")
+def _whole_name(data: Place) -> str:
+    return os.fsencode(data.name or Path(data).resolve().name).decode("utf-8", "replace")
 
 
-def _plain_name(data: Path) -> str:
+def _plain_name(data: Place) -> str:
     from dp_publish.data import unpacked_name
 
     name = Path(unpacked_name(data))
-    plain = (name.stem if name.suffix else name.name) or data.resolve().name
+    plain = (name.stem if name.suffix else name.name) or (data.resolve().name if isinstance(data, Path) else data.name)
     return os.fsencode(plain).decode("utf-8", "replace")  # a dataset's name is text, whatever bytes the file's name has
 
 

@@ -7,7 +7,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from dp_bundle.errors import ParameterError
@@ -117,6 +117,11 @@ class RemotePath(os.PathLike[str]):
         return unquote(last) if self._is_escaped else last
 
     @property
+    def suffix(self) -> str:
+        """The end of its name, from the last dot on."""
+        return Path(self.name).suffix
+
+    @property
     def folder(self) -> str:
         """The URI of what it is in."""
         parts = urlsplit(self.uri)
@@ -128,6 +133,12 @@ class RemotePath(os.PathLike[str]):
         last = quote(name) if self._is_escaped else name
         return RemotePath(urlunsplit(parts._replace(path=f"{parts.path}/{last}")))
 
+    def joined(self, name: str) -> RemotePath:
+        """Return the path of what has this name in it."""
+        parts = urlsplit(self.uri)
+        inside = f"{parts.path.rstrip('/')}/{quote(name) if self._is_escaped else name}"
+        return RemotePath(urlunsplit(parts._replace(path=inside)))
+
     def __fspath__(self) -> str:
         return plain_uri(self.uri).rstrip("/")
 
@@ -137,6 +148,9 @@ class RemotePath(os.PathLike[str]):
     @property
     def _is_escaped(self) -> bool:
         return urlsplit(self.uri).scheme in ("http", "https")
+
+
+Place: TypeAlias = Path | RemotePath
 
 
 def is_uri(place: str | os.PathLike[str]) -> bool:

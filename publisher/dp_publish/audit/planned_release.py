@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from dp_bundle.errors import PolicyError
+from dp_bundle.store import Place
 from dp_publish.audit.press import Press
 from dp_publish.audit.report import AuditReport
 from dp_publish.audit.whole_covariance_releases import audit_covariance
@@ -15,7 +15,7 @@ from dp_publish.policy import Policy, choose_columns, require_bounds, resolve
 
 
 def audit_planned_release(
-    data: Path,
+    data: Place,
     policy: Policy,
     press: Press,
     *,
@@ -27,7 +27,7 @@ def audit_planned_release(
 
     Parameters
     ----------
-    data : Path
+    data : Path or RemotePath
         The table, for its columns' names and types, and for its number of rows where that is public.
     policy : Policy
         As it was written.

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from dp_bundle.errors import HeaderError, ParameterError, SchemaError
 from dp_bundle.quoting import unguard_cell
+from dp_bundle.store import Place, open_remote
 from dp_publish.data.cells import describe_as_record
 
 _LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time
@@ -95,7 +96,7 @@ def make_dialect(given: dict[str, str | None]) -> Dialect:
         raise ParameterError(f"--{name}", first["msg"].removeprefix("Value error, "), given[name]) from error
 
 
-def find_layout(path: Path, dialect: Dialect) -> Layout:
+def find_layout(path: Place, dialect: Dialect) -> Layout:
     """Return a text file's layout, from its first line and what the policy says.
 
     A name is read back as it was before `guard_cell`, so that an exported bundle keeps its columns' names, without
@@ -149,7 +150,7 @@ def find_layout(path: Path, dialect: Dialect) -> Layout:
 
 
 @contextmanager
-def open_lines(path: Path, encoding: str, errors: str) -> Iterator[Iterator[str]]:
+def open_lines(path: Place, encoding: str, errors: str) -> Iterator[Iterator[str]]:
     """Open a text file, unpacked, for the csv module.
 
     Raises
@@ -161,24 +162,27 @@ def open_lines(path: Path, encoding: str, errors: str) -> Iterator[Iterator[str]
         yield _bounded_lines(path, lines)
 
 
-def _bounded_lines(path: Path, lines: IO[str]) -> Iterator[str]:
+def _bounded_lines(path: Place, lines: IO[str]) -> Iterator[str]:
     while line := lines.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
             raise SchemaError(f"{path} has a line of more than {_LONGEST_LINE:,} characters: it is not a text table")
         yield line
 
 
-def unpacked_name(path: Path) -> str:
+def unpacked_name(path: Place) -> str:
     """Return a file's name without the suffix that says how it is packed."""
     return path.name.removesuffix(path.suffix) if path.suffix.lower() in PACKED else path.name
 
 
-def open_bytes(path: Path) -> IO[bytes]:
+def open_bytes(path: Place) -> IO[bytes]:
     """Open a file, unpacked."""
     packed = PACKED.get(path.suffix.lower())
+    source = path if isinstance(path, Path) else open_remote(path)
     if packed == "gzip":
-        return cast(IO[bytes], gzip.open(path, "rb"))
-    return bz2.open(path, "rb") if packed else path.open("rb")
+        return cast(IO[bytes], gzip.open(source, "rb"))
+    if packed:
+        return bz2.open(source, "rb")
+    return source.open("rb") if isinstance(source, Path) else source
 
 
 def _encoding_of(start: bytes) -> str:
@@ -197,7 +201,7 @@ def _encoding_of(start: bytes) -> str:
     return "utf-8"
 
 
-def _delimiter_of(path: Path, line: str) -> str:
+def _delimiter_of(path: Place, line: str) -> str:
     """Return what separates the cells of the first line: a comma only where nothing else does, as names may hold one.
 
     Raises
@@ -222,14 +226,14 @@ def _names_in(record: Sequence[str]) -> list[str]:
     return bare if len(set(bare)) == len(set(names)) else names
 
 
-def _is_comment(path: Path, encoding: str, delimiter: str) -> bool:
+def _is_comment(path: Place, encoding: str, delimiter: str) -> bool:
     """Return True if the line after the first one is rather that of names, as it has other cells, or no number."""
     with open_lines(path, encoding, "replace") as lines:
         first, *others = islice(filter(None, csv.reader(lines, delimiter=delimiter)), 2)
     return any(len(other) != len(first) or all(describe_as_record(cell) is None for cell in other) for other in others)
 
 
-def _require_names(path: Path, record: list[str], missing: tuple[str, ...]) -> None:
+def _require_names(path: Place, record: list[str], missing: tuple[str, ...]) -> None:
     """Refuse a first line that may be a person's record; a first name alone may be empty, as pandas writes its index.
 
     Raises

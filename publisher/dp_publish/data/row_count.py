@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dp_bundle.errors import DataError, SchemaError
+from dp_bundle.store import Place
 from dp_publish.data.dialect import Dialect
+from dp_publish.data.parquet_files import is_folder, open_parquet_file, parquet_files
 from dp_publish.data.text_file import TextFile, is_text_file
 
 
-def count_rows(path: Path, dialect: Dialect | None = None) -> int:
+def count_rows(path: Place, dialect: Dialect | None = None) -> int:
     """Return a table's number of rows: from a Parquet or Arrow file's metadata, or by counting those of a text file.
 
     Raises
@@ -26,16 +27,20 @@ def count_rows(path: Path, dialect: Dialect | None = None) -> int:
     try:
         if is_text_file(path):
             n_rows = TextFile.find(path, dialect or Dialect()).count_rows()
-        elif suffix in (".arrow", ".feather", ".ipc"):
+        elif isinstance(path, Path) and suffix in (".arrow", ".feather", ".ipc"):
             n_rows = _count_arrow(path)
         else:
-            files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-            n_rows = sum(pq.read_metadata(file).num_rows for file in files)
+            n_rows = sum(map(_count_parquet, parquet_files(path) if is_folder(path) else [path]))
     except (pa.ArrowException, OSError) as error:
         raise SchemaError(f"{path} cannot be read as a table: {error}") from error
     if n_rows < 1:
         raise DataError("the table has no rows to publish")
     return n_rows
+
+
+def _count_parquet(path: Place) -> int:
+    with open_parquet_file(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def _count_arrow(path: Path) -> int:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-PAGE_BUFFER = 2**18  # read a column chunk page by page: row groups may be far larger than a batch
+from dp_bundle.store import Place
+from dp_publish.data.parquet_files import open_parquet_file, read_groups
+
 _MEMORY_ROWS = 2**13  # of what is called a piece of a table in memory
 
 ReadPieces: TypeAlias = Callable[[range, list[str], int], Generator[pa.RecordBatch, None, None]]
@@ -71,21 +72,20 @@ class RowRanges:
                     return
 
 
-def parquet_ranges(files: Sequence[Path]) -> RowRanges:
+def parquet_ranges(files: Sequence[Place]) -> RowRanges:
     """Return the rows of Parquet files, one after the other, by their row groups."""
-    pieces: list[tuple[Path, int]] = []
+    pieces: list[tuple[Place, int]] = []
     sizes: list[int] = []
     for path in files:
-        metadata = pq.read_metadata(path)
+        with open_parquet_file(path) as file:
+            metadata = file.metadata
         for group in range(metadata.num_row_groups):
             pieces.append((path, group))
             sizes.append(metadata.row_group(group).num_rows)
 
     def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
         for path, groups in groupby((pieces[index] for index in wanted), key=lambda piece: piece[0]):
-            with pq.ParquetFile(path, buffer_size=PAGE_BUFFER, pre_buffer=False) as file:
-                numbers = [group for _, group in groups]
-                yield from file.iter_batches(rows, row_groups=numbers, columns=names, use_threads=False)
+            yield from read_groups(path, names, rows, [group for _, group in groups])
 
     return RowRanges(sizes, read)
 

@@ -15,18 +15,18 @@ import re
 import shlex
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dp_bundle.errors import SchemaError
+from dp_bundle.store import Place, RemotePath, located
 from dp_publish.data.dialect import Dialect, Layout
+from dp_publish.data.parquet_files import is_folder, open_parquet_file, parquet_files, read_groups
 from dp_publish.data.row_ranges import (
-    PAGE_BUFFER,
     RowRanges,
     arrow_ranges,
     memory_ranges,
@@ -39,7 +39,7 @@ from dp_publish.data.typed import TypedRanges, schema_errors, typed_batches
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
 
-Source: TypeAlias = Union[str, Path, pa.Table, "pd.DataFrame"]
+Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame"]
 _TO_CSV, _TO_PARQUET = ("to_csv({}, index=False)", ".csv"), ("to_parquet({})", ".parquet")
 _READERS = {  # of pandas, for tables that it reads and we do not
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), ("read_excel({})", *_TO_CSV)),
@@ -94,9 +94,9 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
 
     Parameters
     ----------
-    source : str, Path, pyarrow.Table or pandas.DataFrame
+    source : str, Path, RemotePath, pyarrow.Table or pandas.DataFrame
         A `.parquet`, `.arrow`, `.feather`, `.csv` or `.tsv` file, the last two perhaps packed (`.gz`, `.bz2`), a folder
-        of Parquet files, or a table in memory.
+        of Parquet files, or a table in memory. Parquet and text may also be at a URI.
     dialect : Dialect, optional
         How a text file is written; by default what its first line tells.
 
@@ -107,7 +107,7 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
     HeaderError
         The first line of a text file may be a row, and `dialect` does not say.
     """
-    if not isinstance(source, str | Path | pa.Table):
+    if not isinstance(source, str | Path | RemotePath | pa.Table):
         source = _from_pandas(source)
     if isinstance(source, pa.Table):
         table = source
@@ -116,9 +116,10 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
             lambda names, rows: table.select(names).to_batches(max_chunksize=rows),
             lambda: memory_ranges(table),
         )
-    path = Path(source)
+    path = located(source)
     try:
-        _require_readable(path)
+        if isinstance(path, Path):
+            _require_readable(path)
         return _open_path(path, dialect or Dialect())
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
         raise SchemaError(f"{path} cannot be read as a table: {_first_line(error)}") from error
@@ -142,19 +143,21 @@ def _require_readable(path: Path) -> None:
         raise SchemaError(f"{path} is a pipe or a device, and rows are read more than once: write them to a file first")
 
 
-def _open_path(path: Path, dialect: Dialect) -> Table:
-    if path.is_file() and is_text_file(path):
+def _open_path(path: Place, dialect: Dialect) -> Table:
+    if is_text_file(path) and not (isinstance(path, Path) and path.is_dir()):
         return _open_text(path, dialect)
     if dialect != Dialect():
         raise SchemaError(f"{path} is not a text file, so [table] in the policy and --header do not apply: remove them")
-    if path.is_dir():
-        files = sorted(path.glob("*.parquet"))
+    if is_folder(path):
+        files = parquet_files(path)
         if not files:
             raise SchemaError(f"{path} holds no .parquet files: name a file, or a folder of Parquet files")
         return _open_parquet(files)
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
         return _open_parquet([path])
+    if isinstance(path, RemotePath):
+        raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
     if suffix in (".arrow", ".feather", ".ipc"):
         return _open_arrow(path)
     raise SchemaError(_other_format(path, suffix))
@@ -179,18 +182,22 @@ def _other_format(path: Path, suffix: str) -> str:
     return f"{path} is not a table that dp-publish reads: convert it with {line}"
 
 
-def _open_parquet(files: list[Path]) -> Table:
-    schema = pq.read_schema(files[0])
+def _open_parquet(files: Sequence[Place]) -> Table:
+    schema = _schema_of(files[0])
     for path in files[1:]:
-        if not pq.read_schema(path).equals(schema):
+        if not _schema_of(path).equals(schema):
             raise SchemaError(f"{path} and {files[0]} have different columns: a folder must hold one table")
 
     def batches(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         for path in files:
-            with pq.ParquetFile(path, buffer_size=PAGE_BUFFER, pre_buffer=False) as file:
-                yield from file.iter_batches(rows, columns=names, use_threads=False)
+            yield from read_groups(path, names, rows)
 
     return _typed_table(schema, batches, lambda: parquet_ranges(files))
+
+
+def _schema_of(path: Place) -> pa.Schema:
+    with open_parquet_file(path) as file:
+        return file.schema_arrow
 
 
 def _open_arrow(path: Path) -> Table:
@@ -205,7 +212,7 @@ def _open_arrow(path: Path) -> Table:
     return _typed_table(schema, batches, lambda: arrow_ranges(path))
 
 
-def _open_text(path: Path, dialect: Dialect) -> Table:
+def _open_text(path: Place, dialect: Dialect) -> Table:
     file = TextFile.find(path, dialect)
     names = file.layout.names
     _require_distinct(list(names))

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from dp_bundle.errors import SchemaError
+from dp_bundle.store import Place, RemotePath, open_remote
 from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
 from dp_publish.data.dialect import PACKED, Dialect, Layout, find_layout, unpacked_name
 from dp_publish.data.text_rows import line_of_open_quote, locate_fault, records
@@ -35,7 +35,7 @@ _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
 _LEAST_SAMPLE, _MOST_SAMPLE = 20, 1000  # rows
 
 
-def is_text_file(path: Path) -> bool:
+def is_text_file(path: Place) -> bool:
     """Return True if a file's name is that of a text table, compressed or not."""
     return unpacked_name(path).lower().endswith(_SUFFIXES)
 
@@ -44,11 +44,11 @@ def is_text_file(path: Path) -> bool:
 class TextFile:
     """A text file that can be read again and again."""
 
-    path: Path
+    path: Place
     layout: Layout
 
     @classmethod
-    def find(cls, path: Path, dialect: Dialect) -> TextFile:
+    def find(cls, path: Place, dialect: Dialect) -> TextFile:
         """Return the file with its layout; see `find_layout`."""
         return cls(path, find_layout(path, dialect))
 
@@ -131,7 +131,9 @@ class TextFile:
         )
         parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
         try:
-            stream = pa.input_stream(str(self.path), compression=PACKED.get(self.path.suffix.lower()))
+            path = self.path
+            source = pa.PythonFile(open_remote(path), "r") if isinstance(path, RemotePath) else str(path)
+            stream = pa.input_stream(source, compression=PACKED.get(path.suffix.lower()))
             reader = pacsv.open_csv(stream, options, parse, convert)
         except pa.ArrowInvalid:
             if self._has_rows:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 
 from dp_bundle.errors import CellError, SchemaError
+from dp_bundle.store import Place
 from dp_publish.data.cells import Fault, read_cell
 from dp_publish.data.dialect import Layout, open_bytes, open_lines
 
@@ -18,7 +18,7 @@ _CHUNK = 2**20
 _END = "\0\n"  # no row of a table
 
 
-def records(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
+def records(path: Place, layout: Layout) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows, each with the line that it begins on; stop where the csv module does."""
     with open_lines(path, layout.encoding, "replace") as lines:
         reader = csv.reader(lines, delimiter=layout.delimiter)
@@ -33,7 +33,7 @@ def records(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
             return
 
 
-def line_of_open_quote(path: Path, layout: Layout) -> int | None:
+def line_of_open_quote(path: Place, layout: Layout) -> int | None:
     """Return the line of a quotation mark that is never closed, which would swallow all rows after it; None if none.
 
     An even number of quotation marks is taken to be in order.
@@ -53,7 +53,7 @@ def line_of_open_quote(path: Path, layout: Layout) -> int | None:
     return before + 1 if len(last[-1]) > 1 else None
 
 
-def locate_fault(path: Path, layout: Layout, kinds: dict[str, str], decimal: str) -> SchemaError:
+def locate_fault(path: Place, layout: Layout, kinds: dict[str, str], decimal: str) -> SchemaError:
     """Return the first fault in the columns of `kinds` with its line, and without a value."""
     n_columns = len(layout.names)
     places = [(layout.names.index(name), name, kind) for name, kind in kinds.items()]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from pathlib import Path
 
+from dp_bundle.store import Place
 from dp_publish.covariance import moment_columns, set_mechanism
 from dp_publish.data import count_rows, glance, open_table
 from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
@@ -14,13 +14,13 @@ from dp_publish.policy import Policy, choose_columns, find_regrettable, point_ou
 
 
 def check_in_advance(
-    data: Path, policy: Policy, withheld: Collection[str], *, anyway: bool, tell: Callable[[str], None]
+    data: Place, policy: Policy, withheld: Collection[str], *, anyway: bool, tell: Callable[[str], None]
 ) -> Policy:
     """Refuse a release that cannot be, or that its publisher would regret; nothing is spent.
 
     Parameters
     ----------
-    data : Path
+    data : Path or RemotePath
         The table.
     policy : Policy
         As it was written.

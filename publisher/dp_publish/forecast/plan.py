@@ -14,6 +14,7 @@ from typing import Any
 from dp_bundle.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed
+from dp_bundle.store import Place
 from dp_publish.covariance import (
     Mechanism,
     PureMechanism,
@@ -113,7 +114,7 @@ class Plan:
 
 
 def make_plan(
-    data: Path,
+    data: Place,
     policy_file: Path | None,
     default_name: str,
     overrides: dict[str, Any] | None = None,
@@ -124,7 +125,7 @@ def make_plan(
 
     Parameters
     ----------
-    data : Path
+    data : Path or RemotePath
         A table that `open_table` reads.
     policy_file : Path or None
         The policy; the one beside the data by default. A strength left open is mu = 1; bounds left open are forecast as
@@ -207,7 +208,7 @@ def _forecast_own(
         return None, [f"A release at the policy's own strength would be refused: {error}."]
 
 
-def _count_rows_of(data: Path, policy: Policy) -> int:
+def _count_rows_of(data: Place, policy: Policy) -> int:
     """Return the number of rows; one where there are none, if that is protected."""
     try:
         return count_rows(data, policy.table)

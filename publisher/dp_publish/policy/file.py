@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.files import read_regular
+from dp_bundle.store import Place, RemotePath
 from dp_publish.data import unpacked_name
 from dp_publish.policy.choices import STRENGTHS
 from dp_publish.policy.mistakes import describe_mistake
@@ -19,19 +20,21 @@ _DEFAULT_MU = 1.0
 _MOST = 2**23  # bytes of a policy; 20,000 columns with all that can be said of them take fewer
 
 
-def policy_path(data: Path) -> Path:
-    """Return where the policy of a data file or folder is expected: `data.policy.toml` beside it."""
+def policy_path(data: Place) -> Path:
+    """Return where the policy of a data file or folder is expected: `data.policy.toml` beside it, or here."""
+    if isinstance(data, RemotePath):
+        return Path(f"{Path(unpacked_name(Path(data.name))).stem}.policy.toml")
     place = data.resolve() if data.name in ("", "..") else data  # "." is a folder that has a name, too
     name = Path(unpacked_name(place)).stem if place.is_file() else place.name
     return place.parent / f"{name}.policy.toml"
 
 
-def find_policy(data: Path, given: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:
+def find_policy(data: Place, given: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:
     """Read the policy that was given, or else the data's own if there is one; see `load_policy`."""
     return load_policy(used_policy(data, given), default_name, overrides)
 
 
-def used_policy(data: Path, given: Path | None) -> Path | None:
+def used_policy(data: Place, given: Path | None) -> Path | None:
     """Return the policy that was given, or else the data's own if there is one."""
     own = policy_path(data)
     return given or (own if own.is_file() else None)

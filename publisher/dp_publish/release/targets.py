@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol
 
 from dp_bundle.bundle import MANIFEST_NAME, open_bundle, tar_beside, unpack_bundle
 from dp_bundle.errors import BundleError, DpGraphError, ParameterError, StoreError
-from dp_bundle.files import require_folder, require_names, whole_file
+from dp_bundle.files import end_in_name, require_folder, require_names, whole_file
 from dp_bundle.quoting import quote_path
 from dp_bundle.store import RemotePath, located, open_store, require_create_only
 from dp_bundle.trust import UnsafeTrustAnyone
@@ -106,6 +106,8 @@ class MembersTarget:
     """A folder, here or elsewhere, as a `Target`; its tar is made in this folder, or in that which holds the folder."""
 
     def __init__(self, path: Path | RemotePath) -> None:
+        if isinstance(path, Path) and not end_in_name(path).name:
+            raise ParameterError("--out", "a file or a folder that is not there yet", str(path))
         self.path = path
         self.tar = tar_beside(path)
         self._staged = self.tar if isinstance(self.tar, Path) else Path(self.tar.name)
@@ -160,7 +162,7 @@ class MembersTarget:
 
 def taken(path: Path | RemotePath) -> DpGraphError:
     """Return the error for a place where there is something."""
-    what = "a file" if isinstance(path, Path) and not path.is_dir() else "something"
+    what = "something" if isinstance(path, RemotePath) or os.path.isdir(path) else "a file"  # noqa: PTH112  an odd name is none
     return DpGraphError(f"there is {what} at {path} already, and releases are never replaced: give another --out")
 
 

@@ -30,8 +30,8 @@ def test_a_pipe_is_no_table(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("https://example.org/t.csv", "is an address: download it first"),
-        ("s3://bucket/t.parquet", "is an address"),
+        ("https:/example.org/t.csv", "is an address: download it first"),
+        ("s3:/bucket/t.parquet", "is an address"),
         ("a\0b.csv", "null (byte|character)"),
         ("", "holds no .parquet files"),
         ("/", "holds no .parquet files"),

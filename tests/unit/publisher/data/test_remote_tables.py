@@ -1,0 +1,136 @@
+"""Tables at a URI: read as the same files here would be, and one table or none."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
+from tests.s3 import FaultyProxy
+from tests.web import WebServer
+
+from dp_bundle.errors import SchemaError, StoreError
+from dp_bundle.store import RemotePath, Store, open_store, patience
+from dp_publish import publish
+from dp_publish.data import count_rows, open_table
+from dp_publish.ledger.ledger import Ledger
+
+KINDS = {"b": "integer", "a": "continuous"}
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in the test's folder, and wait for hardly any time after a failure."""
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    """Write a table in three Parquet files of four row groups each, and as text."""
+    rng = np.random.default_rng(4)
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for index in range(3):
+        table = pa.table({"a": rng.uniform(0, 1, 1000), "b": rng.integers(0, 9, 1000), "c": rng.uniform(0, 1, 1000)})
+        pq.write_table(table, folder / f"{index}.parquet", row_group_size=250)
+    text = "a,b\n" + "".join(f"{value},{index % 7}\n" for index, value in enumerate(rng.uniform(0, 1, 500)))
+    (tmp_path / "t.csv").write_text(text)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode()))
+    return folder
+
+
+@pytest.fixture
+def bucket(raw: Path, s3: FaultyProxy) -> Store:
+    """Put the same files into a bucket."""
+    store = open_store(f"s3://{s3.bucket}")
+    for path in [*raw.iterdir(), *raw.parent.glob("t.csv*")]:
+        store.create(path.relative_to(raw.parent).as_posix(), path.read_bytes())
+    return store
+
+
+@pytest.fixture
+def web(raw: Path) -> Iterator[WebServer]:
+    """Serve the same files."""
+    server = WebServer()
+    server.serve_folder(raw.parent, "")
+    yield server
+    server.close()
+
+
+def rows_of(source: Any) -> pa.Table:
+    """Read a table, whole."""
+    return pa.Table.from_batches(list(open_table(source).read(KINDS, 300)))
+
+
+@pytest.mark.parametrize("name", ["raw", "raw/1.parquet", "t.csv", "t.csv.gz"])
+def test_a_table_in_a_bucket_is_the_table_here(name: str, bucket: Store, s3: FaultyProxy, tmp_path: Path) -> None:
+    """Folder, file, text and packed text are read alike, also by number, and also where requests fail."""
+    expected = rows_of(tmp_path / name)
+    s3.unavailable = s3.reset = s3.cut = 0.1
+    assert rows_of(f"{bucket.uri}/{name}").equals(expected)
+    assert count_rows(RemotePath(f"{bucket.uri}/{name}")) == count_rows(tmp_path / name)
+    ranges, own = open_table(f"{bucket.uri}/{name}").ranges, open_table(tmp_path / name).ranges
+    assert (ranges is None) == (own is None)
+    if ranges is not None and own is not None:
+        found = [pa.Table.from_batches(each().read(KINDS, 100, 120, 900)) for each in (ranges, own)]
+        assert found[0].equals(found[1])
+
+
+def test_a_table_behind_a_web_server_is_read_with_its_query(web: WebServer, tmp_path: Path) -> None:
+    """A signed link is followed, whatever it has behind its question mark."""
+    assert rows_of(f"{web.url}/raw/1.parquet?key=secret").equals(rows_of(tmp_path / "raw" / "1.parquet"))
+    with pytest.raises(StoreError, match="cannot be listed"):
+        open_table(f"{web.url}/raw?key=secret")
+
+
+def test_few_requests_are_made_for_a_row_group(web: WebServer, tmp_path: Path) -> None:
+    """Two requests tell a file's schema, and one or two read a row group."""
+    rows_of(f"{web.url}/raw/1.parquet")
+    assert len(web.requests) <= 2 * 4 + 2 * 4
+
+
+def test_files_of_several_tables_are_refused_before_anything_is_booked(
+    bucket: Store, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """All files under a prefix must have one schema, or nothing is booked."""
+    pq.write_table(pa.table({"x": [0.5]}), tmp_path / "other.parquet")
+    bucket.create("raw/3.parquet", (tmp_path / "other.parquet").read_bytes())
+    policy = make_policy({"a": [0, 1]}, mu=1.0)
+    with pytest.raises(SchemaError, match="different columns: a folder must hold one table"):
+        publish(f"{bucket.uri}/raw", policy, out=tmp_path / "a.tar", key=key)
+    assert Ledger().entries() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("nowhere", SchemaError, "holds no .parquet files"),
+        ("nowhere/t.parquet", SchemaError, "No such file"),
+        ("t.arrow", SchemaError, "download it first"),
+        ("damaged.parquet", SchemaError, "cannot be read as a table"),
+    ],
+)
+def test_what_is_no_table_is_said_in_a_sentence(name: str, error: type[Exception], said: str, bucket: Store) -> None:
+    """A place without a table is refused."""
+    bucket.create("damaged.parquet", b"PAR1 and nothing else")
+    with pytest.raises(error, match=said):
+        open_table(f"{bucket.uri}/{name}")
+
+
+def test_the_command_publishes_from_a_bucket_to_a_bucket(bucket: Store, command: Callable[..., Any]) -> None:
+    """The policy is looked for here, by the table's name, and the release has the table's name."""
+    Path("raw.policy.toml").write_text('[privacy]\nmu = 20.0\n[columns."*"]\nbounds = [0, 9]\n')
+    done = command("dp-publish", f"{bucket.uri}/raw", "--out", f"{bucket.uri}/published/raw", "--anyway", "--json")
+    assert done.returncode == 0, done.stderr
+    assert '"n_rows": 3000' in done.stdout
+    assert command("dp-publish", "plan", f"{bucket.uri}/raw").returncode == 0
+    assert command("dp-bundle", "verify", f"{bucket.uri}/published/raw").returncode == 0
