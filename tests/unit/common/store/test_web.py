@@ -122,6 +122,16 @@ def test_certificates_are_verified(secure: WebServer, tmp_path: Path, monkeypatc
     assert open_store(f"{secure.url}/a").read("large") == CONTENT
 
 
+def test_no_variable_turns_verification_off_for_a_bucket(secure: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A storage whose certificate nobody vouches for is asked for nothing, though a variable of obstore's allows it."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", secure.url)
+    monkeypatch.setenv("AWS_ALLOW_INVALID_CERTIFICATES", "true")
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    with pytest.raises(StoreError, match="did not answer"):
+        open_store("s3://bucket/x").read("a")
+    assert secure.requests == []
+
+
 def test_a_server_that_is_not_there_is_given_up(web: WebServer) -> None:
     """After some tries there is one sentence."""
     web.close()
