@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from dp_publish.forecast import Account, Plan
     from dp_publish.policy import Policy
+    from dp_publish.release import Receipt
 
 DATA = DataPath()
 
@@ -74,6 +75,11 @@ def cli() -> None:
 )
 @click.option("--scheduler", help="The address of Dask's scheduler (tls://HOST:PORT); workers start here by default.")
 @click.option("--staging", help="A private folder or URI where workers stage parts; a temporary one by default.")
+@click.option(
+    "--job",
+    type=NewPath(folder=True),
+    help="A new folder of records, with which `dp-publish resume` finishes the release if this command ends early.",
+)
 @click.option("--anyway", is_flag=True, help="Publish even what would be refused as useless or as a likely mistake.")
 @json_option
 @quiet_option
@@ -87,6 +93,7 @@ def publish_command(
     engine: str,
     scheduler: str | None,
     staging: str | None,
+    job: Path | None,
     anyway: bool,
     as_json: bool,
     quiet: bool,
@@ -104,8 +111,7 @@ def publish_command(
     """
     from dp_publish.forecast import check_in_advance
     from dp_publish.ledger import open_ledger
-    from dp_publish.messages import describe_receipt, receipt_document
-    from dp_publish.release import dask_cluster, publish, require_no_minisig, sign_beside
+    from dp_publish.release import dask_cluster, publish, require_no_minisig
 
     if engine != "dask" and (scheduler or staging):
         raise click.UsageError("--scheduler and --staging are for --engine dask")
@@ -120,6 +126,8 @@ def publish_command(
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     require_no_minisig(target)
+    if job is not None:
+        tell(f"if this ends early, go on with: {_resume_words(job, key)}", quiet=quiet)
     with contextlib.ExitStack() as workers:
         cluster = workers.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
         receipt = publish(
@@ -131,16 +139,32 @@ def publish_command(
             partition=partition,
             progress=show,
             cluster=cluster,
+            job=job,
         )
+    _finish(receipt, resolved, signing_key, show is not None, as_json=as_json, quiet=quiet)
 
-    with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
-        if show:
-            tell("")
-        minisig, why_not = sign_beside(receipt, signing_key)
-        if why_not:
-            tell(f"note: {why_not}", quiet=quiet)
-        said = describe_receipt(receipt, resolved, minisig), receipt_document(receipt, minisig)
-        answer(*said, as_json=as_json, quiet=quiet)
+
+@cli.command("resume")
+@click.argument("job", type=click.Path(path_type=Path))
+@click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key with which the job was begun.")
+@json_option
+@quiet_option
+def resume_command(job: Path, key: str, as_json: bool, quiet: bool) -> None:
+    """Finish the release of JOB, a folder that `--job` made, after dp-publish or its machine ended early.
+
+    The release is on the books once, and nothing that was drawn is drawn again. JOB is deleted in the end.
+
+    \b
+    Example:
+      dp-publish wine.parquet --job wine.job
+      dp-publish resume wine.job
+    """
+    from dp_publish.release import resume
+
+    show = _show_progress if sys.stderr.isatty() and not quiet else None
+    signing_key = _signing_key(key, quiet=quiet)
+    receipt, resolved = resume(job, key=signing_key, progress=show)
+    _finish(receipt, resolved, signing_key, show is not None, as_json=as_json, quiet=quiet)
 
 
 @cli.command("policy")
@@ -350,6 +374,28 @@ def ledger_restore(places: tuple[Path, ...], ledger_place: str | None, as_json: 
     for sentence in describe_surprises(done):
         tell(f"note: {sentence}", quiet=quiet)
     answer(describe_restoration(done), restoration_document(done), as_json=as_json, quiet=quiet)
+
+
+def _finish(
+    receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, shown: bool, *, as_json: bool, quiet: bool
+) -> None:
+    """Write the signature beside a release that was published, and print the receipt."""
+    from dp_publish.messages import describe_receipt, receipt_document
+    from dp_publish.release import sign_beside
+
+    with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
+        if shown:
+            tell("")
+        minisig, why_not = sign_beside(receipt, key)
+        if why_not:
+            tell(f"note: {why_not}", quiet=quiet)
+        said = describe_receipt(receipt, resolved, minisig), receipt_document(receipt, minisig)
+        answer(*said, as_json=as_json, quiet=quiet)
+
+
+def _resume_words(job: Path, key: str) -> str:
+    """Return the command that goes on with a job."""
+    return shlex.join(["dp-publish", "resume", str(job), *(["--key", key] if key != DEFAULT_KEY else [])])
 
 
 def _account_of(plan: Plan, ledger_place: str | None) -> Account:

@@ -80,6 +80,32 @@ def test_a_covariance_release_killed_at_20_random_moments(tmp_path: Path, key: E
 
 
 @pytest.mark.slow
+def test_a_killed_job_is_resumed_by_one_of_two(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Killed at four random moments, and resumed by two processes at once, a release is published and booked once."""
+    _normal_table(200_000).to_parquet(tmp_path / "big.parquet")
+    program, rng = Path(sys.executable).with_name("dp-publish"), random.Random(7)
+    words: list[str | Path] = [program, "big.parquet", "--anyway", "--out", "big.tar", "--job", "big.job"]
+    for attempt in range(4):
+        process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not attempt and not (tmp_path / "big.job" / "reserved.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0.0, 0.2 if not attempt else 2.5))
+        process.kill()
+        process.wait()
+        if (tmp_path / "big.job").exists():
+            words = [program, "resume", "big.job"]
+
+    both = [subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=120)[1] for process in both]
+    with open_bundle(tmp_path / "big.tar", allow_older=True) as opened:
+        (entry,) = Ledger().entries("big")
+        assert (entry.state, entry.manifest_sha256) == ("published", opened.manifest_sha256)
+    assert all(process.returncode == 0 or "Traceback" not in text for process, text in zip(both, said, strict=True))
+    assert not (tmp_path / "big.job").exists()
+
+
+@pytest.mark.slow
 def test_eight_at_once_with_room_for_five(tmp_path: Path, key: Ed25519PrivateKey, table: pd.DataFrame) -> None:
     """Of eight processes that publish one dataset at once with room for five, five succeed and three exit with 5."""
     table[["height", "weight"]].to_parquet(tmp_path / "big.parquet")

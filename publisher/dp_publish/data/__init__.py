@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from dp_publish.data.contribution_cap import EntityCap
     from dp_publish.data.deviations import standard_deviations
     from dp_publish.data.dialect import Dialect, Layout, make_dialect, unpacked_name
+    from dp_publish.data.fingerprint import describe_files
     from dp_publish.data.first_rows import LEAST_ROWS, Glance, find_codes, glance
     from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_gaps
     from dp_publish.data.row_count import count_rows

@@ -21,8 +21,9 @@ from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.manifest import Cumulative, Lineage
 from dp_bundle.trust import home_folder
 from dp_publish.accounting import Cost
-from dp_publish.ledger.books import Books, content_of, line_that_restores
+from dp_publish.ledger.books import Books, content_of, entry_of, line_that_restores, read_books
 from dp_publish.ledger.budget import Account, Entry, require_budgets, total
+from dp_publish.ledger.events import read_event
 from dp_publish.ledger.logs import LedgerLog, LocalLog, OpenLog
 
 T = TypeVar("T")
@@ -57,10 +58,13 @@ class Ledger:
     ----------
     place : str
         Where it is, for messages.
+    is_own : bool
+        Whether it is the user's own.
     """
 
     def __init__(self, path: Path | None = None, copy: Path | None = None, *, log: LedgerLog | None = None) -> None:
         own = path is None
+        self.is_own = own and copy is None and log is None
         self.path = path if path is not None else home_folder() / "ledger.sqlite"
         self.copy = copy if copy is not None or not own else home_folder() / "keys" / "ledger.log"
         self._log = log if log is not None else LocalLog(self.path, self.copy)
@@ -74,6 +78,7 @@ class Ledger:
         partition: str | None = None,
         budget_mu: float | Mapping[str, float] | None = None,
         columns: Iterable[str] = (),
+        job: str | None = None,
     ) -> Reservation:
         """Put a release on the books, as spent, before any noise is drawn.
 
@@ -90,6 +95,8 @@ class Ledger:
             later releases keep to it, too, until another one is given for that unit.
         columns : iterable of str
             The columns to be published.
+        job : str, optional
+            A random mark of the release. If a reservation bears it already, that is returned, and nothing is booked.
 
         Raises
         ------
@@ -105,7 +112,10 @@ class Ledger:
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         declared = _by_unit(budget_mu, cost.unit)
 
-        def decide(log: OpenLog) -> tuple[dict[str, Any], Callable[[str], Reservation]]:
+        def decide(log: OpenLog) -> tuple[dict[str, Any] | None, Callable[[str], Reservation]]:
+            if job is not None and (found := _find(log.books, dataset, job)) is not None:
+                return None, lambda _: found
+
             account = log.account(dataset, partition)
             entry = Entry(dataset, partition, account.number + 1, created, cost)
             after = deepcopy(account)
@@ -115,9 +125,19 @@ class Ledger:
             require_budgets(dataset, account, after, entry, budgets)
             _require_no_entity(dataset, account.entities, columns)
             content = {"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})}
+            content |= {"job": job} if job is not None else {}
             return content, lambda head: _reservation(entry, account, after, budgets, head)
 
         return self._append(decide)
+
+    def find(self, dataset: str, job: str) -> Reservation | None:
+        """Return the reservation of a dataset that bears the mark of a job, if there is one."""
+        return _find(self.books(), dataset, job)
+
+    def state(self, reservation: Reservation) -> str | None:
+        """Return what became of a release: reserved, sealed, published or cancelled; None if it is not on the books."""
+        with self._log.open() as log:
+            return log.state(reservation.dataset, reservation.lineage.number)
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
@@ -207,18 +227,18 @@ class Ledger:
 
         self._append(decide)
 
-    def _append(self, decide: Callable[[OpenLog], tuple[dict[str, Any], Callable[[str], T]]]) -> T:
+    def _append(self, decide: Callable[[OpenLog], tuple[dict[str, Any] | None, Callable[[str], T]]]) -> T:
         """Append what is decided on by what the log says, and decide again if it says more by then.
 
         Parameters
         ----------
         decide : callable
-            Returns an event, and what makes the result from the hash of its line.
+            Returns an event, or None to append nothing, and what makes the result from the hash of its line.
         """
         for _ in range(_MOST_TRIES):
             with self._log.open() as log:
                 content, result = decide(log)
-                if log.append(content):
+                if content is None or log.append(content):
                     return result(log.head)
         raise self._busy()
 
@@ -236,6 +256,21 @@ def _reservation(entry: Entry, before: Account, after: Account, budgets: Mapping
         ledger_head=head,
     )
     return Reservation(entry.dataset, lineage, after.total(entry.cost.unit, entry.cost.mu), budgets)
+
+
+def _find(books: Books, dataset: str, job: str) -> Reservation | None:
+    """Return the reservation that bears a mark, as it was made, from the lines up to it."""
+    for index, line in enumerate(books.lines):
+        if job not in line:
+            continue
+        content = read_event(line)
+        if content["event"] == "reserved" and (content["dataset"], content.get("job")) == (dataset, job):
+            before = read_books(books.lines[:index]).account(dataset)
+            after, entry = deepcopy(before), entry_of(content)
+            after.add(entry)
+            budgets = {**before.budgets, **content.get("budgets", {})}
+            return _reservation(entry, before, after, budgets, books.heads[index])
+    return None
 
 
 def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[str, float]:

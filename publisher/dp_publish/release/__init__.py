@@ -7,5 +7,6 @@ if TYPE_CHECKING:
     from dp_publish.release.beside import require_no_minisig, sign_beside
     from dp_publish.release.distributed import Cluster, dask_cluster
     from dp_publish.release.publishing import Receipt, publish
+    from dp_publish.release.resuming import resume
 else:
     __getattr__ = import_on_demand(__name__)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from dp_bundle.errors import DataError
 from dp_bundle.manifest import Column, Guarantee, SecondMoments
 from dp_publish.accounting import Cost
+from dp_publish.data import RowReport
 from dp_publish.sampling import Keystream
 
 T = TypeVar("T")
@@ -37,6 +38,22 @@ class Contents:
     digests: list[str] | None = None
 
 
+class Records(Protocol):
+    """Records of what was drawn by a process that ended since, and by this one."""
+
+    def once(self, name: str, draw: Callable[[], T]) -> T:
+        """Return what is recorded under a name, or draw and record it: what JSON can hold."""
+
+    def new_file(self) -> BinaryIO:
+        """Open a new file for a part."""
+
+    def part(self, place: int) -> tuple[BinaryIO, str, RowReport] | None:
+        """Return the part that was recorded for a place, with its digest and what was done to its rows."""
+
+    def record_part(self, place: int, file: BinaryIO, sha256: str, report: RowReport) -> None:
+        """Record the part for a place."""
+
+
 class Maker(Protocol):
     """A release in the making.
 
@@ -57,11 +74,17 @@ class Maker(Protocol):
         """Return what the publisher should be told."""
 
     def make(
-        self, keystream: Keystream, new_file: NewFile, progress: Progress | None, drawn: contextlib.ExitStack
+        self,
+        keystream: Keystream,
+        new_file: NewFile,
+        progress: Progress | None,
+        drawn: contextlib.ExitStack,
+        records: Records | None = None,
     ) -> Contents:
         """Read the table, draw the noise, and write the data members.
 
-        From the moment at which an error could reveal noisy numbers, `drawn` holds a `could_reveal_noise`.
+        From the moment at which an error could reveal noisy numbers, `drawn` holds a `could_reveal_noise`. What
+        `records` has is not drawn again.
         """
 
 

@@ -29,7 +29,7 @@ from dp_publish.covariance import (
 )
 from dp_publish.data import RowReport, drop_missing, fill_missing
 from dp_publish.policy import Policy
-from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise, one_ahead
+from dp_publish.release.contents import Contents, NewFile, Progress, Read, Records, could_reveal_noise, one_ahead
 from dp_publish.sampling import Keystream
 
 
@@ -77,7 +77,12 @@ class CovarianceMaker:
         return self._mechanism.reason
 
     def make(
-        self, keystream: Keystream, new_file: NewFile, progress: Progress | None, drawn: contextlib.ExitStack
+        self,
+        keystream: Keystream,
+        new_file: NewFile,
+        progress: Progress | None,
+        drawn: contextlib.ExitStack,
+        records: Records | None = None,  # noqa: ARG002  all is drawn at once, and recorded as contents
     ) -> Contents:
         """Release the second moments with noise, and write them; see `Maker`."""
         mechanism = self._mechanism

@@ -21,7 +21,7 @@ from dp_bundle.errors import DataError
 from dp_bundle.manifest import Column
 from dp_bundle.startup import count_cores
 from dp_publish.data import RowRanges, RowReport, TypedRanges
-from dp_publish.release.contents import NewFile, Progress
+from dp_publish.release.contents import NewFile, Progress, Records
 from dp_publish.rows import add_noise
 from dp_publish.sampling import SecureKeystream
 
@@ -58,8 +58,7 @@ def plan_ranges(rows: RowRanges, n_columns: int, n_ranges: int) -> list[RowRange
     n_ranges : int
         The most ranges there may be.
     """
-    n_rows = rows.n_rows
-    starts = [*takewhile(lambda row: row < n_rows, accumulate(map(_rows_of(n_columns), count()), initial=0)), n_rows]
+    starts = _starts(rows.n_rows, n_columns)
     n_parts = len(starts) - 1
     edges = {0, n_parts}
     for index in range(1, n_ranges):
@@ -152,6 +151,37 @@ class ParallelWriter:
             report.add(own)
         return sorted(parts, key=lambda part: part.place)
 
+    def write_recorded(self, records: Records, progress: Progress | None, report: RowReport) -> list[Part]:
+        """Add noise to each part that has no record, write and record it, and return all parts in order."""
+        starts, told = _starts(self.ranges.raw.n_rows, len(self.columns)), _Told(progress)
+        missing, parts = [], []
+        for place, (start, stop) in enumerate(pairwise(starts)):
+            found = records.part(place)
+            if found is None:
+                missing.append(RowRange(place, start, stop))
+            else:
+                file, sha256, own = found
+                parts.append(Part(place, file, sha256))
+                report.add(own)
+                told.add(stop - start)
+
+        threads = Threads(self._n_threads())
+
+        def write_part(wanted: RowRange) -> tuple[Part, RowReport]:
+            threads.require_running()
+            keystream, own = SecureKeystream(), RowReport()
+            raw = self.ranges.read(self.kinds, batch_rows(len(self.columns)), wanted.start, wanted.stop)
+            batches = (add_noise(batch, self.columns, keystream, own) for batch in raw)
+            (part,) = write_parts(batches, self.columns, records.new_file, None, wanted.first_part)
+            records.record_part(part.place, part.file, part.sha256, own)
+            told.add(wanted.stop - wanted.start)
+            return part, own
+
+        for part, own in threads.map_unordered(write_part, missing):
+            parts.append(part)
+            report.add(own)
+        return sorted(parts, key=lambda part: part.place)
+
     def _n_threads(self) -> int:
         """Return how many threads there are to be, each of which holds a few batches of all columns."""
         cells = batch_rows(len(self.columns)) * len(self.columns)
@@ -170,6 +200,11 @@ class _Told:
             self._n_rows += n_rows
             if self._progress is not None:
                 self._progress(self._n_rows)
+
+
+def _starts(n_rows: int, n_columns: int) -> list[int]:
+    """Return the first row of every part, and the number of rows."""
+    return [*takewhile(lambda row: row < n_rows, accumulate(map(_rows_of(n_columns), count()), initial=0)), n_rows]
 
 
 def _rows_of(n_columns: int) -> Callable[[int], int]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,14 +31,17 @@ from dp_bundle.errors import BudgetExceededError, DpGraphError, ParameterError, 
 from dp_bundle.files import settle
 from dp_bundle.manifest import Release
 from dp_bundle.startup import interrupts_held
-from dp_bundle.store import RemotePath
-from dp_bundle.trust import DigestWriter
-from dp_publish.data import EntityCap, RowReport, Source, Table, open_table
+from dp_bundle.store import RemotePath, located
+from dp_bundle.trust import DigestWriter, public_key_of
+from dp_publish.data import EntityCap, RowReport, Source, Table, describe_files, open_table
 from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import Policy, Privacy, choose_columns, require_rows, resolve
 from dp_publish.release.contents import Contents, Maker, Read, may_reveal_noise
 from dp_publish.release.covariance import CovarianceMaker
-from dp_publish.release.distributed import Cluster, Job
+from dp_publish.release.distributed import Cluster
+from dp_publish.release.distributed import Job as ClusterJob
+from dp_publish.release.job import Job, JobPlan, begin_job
+from dp_publish.release.recorded import carry_out
 from dp_publish.release.rows import RowsMaker
 from dp_publish.release.targets import Target, choose_target, taken
 from dp_publish.sampling import Keystream, SecureKeystream
@@ -74,6 +78,7 @@ def publish(
     progress: Callable[[int], None] | None = None,
     keystream: Keystream | None = None,
     cluster: Cluster | None = None,
+    job: str | os.PathLike[str] | None = None,
 ) -> Receipt:
     """Add calibrated noise to a table and write it as one signed bundle.
 
@@ -100,6 +105,9 @@ def publish(
     cluster : Cluster, optional
         Workers that add the noise to rows, and where they stage parts. From their first task on, the release stays on
         the books whatever happens.
+    job : str or Path, optional
+        A new folder, for the user alone, that records what is decided and drawn, so that `resume` can finish the
+        release if this process ends early. It is deleted in the end. The table must be a file, or a folder of files.
 
     Returns
     -------
@@ -115,37 +123,38 @@ def publish(
         The release would pass a budget of the dataset, or have none where it needs one; nothing is written or spent.
     """
     target, ledger = choose_target(out), ledger if ledger is not None else Ledger()
-    with _in_our_words(target):  # a name that cannot be had costs least before the table is read
+    with in_our_words(target):  # a name that cannot be had costs least before the table is read
         target.prepare()
 
-    table, privacy = open_table(data, policy.table), policy.privacy
+    table = open_table(data, policy.table)
     withheld = ledger.entities(policy.dataset.name)
     policy = resolve(table, policy, withheld)
     kinds, left_out = choose_columns(table, policy, withheld)
     require_rows(table, policy, kinds)
 
-    read, report = _reader(table, privacy, len(kinds))
-    job = None if cluster is None else _job(cluster, data, table, policy, kinds)
-    maker: Maker
-    if privacy.release == "covariance":
-        maker = CovarianceMaker(policy, kinds, partition, read, report)
-    else:
-        ranges = table.ranges if keystream is None and privacy.entity is None else None
-        maker = RowsMaker(policy, kinds, table, partition, read, report, ranges, job)
-
-    book = partial(_book, ledger, policy, maker, partition, kinds)
-    make = partial(_make_bundle, policy, maker, key, target.folder, progress, keystream)
-    with _in_our_words(target):
-        try:
-            release, digests, budgets = _release(ledger, book, target, make)
-        finally:
-            if job is not None:
-                job.remove()
+    if cluster is not None and job is not None:
+        raise ParameterError("--job", "given with --engine threads only")
+    tasks = None if cluster is None else _cluster_job(cluster, data, table, policy, kinds)
+    maker, report = make_maker(table, policy, kinds, partition, keystream, tasks)
     withheld_here = tuple(name for name in left_out if name in withheld)
+    if job is not None:
+        plan = _plan(data, policy, kinds, left_out, withheld_here, partition, out, key, ledger)
+        with begin_job(Path(job), plan) as running:
+            booked = partial(book, ledger, policy, maker, partition, kinds, running)
+            return publish_job(running, policy, ledger, target, booked, maker, report, key, progress)
+
+    make = partial(_make_bundle, policy, maker, key, target.folder, progress, keystream)
+    with in_our_words(target):
+        booked = partial(book, ledger, policy, maker, partition, kinds)
+        try:
+            release, digests, budgets = _release(ledger, booked, target, make)
+        finally:
+            if tasks is not None:
+                tasks.remove()
     return Receipt(target.path, release, *digests, left_out, report, maker.remark, withheld_here, budgets)
 
 
-def _job(cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Mapping[str, str]) -> Job:
+def _cluster_job(cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Mapping[str, str]) -> ClusterJob:
     """Return the job of a cluster, or refuse a release for which workers cannot be told which rows are theirs."""
     privacy = policy.privacy
     dropping = any(policy.column(name).missing == "drop" for name in kinds)
@@ -157,20 +166,151 @@ def _job(cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Ma
         raise ParameterError(
             "--engine", "threads, unless DATA is a Parquet or Arrow file, or a folder of Parquet", "dask"
         )
-    return Job(cluster, Path(data))
+    return ClusterJob(cluster, Path(data))
 
 
-def _book(ledger: Ledger, policy: Policy, maker: Maker, partition: str | None, kinds: Mapping[str, str]) -> Reservation:
-    """Put the release on the books."""
+def make_maker(
+    table: Table,
+    policy: Policy,
+    kinds: dict[str, str],
+    partition: str | None,
+    keystream: Keystream | None = None,
+    tasks: ClusterJob | None = None,
+) -> tuple[Maker, RowReport]:
+    """Return what draws the release of a table under a resolved policy, and the report that it fills in."""
     privacy = policy.privacy
+    read, report = _reader(table, privacy, len(kinds))
+    if privacy.release == "covariance":
+        return CovarianceMaker(policy, kinds, partition, read, report), report
+    ranges = table.ranges if keystream is None and privacy.entity is None else None
+    return RowsMaker(policy, kinds, table, partition, read, report, ranges, tasks), report
+
+
+def publish_job(
+    job: Job,
+    policy: Policy,
+    ledger: Ledger,
+    target: Target,
+    booked: Callable[[], Reservation],
+    maker: Maker | None,
+    report: RowReport | None,
+    key: Ed25519PrivateKey,
+    progress: Callable[[int], None] | None,
+) -> Receipt:
+    """Do what is left of a release that has a job.
+
+    Parameters
+    ----------
+    job : Job
+        Its records.
+    policy : Policy
+        Resolved.
+    ledger : Ledger
+        Where it is booked.
+    target : Target
+        Where the bundle goes.
+    booked : callable
+        Books it, or returns what was booked.
+    maker : Maker or None
+        Draws what has no record; None if all has.
+    report : RowReport or None
+        Filled in by the maker.
+    key : Ed25519PrivateKey
+        The publisher's.
+    progress : callable or None
+        Called with the number of rows done.
+    """
+    said: list[tuple[RowReport, str | None]] = []
+
+    def make(reservation: Reservation, file: BinaryIO) -> tuple[Release, str, bytes]:
+        with contextlib.ExitStack() as drawn:
+            recorded = job.contents()
+            if recorded is None:
+                if maker is None or report is None:
+                    raise DpGraphError(f"the job {job.folder} lacks a record: publish anew")
+                contents = maker.make(SecureKeystream(), job.new_file, progress, drawn, job)
+                job.record_contents(contents, report, maker.remark)
+                recorded = contents, report, maker.remark
+            contents, own, remark = recorded
+            said.append((own, remark))
+            return _seal(policy, reservation, contents, key, file)
+
+    with in_our_words(target):
+        done = carry_out(job, ledger, booked, target, make, lambda: said[0])
+    release, digests, reservation, rows, remark = done
+    left_out, withheld = tuple(job.plan.left_out), tuple(job.plan.withheld)
+    return Receipt(target.path, release, *digests, left_out, rows, remark, withheld, reservation.budgets)
+
+
+def software() -> str:
+    """Return the name and version that a manifest states."""
+    return f"dpgraph {importlib.metadata.version('dpgraph')}"
+
+
+def book(
+    ledger: Ledger,
+    policy: Policy,
+    maker: Maker,
+    partition: str | None,
+    kinds: Mapping[str, str],
+    job: Job | None = None,
+) -> Reservation:
+    """Put the release on the books; that of a job once only."""
+    privacy, job_id = policy.privacy, None if job is None else job.plan.job_id
     try:
         return ledger.reserve(
-            policy.dataset.name, maker.cost, partition=partition, budget_mu=privacy.budget_mu, columns=kinds
+            policy.dataset.name,
+            maker.cost,
+            partition=partition,
+            budget_mu=privacy.budget_mu,
+            columns=kinds,
+            job=job_id,
         )
     except BudgetExceededError as error:
         if not privacy.neighbours.n_rows_public:
             error.add_note(REPLACEMENT)
         raise
+
+
+def _plan(
+    data: Source,
+    policy: Policy,
+    kinds: dict[str, str],
+    left_out: tuple[str, ...],
+    withheld: tuple[str, ...],
+    partition: str | None,
+    out: str | os.PathLike[str],
+    key: Ed25519PrivateKey,
+    ledger: Ledger,
+) -> JobPlan:
+    """Return the plan of a new job."""
+    if not isinstance(data, str | Path | RemotePath):
+        raise ParameterError("data", "a file or folder, for a job that can be resumed")
+    source, place = _absolute(data), _absolute(out)
+    text = _text(place) + "/" * (isinstance(place, Path) and isinstance(out, str) and out.endswith("/"))
+    return JobPlan(
+        job_id=secrets.token_hex(16),
+        software=software(),
+        data=_text(source),
+        inputs=describe_files(source),
+        policy=policy.model_dump(mode="json", exclude_unset=True),
+        kinds=kinds,
+        left_out=list(left_out),
+        withheld=list(withheld),
+        partition=partition,
+        out=text,
+        key=public_key_of(key).fingerprint,
+        ledger=None if ledger.is_own else ledger.place,
+    )
+
+
+def _absolute(place: str | os.PathLike[str]) -> Path | RemotePath:
+    found = located(place)
+    return found.absolute() if isinstance(found, Path) else found
+
+
+def _text(place: Path | RemotePath) -> str:
+    return place.uri if isinstance(place, RemotePath) else str(place)
 
 
 def _release(
@@ -232,10 +372,17 @@ def _make_bundle(
     with contextlib.ExitStack() as unnamed, contextlib.ExitStack() as drawn:
         new_file = partial(_unnamed_file, unnamed, folder)
         contents = maker.make(keystream or SecureKeystream(), new_file, progress, drawn)
-        release = _describe(policy, reservation, contents)
-        whole = DigestWriter(file)
-        digest = write_bundle(cast(BinaryIO, whole), release, contents.parts, key, contents.digests)
-        return release, digest, whole.digest()
+        return _seal(policy, reservation, contents, key, file)
+
+
+def _seal(
+    policy: Policy, reservation: Reservation, contents: Contents, key: Ed25519PrivateKey, file: BinaryIO
+) -> tuple[Release, str, bytes]:
+    """Write the signed bundle of what was drawn."""
+    release = _describe(policy, reservation, contents)
+    whole = DigestWriter(file)
+    digest = write_bundle(cast(BinaryIO, whole), release, contents.parts, key, contents.digests)
+    return release, digest, whole.digest()
 
 
 def _describe(policy: Policy, reservation: Reservation, contents: Contents) -> Release:
@@ -251,7 +398,7 @@ def _describe(policy: Policy, reservation: Reservation, contents: Contents) -> R
         sigma_derived_from_data=contents.guarantee is None,
         conditional_mu=contents.conditional_mu,
         cumulative=reservation.cumulative,
-        software=f"dpgraph {importlib.metadata.version('dpgraph')}",
+        software=software(),
     )
 
 
@@ -265,7 +412,7 @@ def _take_back(ledger: Ledger, reservation: Reservation, error: BaseException) -
 
 
 @contextlib.contextmanager
-def _in_our_words(target: Target) -> Iterator[None]:
+def in_our_words(target: Target) -> Iterator[None]:
     """Turn errors about files into errors of ours, with what has been noted on them."""
     try:
         yield

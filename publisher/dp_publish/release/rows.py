@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -12,7 +13,16 @@ from dp_bundle.manifest import Column
 from dp_publish.accounting import Cost
 from dp_publish.data import RowReport, Table, TypedRanges, standard_deviations
 from dp_publish.policy import Policy
-from dp_publish.release.contents import Contents, NewFile, Progress, Read, could_reveal_noise, one_ahead, stays_booked
+from dp_publish.release.contents import (
+    Contents,
+    NewFile,
+    Progress,
+    Read,
+    Records,
+    could_reveal_noise,
+    one_ahead,
+    stays_booked,
+)
 from dp_publish.release.distributed import Job
 from dp_publish.release.parts import ParallelWriter, Part, write_parts
 from dp_publish.rows import (
@@ -32,6 +42,15 @@ from dp_publish.rows import (
     sum_complete_rows,
 )
 from dp_publish.sampling import Keystream
+
+T = TypeVar("T")
+
+
+class Once(Protocol):
+    """`Records.once`, or what draws without a record."""
+
+    def __call__(self, name: str, draw: Callable[[], T], /) -> T:
+        """Return what is drawn under a name."""
 
 
 class RowsMaker:
@@ -92,36 +111,57 @@ class RowsMaker:
         return cost_of_rows(self._policy, self._kinds, self._shares, self._columns)
 
     def make(
-        self, keystream: Keystream, new_file: NewFile, progress: Progress | None, drawn: contextlib.ExitStack
+        self,
+        keystream: Keystream,
+        new_file: NewFile,
+        progress: Progress | None,
+        drawn: contextlib.ExitStack,
+        records: Records | None = None,
     ) -> Contents:
         """Find bounds, add noise and write it; see `Maker`."""
-        found = _search_bounds(self._read, self._kinds, self._shares, keystream)
-        if found:
+        once: Once = records.once if records is not None else _draw
+        found = {}
+        if self._shares.searched:
+            found = once("bounds", lambda: _search_bounds(self._read, self._kinds, self._shares, keystream))
             drawn.enter_context(could_reveal_noise())
-        columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=found)
+        bounds = {name: (low, high) for name, (low, high) in found.items()}
+        columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
         if math.isfinite(self._shares.centers_sigma):
-            columns = _with_centers(columns, self._read(self._kinds), self._shares.centers_sigma, keystream)
+            sigma = self._shares.centers_sigma
+            centers = once("centers", lambda: _search_centers(columns, self._read(self._kinds), sigma, keystream))
+            columns = tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
             drawn.enter_context(could_reveal_noise())
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
         if self._job is not None and self._ranges is not None:
             drawn.enter_context(stays_booked())
             parts = self._job.write(self._ranges(), self._kinds, columns, progress, self._report)
         else:
-            parts = self._write(columns, keystream, new_file, progress)
+            parts = self._write(columns, keystream, new_file, progress, records)
         files, digests = [part.file for part in parts], [part.sha256 for part in parts]
         conditional = conditional_mu(columns) if guarantee is None else None
         return Contents(files, self._report.n_rows, columns, guarantee, conditional, digests=digests)
 
     def _write(
-        self, columns: tuple[Column, ...], keystream: Keystream, new_file: NewFile, progress: Progress | None
+        self,
+        columns: tuple[Column, ...],
+        keystream: Keystream,
+        new_file: NewFile,
+        progress: Progress | None,
+        records: Records | None,
     ) -> list[Part]:
         """Add noise and write it: on all cores if that is worth it, and the rows are known by their numbers."""
         if self._ranges is not None and all(column.missing != "drop" for column in columns):
             writer = ParallelWriter(self._ranges(), self._kinds, columns)
+            if records is not None and writer.ranges.raw.n_rows:
+                return writer.write_recorded(records, progress, self._report)
             if len(planned := writer.plan()) > 1:
                 return writer.write(planned, new_file, progress, self._report)
         batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
         return write_parts(one_ahead(batches), columns, new_file, progress)
+
+
+def _draw(_: str, draw: Callable[[], T]) -> T:
+    return draw()
 
 
 def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream: Keystream) -> dict[str, Bounds]:
@@ -135,10 +175,8 @@ def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream:
     return dict(zip(chosen, found, strict=True))
 
 
-def _with_centers(
+def _search_centers(
     columns: tuple[Column, ...], batches: Iterator[pa.RecordBatch], sigma: float, keystream: Keystream
-) -> tuple[Column, ...]:
-    """Return the columns with the means, found privately, at which rows with gaps will stand."""
-    total = sum_complete_rows(batches, columns, steps_for(sigma))
-    centers = find_centers(total, columns, sigma, keystream)
-    return tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
+) -> dict[str, float]:
+    """Return the means, found privately, at which rows with gaps will stand."""
+    return find_centers(sum_complete_rows(batches, columns, steps_for(sigma)), columns, sigma, keystream)

@@ -60,6 +60,9 @@ class Target(Protocol):
     def holds(self, manifest_sha256: str) -> bool:
         """Return True if the bundle with this manifest is in its place, whole."""
 
+    def finish(self, manifest_sha256: str) -> bool:
+        """Go on where an earlier process stopped, and return True if the bundle is in its place afterwards."""
+
 
 def choose_target(out: str | os.PathLike[str]) -> Target:
     """Return the target that a path or URI stands for; text that ends in a slash is a folder."""
@@ -101,6 +104,10 @@ class TarTarget:
         """Return True if the file is the bundle with this manifest."""
         return _is_bundle(self._own, manifest_sha256)
 
+    def finish(self, manifest_sha256: str) -> bool:
+        """Return whether it is there: a file that has no name yet is lost with its process."""
+        return self.holds(manifest_sha256)
+
 
 class MembersTarget:
     """A folder, here or elsewhere, as a `Target`; its tar is made in this folder, or in that which holds the folder."""
@@ -136,9 +143,23 @@ class MembersTarget:
     @contextlib.contextmanager
     def staging(self) -> Iterator[BinaryIO]:
         """Open a file for the tar, and when the block ends, give it its name and put its members in place."""
-        tar = self._staged
         with self._tar.staging() as file:
             yield file
+        self._unpack()
+
+    def finish(self, manifest_sha256: str) -> bool:
+        """Put the members of a whole tar in place, if there is one, and remove it."""
+        if not self.holds(manifest_sha256):
+            if not _is_bundle(self._staged, manifest_sha256):
+                return False
+            self._unpack()
+        elif _is_bundle(self._staged, manifest_sha256):
+            self._staged.unlink()
+        return True
+
+    def _unpack(self) -> None:
+        """Put the members of the tar in place, and remove it."""
+        tar = self._staged
         try:
             with open_bundle(tar, UnsafeTrustAnyone()) as bundle:
                 unpack_bundle(bundle, self.path)

@@ -11,6 +11,7 @@ from tests.unit.publisher.conftest import POLICY, Call
 
 from dp_bundle.bundle import open_bundle
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.release.job import Job
 
 
 def test_ledger_lists_what_was_spent(people: Path, call: Call) -> None:
@@ -167,3 +168,23 @@ def test_a_ledger_that_cannot_be_is_refused(people: Path, call: Call) -> None:
         assert ended.err.count("\n") == 1
         assert "secret" not in ended.err
     assert not Path("people.bundle.tar").exists()
+
+
+def test_an_interrupted_release_is_resumed(people: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --job, the command says how to go on, before and after an interrupt, and `resume` finishes the release."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "record_contents", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        ended = call("people.parquet", "--job", "people.job")
+    assert ended.code == 1
+    assert "if this ends early, go on with: dp-publish resume people.job\n" in ended.err
+    assert "stays on the books as spent: `dp-publish resume" in ended.err
+    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
+    again = call("people.parquet", "--job", "people.job", "--out", "b.tar")
+    assert "`dp-publish resume people.job` finishes its release" in again.err
+
+    done = call("resume", "people.job")
+    assert done.code == 0, done.err
+    assert "wrote" in done.out
+    assert Path("people.bundle.tar.minisig").exists()
+    assert [(entry.number, entry.state) for entry in Ledger().entries()] == [(1, "published")]
+    assert "is no job of this version" in call("resume", "people.job").err

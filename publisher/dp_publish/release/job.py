@@ -1,0 +1,289 @@
+"""A job: the records by which a release goes on after its process ended, in a private folder of its own.
+
+What was drawn is recorded before anything is made of it, and a record is never replaced. So a process that goes on
+draws only what has no record, and nothing of which anybody could have seen another outcome. A part is written under a
+name of its own and has its place once it is recorded; what was written without a record is deleted unread. Everything
+lies in a folder that only its owner may enter, as noisy parts are private until the release is published.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+from dp_bundle.errors import DpGraphError
+from dp_bundle.files import locked_folder, settle, sync_folder, write_whole
+from dp_bundle.manifest import Column, Guarantee, SecondMoments
+from dp_bundle.quoting import quote_path
+from dp_publish.data import RowReport
+from dp_publish.release.contents import Contents
+
+T = TypeVar("T")
+
+_PLAN, _DRAWN = "plan", "part-"
+_LAST = ("contents.json", "sealed.json", f"{_PLAN}.json")  # deleted in this order, after all else
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """Everything that was decided before the release was paid for.
+
+    Attributes
+    ----------
+    job_id : str
+        By which the ledger knows the release.
+    software : str
+        The version of dpgraph.
+    data : str
+        The table's path or URI.
+    inputs : list of list
+        Its files, as `describe_files` tells them from others.
+    policy : dict
+        The policy, as it was resolved.
+    kinds : dict of str to str
+        The columns.
+    left_out, withheld : list of str
+        Other columns of the table; those of them that were a unit of privacy before.
+    partition : str or None
+        The part of the dataset's rows.
+    out : str
+        Where the bundle goes, as `choose_target` takes it.
+    key : str
+        The signing key's fingerprint.
+    ledger : str or None
+        The ledger's place; None for the user's own.
+    """
+
+    job_id: str
+    software: str
+    data: str
+    inputs: list[list[Any]]
+    policy: dict[str, Any]
+    kinds: dict[str, str]
+    left_out: list[str]
+    withheld: list[str]
+    partition: str | None
+    out: str
+    key: str
+    ledger: str | None
+
+
+class Job:
+    """An open job, which no other process can open meanwhile.
+
+    Parameters
+    ----------
+    folder : Path
+        Its folder.
+    plan : JobPlan
+        What was decided.
+    """
+
+    def __init__(self, folder: Path, plan: JobPlan) -> None:
+        self.folder, self.plan = folder, plan
+        self._files = contextlib.ExitStack()
+
+    @property
+    def command(self) -> str:
+        """The command that goes on with it."""
+        return f"dp-publish resume {quote_path(self.folder)}"
+
+    @property
+    def has_drawn(self) -> bool:
+        """True if anything was drawn and recorded."""
+        return any(path.name not in ("plan.json", "reserved.json") for path in self.folder.glob("*.json"))
+
+    def read(self, name: str) -> Any:
+        """Return a record; None if there is none."""
+        try:
+            return json.loads((self.folder / f"{name}.json").read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def record(self, name: str, content: Any) -> None:
+        """Make a record, which is on the disk afterwards."""
+        write_whole(self.folder / f"{name}.json", json.dumps(content).encode(), replace=False, mode=0o600)
+
+    def once(self, name: str, draw: Callable[[], T]) -> T:
+        """Return what is recorded under a name, or draw and record it; numbers come back to the last bit."""
+        if self.read(name) is None:
+            self.record(name, draw())
+        found: T = self.read(name)
+        return found
+
+    def new_file(self) -> BinaryIO:
+        """Open a new file for a part, or for a matrix."""
+        path = self.folder / f"{_DRAWN}{secrets.token_hex(8)}"
+        return cast(BinaryIO, self._files.enter_context(path.open("x+b")))
+
+    def part(self, place: int) -> tuple[BinaryIO, str, RowReport] | None:
+        """Return the part that was recorded for a place, with its digest and what was done to its rows.
+
+        Raises
+        ------
+        DpGraphError
+            It is not what it was.
+        """
+        found = self.read(_part_name(place))
+        if found is None:
+            return None
+        return self._open(found["file"], found["sha256"]), found["sha256"], RowReport(**found["report"])
+
+    def record_part(self, place: int, file: BinaryIO, sha256: str, report: RowReport) -> None:
+        """Record the part for a place."""
+        settle(file)
+        sync_folder(self.folder)
+        self.record(_part_name(place), {"file": Path(file.name).name, "sha256": sha256, "report": asdict(report)})
+
+    def contents(self) -> tuple[Contents, RowReport, str | None] | None:
+        """Return what was drawn in all, with what was done to the rows and the remark, if that is recorded."""
+        found = self.read("contents")
+        if found is None:
+            return None
+        parts = [self._open(name, digest) for name, digest in zip(found["files"], found["digests"], strict=True)]
+        contents = Contents(
+            parts,
+            found["n_rows"],
+            tuple(Column.model_validate_json(each) for each in found["columns"]),
+            None if found["guarantee"] is None else Guarantee.model_validate_json(found["guarantee"]),
+            found["conditional_mu"],
+            None if found["moments"] is None else SecondMoments.model_validate_json(found["moments"]),
+            found["digests"],
+        )
+        return contents, RowReport(**found["report"]), found["remark"]
+
+    def record_contents(self, contents: Contents, report: RowReport, remark: str | None) -> None:
+        """Record what was drawn in all."""
+        for part in contents.parts:
+            settle(part)
+        sync_folder(self.folder)
+        guarantee, moments = contents.guarantee, contents.second_moments
+        document = {
+            "files": [Path(part.name).name for part in contents.parts],
+            "digests": contents.digests or [_digest(part) for part in contents.parts],
+            "n_rows": contents.n_rows,
+            "columns": [column.model_dump_json() for column in contents.columns],
+            "guarantee": None if guarantee is None else guarantee.model_dump_json(),
+            "conditional_mu": contents.conditional_mu,
+            "moments": None if moments is None else moments.model_dump_json(),
+            "report": asdict(report),
+            "remark": remark,
+        }
+        self.record("contents", document)
+
+    def sweep(self) -> None:
+        """Delete what was written and not recorded."""
+        kept = {self.read(path.stem)["file"] for path in self.folder.glob("place-*.json")}
+        kept |= set((self.read("contents") or {"files": []})["files"])
+        for path in self.folder.iterdir():
+            if path.suffix != ".json" and path.name not in kept:
+                path.unlink()
+
+    def close(self) -> None:
+        """Close all files."""
+        self._files.close()
+
+    def remove(self) -> None:
+        """Delete all of it."""
+        for path in sorted(self.folder.iterdir()):
+            if path.name not in _LAST:
+                path.unlink()
+        for name in _LAST:
+            (self.folder / name).unlink(missing_ok=True)
+        self.folder.rmdir()
+
+    def _open(self, name: str, sha256: str) -> BinaryIO:
+        try:
+            file = self._files.enter_context((self.folder / name).open("rb"))
+        except OSError as error:
+            raise self._changed(name) from error
+        if _digest(file) != sha256:
+            raise self._changed(name)
+        return file
+
+    def _changed(self, name: str) -> DpGraphError:
+        return DpGraphError(
+            f"{name} in the job {quote_path(self.folder)} is not what it was, so the release cannot be finished, and "
+            "stays on the books as spent: publish anew"
+        )
+
+
+@contextlib.contextmanager
+def begin_job(folder: Path, plan: JobPlan) -> Iterator[Job]:
+    """Make a job's folder, and hold it.
+
+    Raises
+    ------
+    DpGraphError
+        There is something of that name already, or it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError as error:
+        raise DpGraphError(
+            f"there is something at {quote_path(folder)} already: if it is a job, `dp-publish resume "
+            f"{quote_path(folder)}` finishes its release; otherwise give another --job"
+        ) from error
+    except OSError as error:
+        raise DpGraphError(f"the job {quote_path(folder)} cannot be made: {error.strerror}") from error
+    with _held(folder):
+        job = Job(folder.absolute(), plan)
+        job.record(_PLAN, {"version": _VERSION, **asdict(plan)})
+        with contextlib.closing(job):
+            yield job
+
+
+@contextlib.contextmanager
+def open_job(folder: Path) -> Iterator[Job]:
+    """Hold a job that was begun.
+
+    Raises
+    ------
+    DpGraphError
+        It is no job of this version, or another process is at it.
+    """
+    with _held(folder):
+        try:
+            content = json.loads((folder / f"{_PLAN}.json").read_bytes())
+            version = content.pop("version")
+            plan = JobPlan(**content) if version == _VERSION else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _no_job(folder) from error
+        if plan is None:
+            raise _no_job(folder)
+        job = Job(folder.absolute(), plan)
+        job.sweep()
+        with contextlib.closing(job):
+            yield job
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    with contextlib.ExitStack() as lock:
+        try:
+            lock.enter_context(locked_folder(folder, 0.0))
+        except TimeoutError as error:
+            raise DpGraphError(f"another process is at the job {quote_path(folder)}: wait until it ends") from error
+        except OSError as error:
+            raise _no_job(folder) from error
+        yield
+
+
+def _no_job(folder: Path) -> DpGraphError:
+    return DpGraphError(f"{quote_path(folder)} is no job of this version: name the folder that --job made")
+
+
+def _part_name(place: int) -> str:
+    return f"place-{place:05d}"
+
+
+def _digest(file: BinaryIO) -> str:
+    file.seek(0)
+    return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()

@@ -1,0 +1,99 @@
+"""Going on with a release whose process ended, from the records of its job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.errors import DpGraphError, KeyStoreError
+from dp_bundle.quoting import quote_path
+from dp_bundle.store import located
+from dp_bundle.trust import public_key_of
+from dp_publish.data import describe_files, open_table
+from dp_publish.ledger import Ledger, Reservation, open_ledger
+from dp_publish.policy import Policy
+from dp_publish.release.job import Job, open_job
+from dp_publish.release.publishing import Receipt, book, in_our_words, make_maker, publish_job, software
+from dp_publish.release.targets import choose_target
+
+
+def resume(
+    job: str | Path, *, key: Ed25519PrivateKey, progress: Callable[[int], None] | None = None
+) -> tuple[Receipt, Policy]:
+    """Finish a release that `publish` began with a job; what was booked and drawn is neither booked nor drawn again.
+
+    Parameters
+    ----------
+    job : str or Path
+        The job's folder, which is deleted afterwards.
+    key : Ed25519PrivateKey
+        The key with which it was begun.
+    progress : callable, optional
+        Called with the number of rows done.
+
+    Returns
+    -------
+    receipt : Receipt
+        As of `publish`.
+    policy : Policy
+        The policy of the release, resolved.
+
+    Raises
+    ------
+    DpGraphError
+        It is no job, the table was changed since, or another process is at it.
+    KeyStoreError
+        It is another key.
+    """
+    with open_job(Path(job)) as running:
+        plan = running.plan
+        _require_same(running, key)
+        policy, ledger, target = Policy.model_validate(plan.policy), open_ledger(plan.ledger), choose_target(plan.out)
+        found = _find(running, ledger)
+        if running.read("contents") is None:
+            _require_unchanged(running)
+        if found is None:
+            with in_our_words(target):
+                target.prepare()
+
+        maker, report = None, None
+        if running.read("contents") is None:
+            table = open_table(plan.data, policy.table)
+            maker, report = make_maker(table, policy, plan.kinds, plan.partition)
+        if found is not None:
+            booked: Callable[[], Reservation] = lambda: found  # noqa: E731
+        else:
+            assert maker is not None  # noqa: S101  nothing is drawn before it is booked
+            booked = partial(book, ledger, policy, maker, plan.partition, plan.kinds, running)
+        return publish_job(running, policy, ledger, target, booked, maker, report, key, progress), policy
+
+
+def _find(job: Job, ledger: Ledger) -> Reservation | None:
+    """Return the reservation of the job's release, if it came so far."""
+    found = ledger.find(job.plan.policy["dataset"]["name"], job.plan.job_id)
+    if found is None and (job.read("reserved") is not None or job.has_drawn):
+        raise DpGraphError(
+            f"the ledger {ledger.place} does not have the release of this job, though it was booked there: restore the "
+            "ledger first"
+        )
+    return found
+
+
+def _require_same(job: Job, key: Ed25519PrivateKey) -> None:
+    """Refuse another key, and another version, which might write other bytes."""
+    if public_key_of(key).fingerprint != job.plan.key:
+        raise KeyStoreError(f"this job was begun with the key {job.plan.key}: give that one with --key")
+    if job.plan.software != software():
+        raise DpGraphError(f"this job was begun with {job.plan.software}: resume it with that version")
+
+
+def _require_unchanged(job: Job) -> None:
+    data = located(job.plan.data)
+    if describe_files(data) != job.plan.inputs:
+        raise DpGraphError(
+            f"{quote_path(data)} was changed since the job was begun, and one release cannot be of two tables: put the "
+            "old file back, with its time of change, or publish anew"
+        )
