@@ -147,9 +147,10 @@ def publish_command(
 @cli.command("resume")
 @click.argument("job", type=click.Path(path_type=Path))
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key with which the job was begun.")
+@click.option("--scheduler", help="For a job with --engine dask: its scheduler; workers start here by default.")
 @json_option
 @quiet_option
-def resume_command(job: Path, key: str, as_json: bool, quiet: bool) -> None:
+def resume_command(job: Path, key: str, scheduler: str | None, as_json: bool, quiet: bool) -> None:
     """Finish the release of JOB, a folder that `--job` made, after dp-publish or its machine ended early.
 
     The release is on the books once, and nothing that was drawn is drawn again. JOB is deleted in the end.
@@ -159,11 +160,11 @@ def resume_command(job: Path, key: str, as_json: bool, quiet: bool) -> None:
       dp-publish wine.parquet --job wine.job
       dp-publish resume wine.job
     """
-    from dp_publish.release import resume
+    from dp_publish.release import dask_cluster, resume
 
     show = _show_progress if sys.stderr.isatty() and not quiet else None
     signing_key = _signing_key(key, quiet=quiet)
-    receipt, resolved = resume(job, key=signing_key, progress=show)
+    receipt, resolved = resume(job, key=signing_key, progress=show, workers=partial(dask_cluster, scheduler))
     _finish(receipt, resolved, signing_key, show is not None, as_json=as_json, quiet=quiet)
 
 

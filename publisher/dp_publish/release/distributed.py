@@ -103,12 +103,14 @@ class Job:
         Who works, and where.
     source : Path
         The raw table, under a path that is the same for all workers.
+    name : str, optional
+        Its folder in the staging place: that of an earlier process, to go on with what was claimed there.
     """
 
-    def __init__(self, cluster: Cluster, source: Path) -> None:
+    def __init__(self, cluster: Cluster, source: Path, name: str | None = None) -> None:
         self._cluster, self._source = cluster, source.absolute()
         self._store = open_store(cluster.staging)
-        self._name = f"job-{secrets.token_hex(8)}"
+        self._name = name or f"job-{secrets.token_hex(8)}"
 
     def write(
         self,
@@ -152,13 +154,19 @@ class Job:
 
     def remove(self) -> None:
         """Remove everything that was staged, as far as the staging place lets us."""
-        with contextlib.suppress(StoreError, OSError):
-            for name in self._store.names(self._name):
-                self._store.delete(name)
+        remove_staged(self._cluster.staging, self._name)
 
     def _require_all(self, receipts: dict[int, PartReceipt], n_rows: int) -> None:
         if sorted(receipts) != list(range(len(receipts))) or sum(each.n_rows for each in receipts.values()) != n_rows:
             raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
+
+
+def remove_staged(staging: str, name: str) -> None:
+    """Remove all that a job staged, as far as the staging place lets us."""
+    with contextlib.suppress(StoreError, OSError):
+        store = open_store(staging)
+        for each in store.names(name):
+            store.delete(each)
 
 
 def publish_part(task: PartTask) -> tuple[RowRange, list[PartReceipt], RowReport]:

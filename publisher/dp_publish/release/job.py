@@ -59,6 +59,8 @@ class JobPlan:
         The signing key's fingerprint.
     ledger : str or None
         The ledger's place; None for the user's own.
+    staging : str or None
+        Where workers stage parts; None without workers.
     """
 
     job_id: str
@@ -73,6 +75,12 @@ class JobPlan:
     out: str
     key: str
     ledger: str | None
+    staging: str | None = None
+
+    @property
+    def staged(self) -> str:
+        """The name of the folder in the staging place."""
+        return f"job-{self.job_id}"
 
 
 class Job:

@@ -132,16 +132,20 @@ def publish(
     kinds, left_out = choose_columns(table, policy, withheld)
     require_rows(table, policy, kinds)
 
-    if cluster is not None and job is not None:
-        raise ParameterError("--job", "given with --engine threads only")
-    tasks = None if cluster is None else _cluster_job(cluster, data, table, policy, kinds)
-    maker, report = make_maker(table, policy, kinds, partition, keystream, tasks)
     withheld_here = tuple(name for name in left_out if name in withheld)
+    plan = None
     if job is not None:
-        plan = _plan(data, policy, kinds, left_out, withheld_here, partition, out, key, ledger)
+        plan = _plan(data, policy, kinds, left_out, withheld_here, partition, out, key, ledger, cluster)
+    staged = None if plan is None else plan.staged
+    tasks = None if cluster is None else cluster_job(cluster, data, table, policy, kinds, staged)
+    maker, report = make_maker(table, policy, kinds, partition, keystream, tasks)
+    if job is not None and plan is not None:
         with begin_job(Path(job), plan) as running:
             booked = partial(book, ledger, policy, maker, partition, kinds, running)
-            return publish_job(running, policy, ledger, target, booked, maker, report, key, progress)
+            receipt = publish_job(running, policy, ledger, target, booked, maker, report, key, progress)
+        if tasks is not None:
+            tasks.remove()
+        return receipt
 
     make = partial(_make_bundle, policy, maker, key, target.folder, progress, keystream)
     with in_our_words(target):
@@ -154,7 +158,9 @@ def publish(
     return Receipt(target.path, release, *digests, left_out, report, maker.remark, withheld_here, budgets)
 
 
-def _cluster_job(cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Mapping[str, str]) -> ClusterJob:
+def cluster_job(
+    cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Mapping[str, str], name: str | None = None
+) -> ClusterJob:
     """Return the job of a cluster, or refuse a release for which workers cannot be told which rows are theirs."""
     privacy = policy.privacy
     dropping = any(policy.column(name).missing == "drop" for name in kinds)
@@ -166,7 +172,7 @@ def _cluster_job(cluster: Cluster, data: Source, table: Table, policy: Policy, k
         raise ParameterError(
             "--engine", "threads, unless DATA is a Parquet or Arrow file, or a folder of Parquet", "dask"
         )
-    return ClusterJob(cluster, Path(data))
+    return ClusterJob(cluster, Path(data), name)
 
 
 def make_maker(
@@ -282,6 +288,7 @@ def _plan(
     out: str | os.PathLike[str],
     key: Ed25519PrivateKey,
     ledger: Ledger,
+    cluster: Cluster | None,
 ) -> JobPlan:
     """Return the plan of a new job."""
     if not isinstance(data, str | Path | RemotePath):
@@ -301,6 +308,7 @@ def _plan(
         out=text,
         key=public_key_of(key).fingerprint,
         ledger=None if ledger.is_own else ledger.place,
+        staging=None if cluster is None else cluster.staging,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -15,13 +17,26 @@ from dp_bundle.trust import public_key_of
 from dp_publish.data import describe_files, open_table
 from dp_publish.ledger import Ledger, Reservation, open_ledger
 from dp_publish.policy import Policy
+from dp_publish.release.distributed import Cluster, dask_cluster, remove_staged
 from dp_publish.release.job import Job, open_job
-from dp_publish.release.publishing import Receipt, book, in_our_words, make_maker, publish_job, software
+from dp_publish.release.publishing import (
+    Receipt,
+    book,
+    cluster_job,
+    in_our_words,
+    make_maker,
+    publish_job,
+    software,
+)
 from dp_publish.release.targets import choose_target
 
 
 def resume(
-    job: str | Path, *, key: Ed25519PrivateKey, progress: Callable[[int], None] | None = None
+    job: str | Path,
+    *,
+    key: Ed25519PrivateKey,
+    progress: Callable[[int], None] | None = None,
+    workers: Callable[[str], AbstractContextManager[Cluster]] | None = None,
 ) -> tuple[Receipt, Policy]:
     """Finish a release that `publish` began with a job; what was booked and drawn is neither booked nor drawn again.
 
@@ -33,6 +48,8 @@ def resume(
         The key with which it was begun.
     progress : callable, optional
         Called with the number of rows done.
+    workers : callable, optional
+        Takes the staging place of a job that was begun with workers, and opens a cluster; by default on this machine.
 
     Returns
     -------
@@ -48,7 +65,7 @@ def resume(
     KeyStoreError
         It is another key.
     """
-    with open_job(Path(job)) as running:
+    with contextlib.ExitStack() as ending, open_job(Path(job)) as running:
         plan = running.plan
         _require_same(running, key)
         policy, ledger, target = Policy.model_validate(plan.policy), open_ledger(plan.ledger), choose_target(plan.out)
@@ -61,14 +78,20 @@ def resume(
 
         maker, report = None, None
         if running.read("contents") is None:
-            table = open_table(plan.data, policy.table)
-            maker, report = make_maker(table, policy, plan.kinds, plan.partition)
+            table, tasks = open_table(plan.data, policy.table), None
+            if plan.staging is not None:
+                cluster = ending.enter_context((workers or partial(dask_cluster, None))(plan.staging))
+                tasks = cluster_job(cluster, plan.data, table, policy, plan.kinds, plan.staged)
+            maker, report = make_maker(table, policy, plan.kinds, plan.partition, tasks=tasks)
         if found is not None:
             booked: Callable[[], Reservation] = lambda: found  # noqa: E731
         else:
             assert maker is not None  # noqa: S101  nothing is drawn before it is booked
             booked = partial(book, ledger, policy, maker, plan.partition, plan.kinds, running)
-        return publish_job(running, policy, ledger, target, booked, maker, report, key, progress), policy
+        receipt = publish_job(running, policy, ledger, target, booked, maker, report, key, progress)
+        if plan.staging is not None:
+            remove_staged(plan.staging, plan.staged)
+        return receipt, policy
 
 
 def _find(job: Job, ledger: Ledger) -> Reservation | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shutil
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import BinaryIO, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -44,6 +45,8 @@ from dp_publish.rows import (
 from dp_publish.sampling import Keystream
 
 T = TypeVar("T")
+
+_COPIED = 2**23  # bytes at a time
 
 
 class Once(Protocol):
@@ -135,6 +138,8 @@ class RowsMaker:
         if self._job is not None and self._ranges is not None:
             drawn.enter_context(stays_booked())
             parts = self._job.write(self._ranges(), self._kinds, columns, progress, self._report)
+            if records is not None:
+                parts = [_copy(part, records.new_file()) for part in parts]
         else:
             parts = self._write(columns, keystream, new_file, progress, records)
         files, digests = [part.file for part in parts], [part.sha256 for part in parts]
@@ -158,6 +163,13 @@ class RowsMaker:
                 return writer.write(planned, new_file, progress, self._report)
         batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
         return write_parts(one_ahead(batches), columns, new_file, progress)
+
+
+def _copy(part: Part, file: BinaryIO) -> Part:
+    """Return a part that was staged elsewhere as a file of the job."""
+    with part.file as staged:
+        shutil.copyfileobj(staged, file, _COPIED)
+    return part._replace(file=file)
 
 
 def _draw(_: str, draw: Callable[[], T]) -> T:

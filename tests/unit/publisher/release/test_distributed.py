@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import pickletools
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ from dp_bundle.errors import DpGraphError, MissingValuesError, ParameterError, S
 from dp_bundle.store import Store, open_store
 from dp_publish import Policy, publish
 from dp_publish.ledger import Ledger
-from dp_publish.release import Cluster, distributed
+from dp_publish.release import Cluster, distributed, resume
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -213,3 +214,30 @@ def test_a_worker_refuses_a_job_that_was_changed(source: Path, cluster: Cluster)
     task = distributed.PartTask(cluster.staging, "job-1", "0" * 64, distributed.RowRange(0, 0, 300))
     with pytest.raises(StoreError, match="was changed"):
         distributed.publish_part(task)
+
+
+def test_a_killed_driver_is_resumed_with_what_was_claimed(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a kill with all parts claimed and none recorded, the parts that won are published, and staging is empty."""
+    found: dict[str, str] = {}
+
+    def killed(job: distributed.Job, *words: Any) -> Any:
+        found.update({f"data/part-{part.place:05d}.parquet": part.sha256 for part in write(job, *words)})
+        raise SystemExit
+
+    write = distributed.Job.write
+    with monkeypatch.context() as patch:
+        patch.setattr(distributed.Job, "write", killed)
+        patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
+        with pytest.raises(SystemExit):
+            publish(source, policy_for(), out=tmp_path / "d.tar", key=key, cluster=cluster, job=tmp_path / "d.job")
+    assert staged(cluster)
+    receipt, _ = resume(tmp_path / "d.job", key=key, workers=lambda _: contextlib.nullcontext(cluster))
+    with open_bundle(receipt.path) as opened:
+        assert {name: opened.sha256(name) for name in opened.members if name.startswith("data/")} == found
+    assert len(found) == 11
+    assert [entry.state for entry in Ledger().entries()] == ["published"]
+    assert receipt.report.n_rows == N_ROWS
+    assert not staged(cluster)
+    assert not (tmp_path / "d.job").exists()
