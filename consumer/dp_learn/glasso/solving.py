@@ -29,6 +29,7 @@ def graphical_lasso(
     tol: float = 1e-6,
     max_iter: int = 10_000,
     start: Solution | None = None,
+    groups: ArrayLike | None = None,
 ) -> Solution:
     r"""Return the sparse precision matrix of a covariance that may be indefinite, with a certificate of its optimality.
 
@@ -54,6 +55,13 @@ def graphical_lasso(
         Most sweeps over the columns, or iterations, of any connected component.
     start : Solution, optional
         An earlier answer for as many columns, from which to start. It changes the time taken, not the optimum.
+    groups : sequence of length p, optional
+        The node of each column, by name or number. A node of several columns, as a category's indicators are, is
+        linked to another by a block of the precision matrix, whose Frobenius norm is penalised in place of its entries'
+        absolute values: ``alpha sum_{g != h} w_gh ||Theta_gh||_F``, each pair of nodes counted twice. A block on the
+        diagonal is free off the diagonal. Then `weights` has the shape (G, G), by default ``sqrt(k_g k_h)`` for nodes
+        of k_g and k_h columns and 1 on the diagonal, and there is one method whatever `solver`. Nodes of one column
+        each are the problem without groups.
 
     Returns
     -------
@@ -69,8 +77,26 @@ def graphical_lasso(
 
     References
     ----------
-    Friedman, Hastie and Tibshirani (2008).
+    Friedman, Hastie and Tibshirani (2008). Yuan and Lin (2006) for the norm of a block.
     """
+    if groups is not None:
+        from dp_learn.glasso.groups import make_groups
+
+        nodes = make_groups(groups, len(np.asarray(covariance)))
+        if not nodes.are_scalar:
+            from dp_learn.glasso.group_solving import solve_groups
+
+            _check_settings(len(nodes.labels), solver, tol, max_iter, start)
+            return solve_groups(
+                covariance,
+                alpha,
+                nodes,
+                weights=weights,
+                penalize_diagonal=penalize_diagonal,
+                tol=tol,
+                max_iter=max_iter,
+                start=start,
+            )
     problem = None
     if weights is None and solver != AUTO:
         problem = _plain_problem(covariance, alpha, penalize_diagonal)
@@ -127,7 +153,7 @@ def solve(
     Where the covariance is known to be positive `definite`, or the start's is known to be so and `feasible`, large
     components start from it without another proof.
     """
-    _check_settings(problem, solver, tol, max_iter, start)
+    _check_settings(problem.n_features, solver, tol, max_iter, start)
     if solver == AUTO and problem.n_features <= FEW:
         found = solve_small(problem, tol=tol, max_iter=max_iter, start=start, definite=definite)
         if found is not None:
@@ -141,13 +167,12 @@ def solve(
     )
 
 
-def _check_settings(problem: Problem, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> None:
+def _check_settings(p: int, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> None:
     if solver not in (*SOLVER_NAMES, AUTO):
         raise ParameterError("solver", "one of " + ", ".join((*SOLVER_NAMES, AUTO)), solver)
     if not (isinstance(tol, (int, float, np.floating)) and 0.0 < tol < math.inf):
         raise ParameterError("tol", "a finite number > 0", tol)
     if not (isinstance(max_iter, (int, np.integer)) and max_iter >= 1):
         raise ParameterError("max_iter", "an integer >= 1", max_iter)
-    p = problem.n_features
     if start is not None and start.precision.shape != (p, p):
         raise ParameterError("start", f"a solution with {p} columns", start.precision.shape)

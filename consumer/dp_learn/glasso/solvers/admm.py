@@ -80,7 +80,7 @@ def solve_admm(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
                 return incumbent.answer(n_iter, Status.STALLED)
             before = incumbent.duality_gap
 
-        x = _proximal_step(rho * (z - u) - units.s, rho)
+        x = proximal_step(rho * (z - u) - units.s, rho)
         h = anderson.next_point(h, RELAXATION * x + (1.0 - RELAXATION) * z + u)
 
         if n_iter % BALANCE_EVERY == 0 and n_iter <= balance_until:
@@ -98,7 +98,7 @@ def solve_admm(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
     return incumbent.answer(max_iter, Status.MAX_ITER)
 
 
-def _proximal_step(m: FloatArray, rho: float) -> FloatArray:
+def proximal_step(m: FloatArray, rho: float) -> FloatArray:
     """Return the positive definite X with ``rho X - X^-1 = M``, on the eigenvectors of M."""
     d, q = eigendecomposition(m)
     root: FloatArray = q * np.sqrt((d + np.sqrt(d * d + 4.0 * rho)) / (2.0 * rho))

@@ -1,0 +1,155 @@
+"""Tests of the group graphical lasso."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dp_bundle.errors import NoSolutionError, ParameterError
+from dp_learn.glasso import graphical_lasso
+from dp_learn.glasso.group_solving import solve_groups, split_components
+from dp_learn.glasso.groups import make_group_problem, make_groups
+
+REFERENCES = json.loads(Path(__file__).with_name("group_references.json").read_text(encoding="utf-8"))
+
+
+def _solve(case, tol=1e-12, **settings):
+    labels = np.repeat(np.arange(len(case["sizes"])), case["sizes"])
+    weights = None if case["weights"] == "sizes" else np.ones((len(case["sizes"]), len(case["sizes"])))
+    return graphical_lasso(
+        case["covariance"],
+        case["alpha"],
+        groups=labels,
+        weights=weights,
+        penalize_diagonal=case["penalize_diagonal"],
+        tol=tol,
+        **settings,
+    )
+
+
+def _chain(labels, seed=0, rows=200):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, len(labels)))
+    x[:, 1:] += 0.5 * x[:, :-1]
+    return np.corrcoef(x.T)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_agrees_with_cvxpy(name):
+    """The precision matrix is the one that cvxpy found, and the gap proves it."""
+    case = REFERENCES[name]
+    solution = _solve(case)
+    assert np.abs(solution.precision - case["precision"]).max() <= 1e-5
+    assert solution.objective == pytest.approx(case["objective"], abs=1e-7)
+    assert 0.0 <= solution.duality_gap <= 1e-9
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_certificate_is_a_bound(name):
+    """The covariance is dual feasible, and the gap of a rough answer is no less than its error."""
+    case = REFERENCES[name]
+    solution = _solve(case, tol=1e-3)
+    groups = make_groups(np.repeat(np.arange(len(case["sizes"])), case["sizes"]), len(case["covariance"]))
+    weights = None if case["weights"] == "sizes" else np.ones((len(case["sizes"]),) * 2)
+    problem = make_group_problem(
+        case["covariance"], case["alpha"], groups, weights=weights, penalize_diagonal=case["penalize_diagonal"]
+    )
+    assert (problem.norms(solution.covariance - problem.covariance) <= problem.penalty + 1e-9).all()
+    assert np.linalg.eigvalsh(solution.covariance)[0] > 0.0
+    assert solution.objective - case["objective"] <= solution.duality_gap + 1e-8
+
+
+def test_scalar_groups_are_the_problem_without_groups():
+    """Nodes of one column each give the same bits as no groups."""
+    s = _chain(range(12))
+    plain, grouped = graphical_lasso(s, 0.1), graphical_lasso(s, 0.1, groups=list("abcdefghijkl"))
+    assert (plain.precision == grouped.precision).all()
+    assert plain.objective == grouped.objective
+
+
+def test_solver_of_blocks_agrees_on_scalars():
+    """The group method finds the scalar problem's solution where every node is one column."""
+    s = _chain(range(12))
+    plain = graphical_lasso(s, 0.1, tol=1e-12)
+    found = solve_groups(
+        s,
+        0.1,
+        make_groups(range(12), 12),
+        weights=None,
+        penalize_diagonal=True,
+        tol=1e-12,
+        max_iter=1000,
+        start=None,
+    )
+    assert np.abs(found.precision - plain.precision).max() < 1e-5
+
+
+def test_order_of_columns_does_not_matter():
+    """Columns of a node need not stand beside each other."""
+    labels = np.array(["a", "b", "a", "c", "b", "b", "d", "a"])
+    s, shuffled = _chain(labels), np.random.default_rng(1).permutation(8)
+    first = graphical_lasso(s, 0.1, groups=labels, tol=1e-12)
+    second = graphical_lasso(s[np.ix_(shuffled, shuffled)], 0.1, groups=labels[shuffled], tol=1e-12)
+    assert np.abs(first.precision[np.ix_(shuffled, shuffled)] - second.precision).max() < 1e-5
+
+
+def test_blocks_are_zero_or_not_as_a_whole():
+    """A block of the answer has all its entries or none, and screening finds no more components than the answer."""
+    labels = np.repeat(np.arange(8), [1, 3, 2, 4, 1, 2, 5, 2])
+    s = _chain(labels, rows=100)
+    s[:10, 10:], s[10:, :10] = 0.3 * s[:10, 10:], 0.3 * s[10:, :10]
+    solution = graphical_lasso(s, 0.12, groups=labels)
+    problem = make_group_problem(s, 0.12, make_groups(labels, 20))
+    blocks = problem.norms(solution.precision) > 0.0
+    assert (problem.spread(blocks) == (solution.precision != 0.0)).all()
+    assert 8 < blocks.sum() < 64
+    assert solution.n_components == len(split_components(problem)) > 1
+
+
+def test_forbidden_and_free_edges():
+    """An infinite weight empties a block; with a zero weight the covariance of a block is reproduced."""
+    labels = [0, 0, 1, 1, 1, 2]
+    weights = np.array([[1.0, np.inf, 0.0], [np.inf, 1.0, 1.0], [0.0, 1.0, 1.0]])
+    s = _chain(labels)
+    solution = graphical_lasso(s, 0.05, groups=labels, weights=weights, penalize_diagonal=False, tol=1e-12)
+    assert (solution.precision[:2, 2:5] == 0.0).all()
+    assert np.abs(np.linalg.inv(solution.precision)[:2, 5] - s[:2, 5]).max() < 1e-5
+
+
+def test_a_start_does_not_change_the_answer():
+    """From the answer at another alpha the same optimum is reached."""
+    labels = np.repeat(np.arange(5), 3)
+    s = _chain(labels)
+    cold = graphical_lasso(s, 0.1, groups=labels, tol=1e-11)
+    warm = graphical_lasso(s, 0.1, groups=labels, tol=1e-11, start=graphical_lasso(s, 0.2, groups=labels))
+    assert np.abs(cold.precision - warm.precision).max() < 1e-5
+
+
+def test_no_solution_names_an_alpha_that_has_one():
+    """An indefinite matrix is refused at a small alpha with a larger one, at which it is solved."""
+    case = REFERENCES["indefinite"]
+    labels = np.repeat(np.arange(len(case["sizes"])), case["sizes"])
+    ask = {"groups": labels, "penalize_diagonal": False}
+    with pytest.raises(NoSolutionError) as refused:
+        graphical_lasso(case["covariance"], 1e-4, **ask)
+    smallest = refused.value.smallest_alpha
+    assert graphical_lasso(case["covariance"], smallest, tol=1e-2, **ask).duality_gap < np.inf
+    with pytest.raises(NoSolutionError):
+        graphical_lasso(case["covariance"], 0.95 * smallest, **ask)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"groups": [0, 0, 1]}, "groups"),
+        ({"groups": [[0], [0], [1], [1]]}, "groups"),
+        ({"weights": np.ones((4, 4))}, "weights"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"tol": 0.0}, "tol"),
+    ],
+)
+def test_bad_input_is_named(change, name):
+    """Each bad argument is refused by name."""
+    with pytest.raises(ParameterError, match=name):
+        graphical_lasso(**({"covariance": np.eye(4), "alpha": 0.1, "groups": [0, 0, 1, 2]} | change))
