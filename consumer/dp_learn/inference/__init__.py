@@ -3,6 +3,7 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
+    from dp_learn.inference.blocks import BlockInference, canonical_partial_correlations, infer_blocks
     from dp_learn.inference.edges import EdgeInference, Pairs, error_forms, infer_edges
     from dp_learn.inference.ranking import score_pairs
     from dp_learn.inference.refit import fit_for_inference

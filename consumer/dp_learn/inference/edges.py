@@ -78,7 +78,7 @@ class EdgeInference:
         """The smallest false discovery rate at which each pair would be listed (Benjamini and Hochberg)."""
         upper = np.triu_indices(len(self.columns), 1)
         q = np.ones_like(self.estimate)
-        q[upper] = _benjamini_hochberg(self.p_values[upper])
+        q[upper] = benjamini_hochberg(self.p_values[upper])
         return np.minimum(q, q.T)
 
     @property
@@ -253,7 +253,7 @@ def _quantile(level: float) -> float:
     return normal_quantile((1.0 + level) / 2.0)
 
 
-def _benjamini_hochberg(p_values: FloatArray) -> FloatArray:
+def benjamini_hochberg(p_values: FloatArray) -> FloatArray:
     """Return the least rate at which each hypothesis is rejected; `scipy.stats` has it, and takes 50 MB to import."""
     order = np.argsort(p_values)
     ranked = p_values[order] * len(order) / np.arange(1, len(order) + 1)

@@ -18,8 +18,8 @@ def test_only_the_diagonal_changes() -> None:
     np.testing.assert_array_equal(covariance, [[2.0, 0.5], [0.5, 3.0]])
 
 
-@pytest.mark.parametrize("variance", [[1.0], [1.0, -1.0], [1.0, np.nan], [[1.0, 0.0], [0.0, 1.0]]])
+@pytest.mark.parametrize("variance", [[1.0], [1.0, -1.0], [1.0, np.nan], [[1.0, 2.0], [2.0, 1.0]]])
 def test_wrong_variances_are_refused(variance: object) -> None:
-    """One finite, non-negative variance per column is needed."""
+    """One finite, non-negative variance per column is needed, or a covariance matrix."""
     with pytest.raises(ParameterError, match="noise_variance"):
         debias_covariance(np.eye(2), variance)
