@@ -32,16 +32,17 @@ def describe_data_sets() -> str:
     return markdown_table(["folder", "what it is, and where it can be had"], SOURCES.items(), left=2)
 
 
-def cell_signalling(data: Path) -> tuple[Floats, NDArray[np.bool_]]:
+def cell_signalling(data: Path, *, logarithms: bool = False) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the 7466 cells, every column standardised, and the 17 edges of the validated network.
 
-    Standardised columns give the epsilon that Guo et al. print.
+    Standardised columns give the epsilon that Guo et al. print. Or return logarithms, every column centred.
     """
     frame = pd.read_csv(data / "sachs" / "sachs.csv")
     edges = pd.read_csv(data / "sachs" / "sachs_edges.csv")
     edges = edges[edges["in_bnlearn17_undirected"] == 1]
     values = frame.to_numpy(dtype=float)
-    return standardise(values), adjacency(list(frame.columns), edges)
+    logs = np.log(values)
+    return logs - logs.mean(axis=0) if logarithms else standardise(values), adjacency(list(frame.columns), edges)
 
 
 def congress(data: Path) -> Floats:

@@ -32,6 +32,7 @@ PIECES = (
     "guo.routes",
     "guo.theorem_4_2",
     "wang18.errors",
+    "wang18.theorem_2",
     "wang19.sweeps",
     "wang19.theorem_2",
     "amin.errors",
@@ -40,6 +41,7 @@ PIECES = (
     "su.table_2",
     "su.roc",
     "su.ionosphere",
+    "su.figure_4",
 )
 
 
