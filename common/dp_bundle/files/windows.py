@@ -7,7 +7,6 @@ reading a block that has changed since fails.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dp_bundle.errors import BundleFormatError
+from dp_bundle.files.range_reader import RangeReader
 
 CHUNK = 2**20
 _BLOCK = 2**17
@@ -61,8 +61,8 @@ class Digests:
     blocks: tuple[bytes, ...]
 
 
-class MemberReader(io.RawIOBase):
-    """A seekable, read-only view of a member; several may read one bundle at once.
+class MemberReader(RangeReader):
+    """A view of a member; several may read one bundle at once.
 
     Parameters
     ----------
@@ -73,35 +73,9 @@ class MemberReader(io.RawIOBase):
     """
 
     def __init__(self, source: Members, member: Member) -> None:
+        super().__init__(member.size)
         self._source = source
         self._member = member
-        self._position = 0
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position within the member."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move within the member."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._member.size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read into a buffer, never past the member's end."""
-        wanted = min(len(buffer), max(0, self._member.size - self._position))
-        content = self._content(self._position, wanted)
-        buffer[: len(content)] = content
-        self._position += len(content)
-        return len(content)
 
     def chunks(self, size: int = CHUNK) -> Iterator[bytes]:
         """Yield the member's bytes from the current position, `size` at a time.

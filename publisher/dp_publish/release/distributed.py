@@ -24,6 +24,7 @@ from typing import BinaryIO, NamedTuple, cast
 from dp_bundle.data import PartWriter, batch_rows
 from dp_bundle.engines import Dask, Engine
 from dp_bundle.errors import ParameterError, StoreError
+from dp_bundle.files import RangeReader
 from dp_bundle.manifest import Column
 from dp_bundle.store import Store, open_store
 from dp_publish.data import RowReport, TypedRanges, open_table
@@ -225,46 +226,23 @@ def _stage(
         yield PartReceipt(**json.loads(claim))
 
 
-class _Staged(io.RawIOBase):
+class _Staged(RangeReader):
     """A staged part, read from start to end; the last byte is given only if all of them are what was claimed."""
 
     def __init__(self, store: Store, receipt: PartReceipt) -> None:
+        super().__init__(receipt.size)
         self._store, self._receipt = store, receipt
-        self._position, self._digest, self._digested = 0, hashlib.sha256(), 0
+        self._digest, self._digested = hashlib.sha256(), 0
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move within the part."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._receipt.size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Read into a buffer."""
-        wanted = min(len(buffer), max(0, self._receipt.size - self._position))
-        if not wanted:
-            return 0
-        content = self._store.read(self._receipt.name, self._position, wanted)
-        if self._position == self._digested:
+    def _content(self, position: int, size: int) -> bytes:
+        content = self._store.read(self._receipt.name, position, size) if size else b""
+        if position == self._digested:
             self._digest.update(content)
             self._digested += len(content)
-        self._position += len(content)
         whole = self._digested == self._receipt.size
-        if len(content) != wanted or (whole and self._digest.hexdigest() != self._receipt.sha256):
+        if len(content) != size or (whole and self._digest.hexdigest() != self._receipt.sha256):
             raise StoreError(self._store.uri, "a staged part was changed: stage where only you can write")
-        buffer[:wanted] = content
-        return wanted
+        return content
 
 
 def _open_staged(store: Store, receipt: PartReceipt) -> BinaryIO:
