@@ -114,8 +114,8 @@ class WebServer:
             self._send(request, bytes(2**16))
 
     def _send(self, request: BaseHTTPRequestHandler, content: bytes) -> None:
+        self.sent += len(content)  # before a reader can have them
         request.wfile.write(content)
-        self.sent += len(content)
 
     def close(self) -> None:
         """Stop."""

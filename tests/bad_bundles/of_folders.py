@@ -97,3 +97,8 @@ CASES = [
     FolderCase("Exchanged descriptions", "M4", _swap_descriptions, "json"),
     FolderCase("A flipped bit in the manifest", "E4", flipped(MANIFEST_NAME), "signature|payload|envelope"),
 ]
+CASES_BEHIND_AN_ADDRESS = [
+    FolderCase("No manifest", "FO3", lambda f: (f / MANIFEST_NAME).unlink(), "manifest"),
+    FolderCase("No part", "FO3", lambda f: (f / PART).unlink(), "part-00000.parquet"),
+    FolderCase("A changed part", "FO3", flipped(PART), "part-00000.parquet"),
+]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.bad_bundles.making import KEY, good
-from tests.bad_bundles.of_folders import CASES, PART, FolderCase, flipped
+from tests.bad_bundles.of_folders import CASES, CASES_BEHIND_AN_ADDRESS, PART, FolderCase, flipped
+from tests.web import WebServer
 
 from dp_bundle import BundleError, open_bundle
 from dp_bundle.bundle import pack_bundle, unpack_bundle
@@ -35,9 +36,34 @@ def test_a_bad_folder_is_refused(case: FolderCase, folder: Path) -> None:
         open_bundle(folder)
 
 
+@pytest.mark.parametrize("case", CASES_BEHIND_AN_ADDRESS, ids=lambda case: f"{case.rule} {case.name}")
+def test_a_bad_folder_behind_an_address_is_refused(
+    case: FolderCase, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is missing or changed there is refused; what else is there is no part of the bundle."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache of the good one"))
+    server = WebServer()
+    try:
+        server.contents["/a/notes.txt"] = b"x"
+        server.serve_folder(folder, "/a")
+        with open_bundle(f"{server.url}/a") as bundle:
+            n_rows = sum(batch.num_rows for batch in bundle.batches())
+            assert n_rows == bundle.release.n_rows
+
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        case.change(folder)
+        server.contents.clear()
+        server.serve_folder(folder, "/b")
+        with pytest.raises(BundleError, match=case.says):
+            open_bundle(f"{server.url}/b")
+    finally:
+        server.close()
+
+
 def test_every_rule_of_folders_has_a_case() -> None:
     """Each rule of the page about folders is broken by a case."""
-    assert {case.rule for case in CASES} >= set(re.findall(r"^\*\*(FO\d)\.\*\* ", PAGE, re.MULTILINE)) == {"FO1", "FO2"}
+    rules = set(re.findall(r"^\*\*(FO\d)\.\*\* ", PAGE, re.MULTILINE))
+    assert {case.rule for case in (*CASES, *CASES_BEHIND_AN_ADDRESS)} >= rules == {"FO1", "FO2", "FO3"}
 
 
 def test_a_part_exchanged_after_it_was_verified_is_refused(folder: Path) -> None:

@@ -35,9 +35,19 @@ class Threads:
         are waited for; a long one ends early if it calls `require_running` now and then.
         """
         pool = ThreadPoolExecutor(self.n_workers)
+
+        def run(task: T) -> R:
+            self.require_running()
+            try:
+                return function(task)
+            except BaseException:
+                self._stopped.set()  # at once, before this thread begins the next task
+                raise
+
         try:
-            for done in as_completed([pool.submit(function, task) for task in tasks]):
-                yield done.result()
+            for done in as_completed([pool.submit(run, task) for task in tasks]):
+                if not isinstance(done.exception(), StoppedError):  # the error that stopped it is another task's
+                    yield done.result()
         except BaseException:
             self._stopped.set()
             raise
