@@ -8,17 +8,14 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: there is a process for every core
 
-from reproduction.pages import draw_pictures, note_run, write_pages
+from reproduction.pages import draw_pictures, note_run, stored_seconds, write_pages
 from reproduction.pieces import Piece, all_pieces
 from reproduction.results import compare, load, store, summarize
+from reproduction.running import run_pieces
 from reproduction.setting import Setting
 
 ROOT = Path(__file__).parents[2]
@@ -44,30 +41,29 @@ def main() -> None:
         shutil.copytree(STORED, QUICK)
 
     n_compared = n_apart = 0
-    for piece in chosen:
-        missing = [name for name in piece.needs if not setting.has(name)]
-        if missing:
-            print(f"{piece.name}: skipped, as $DPGRAPH_DATA has no {', '.join(missing)}", flush=True)
-            continue
-        start = time.perf_counter()
-        records = _run(piece, setting, options.jobs)
-        seconds = time.perf_counter() - start
-        if not records:
+    start, processor = time.perf_counter(), 0.0
+    for run in run_pieces(_with_data(chosen, setting), setting, options.jobs, stored_seconds(STORED)):
+        name = run.piece.name
+        if not run.records:
             why = "a quick run leaves it out" if options.quick else "$DPGRAPH_DATA has none of its data"
-            print(f"{piece.name}: skipped, as {why}", flush=True)
+            print(f"{name}: skipped, as {why}", flush=True)
             continue
-        cells = summarize(records, piece.keys)
-        store(cells, folder / f"{piece.name}.csv")
-        print(f"{piece.name}: {len(cells)} numbers in {seconds:.0f} s", flush=True)
-        note_run(folder, piece.name, seconds)
+        cells = summarize(run.records, run.piece.keys)
+        store(cells, folder / f"{name}.csv")
+        print(f"{name}: {len(cells)} numbers in {run.seconds:.0f} s of the processor", flush=True)
+        note_run(folder, name, run.seconds)
+        processor += run.seconds
         if options.quick:
-            n_cells, n_differ = _report_difference(piece, folder)
+            n_cells, n_differ = _report_difference(run.piece, folder)
             n_compared, n_apart = n_compared + n_cells, n_apart + n_differ
 
     draw_pictures(pieces.values(), folder)
     for name, text in write_pages(pieces.values(), folder).items():
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
-    print(f"results are in {folder.relative_to(ROOT)}")
+    minutes = (time.perf_counter() - start) / 60
+    print(
+        f"results are in {folder.relative_to(ROOT)}, after {minutes:.1f} minutes and {processor:.0f} s of the processor"
+    )
     if options.quick:
         print(f"{n_compared - n_apart} of {n_compared} numbers came out as stored, within their error bars")
     sys.exit(1 if n_apart else 0)
@@ -83,15 +79,16 @@ def _choose(pieces: dict[str, Piece], names: list[str]) -> list[Piece]:
     return [pieces[name] for name in names] if names else list(pieces.values())
 
 
-def _run(piece: Piece, setting: Setting, n_processes: int) -> list[dict[str, Any]]:
-    """Return the records of all jobs, in the order of the jobs."""
-    jobs = list(piece.jobs(setting))
-    if n_processes == 1 or len(jobs) <= 1:
-        found: Iterable[list[dict[str, Any]]] = [piece.measure(*job) for job in jobs]
-    else:
-        with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-            found = list(pool.map(piece.measure, *zip(*jobs, strict=True)))
-    return [record for records in found for record in records]
+def _with_data(pieces: list[Piece], setting: Setting) -> list[Piece]:
+    """Return the pieces whose data are there, and say which are not."""
+    found = []
+    for piece in pieces:
+        missing = [name for name in piece.needs if not setting.has(name)]
+        if missing:
+            print(f"{piece.name}: skipped, as $DPGRAPH_DATA has no {', '.join(missing)}", flush=True)
+        else:
+            found.append(piece)
+    return found
 
 
 def _report_difference(piece: Piece, folder: Path) -> tuple[int, int]:

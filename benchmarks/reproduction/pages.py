@@ -20,12 +20,17 @@ VERSIONED = ("dpgraph", "numpy", "scipy", "scikit-learn", "matplotlib")
 
 
 def note_run(folder: Path, name: str, seconds: float) -> None:
-    """Note how long a piece took, and with what it was run."""
+    """Note what a piece took of the processors, and with what it was run."""
     path = folder / "runs.json"
     runs = _stored_runs(path)
     versions = {"python": platform.python_version()} | {each: version(each) for each in VERSIONED}
     runs[name] = {"seconds": round(seconds), "versions": versions}
     path.write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def stored_seconds(folder: Path) -> dict[str, float]:
+    """Return what was noted of the processor's time, by piece."""
+    return {name: run["seconds"] for name, run in _stored_runs(folder / "runs.json").items()}
 
 
 def draw_pictures(pieces: Iterable[Piece], folder: Path) -> None:

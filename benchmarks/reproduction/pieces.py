@@ -65,6 +65,8 @@ class Piece:
         Given the stored rows and the stem of a path, draws pictures beside it.
     needs : tuple of str
         Data sets without which it is not run.
+    alone : bool
+        Whether it takes times, so that nothing else is to run beside it.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Piece:
     describe: Callable[[pd.DataFrame], Mapping[str, Any]]
     draw: Callable[[pd.DataFrame, Path], None] | None = None
     needs: tuple[str, ...] = ()
+    alone: bool = False
 
     @property
     def paper(self) -> str:

@@ -121,4 +121,4 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
     }
 
 
-PIECE = Piece("guo_commands", ("step",), _jobs, _measure, _describe)
+PIECE = Piece("guo_commands", ("step",), _jobs, _measure, _describe, alone=True)

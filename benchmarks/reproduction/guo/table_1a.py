@@ -86,7 +86,8 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
                 n_printed += 1
                 n_above += ours[("evidence", "auc")] >= mean
                 if ours[("evidence", "chain_auc")] < mean:
-                    below_chain.append(f"{n_rows} rows and {level_name(snr_db)}")
+                    chains = [cell(n_rows, level, "evidence", "chain_auc") for level in (snr_db, "none")]
+                    below_chain.append([*line, shown, *chains])
                 largest = max(largest, abs(ours[("fixed", "auc")] - mean))
             rows.append([*line, shown, *(cell(n_rows, snr_db, rule, "auc") for rule in COLUMNS)])
             places = [(n_rows, snr_db, rule) for rule in FITTED]
@@ -100,7 +101,7 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
         "n_above": int(n_above),
         "n_printed": n_printed,
         "n_chain": n_printed - len(below_chain),
-        "below_chain": below_chain,
+        "below_chain": markdown_table(["rows", "noise", "printed", "chain", "chain, no noise"], below_chain, left=2),
         "largest": number(largest, 3),
     }
 

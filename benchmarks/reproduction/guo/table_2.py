@@ -17,11 +17,11 @@ import pandas as pd
 from dp_bundle.errors import EstimationError
 from dp_bundle.quoting import counted
 from reproduction.figures import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure, save
-from reproduction.guo.cases import CASES, Case, known_or_found, noisy_sample
+from reproduction.guo.cases import CASES, QUICK_RULES, Case, known_or_found, noisy_sample
 from reproduction.guo.guarantees import figures_of
 from reproduction.pieces import Piece
 from reproduction.rules import area_under_curve, rank
-from reproduction.setting import Setting, seed
+from reproduction.setting import FULL, Setting, seed
 from reproduction.simulation import noise_deviation
 from reproduction.tables import LEVELS, level_name, markdown_table, mean_and_sd, number, short
 
@@ -29,18 +29,20 @@ PRINTED = Path(__file__).parents[1] / "printed" / "guo_table_2.csv"
 COLUMNS = {"evidence": "evidence", "fixed": "fixed lambda", "paper": "error drop", "default": "default"}
 
 
-def _jobs(setting: Setting) -> Iterator[tuple[str, int, Path]]:
+def _jobs(setting: Setting) -> Iterator[tuple[str, tuple[str, ...], int, Path]]:
     for name, case in CASES.items():
         if setting.data is not None and setting.has(case.folder):
-            yield from ((name, repetition, setting.data) for repetition in setting.repetitions())
+            for repetition in setting.repetitions():
+                rules = QUICK_RULES if setting.quick and case.slow < FULL else case.rules_of(repetition)
+                yield name, rules, repetition, setting.data
 
 
-def _measure(name: str, repetition: int, data: Path) -> list[dict[str, Any]]:
+def _measure(name: str, rules: tuple[str, ...], repetition: int, data: Path) -> list[dict[str, Any]]:
     """Return the records of one table under all levels of noise."""
     case = CASES[name]
     rows, known = case.load(name, data)
     rng = np.random.default_rng(seed("guo_table_2", name, repetition))
-    truths = known_or_found(case, rows, known, case.rules_of(repetition))
+    truths = known_or_found(case, rows, known, rules)
 
     records = []
     for snr_db in LEVELS:

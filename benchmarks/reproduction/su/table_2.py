@@ -32,8 +32,8 @@ GRID = np.logspace(-2.0, -5.0, 13)
 
 
 def _jobs(setting: Setting) -> Iterator[tuple[int, str, int]]:
-    models = ("model2", "model3", "model4")
-    return ((n, model, index) for n in SIZES for model in models for index in setting.repetitions(3, 1))
+    models, sizes = ("model2", "model3", "model4"), SIZES[::2] if setting.quick else SIZES
+    return ((n, model, index) for n in sizes for model in models for index in setting.repetitions(3, 1))
 
 
 def _measure(n_rows: int, model: str, repetition: int) -> list[dict[str, Any]]:
