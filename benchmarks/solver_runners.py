@@ -182,8 +182,8 @@ def find_solvers(glassofast: str | None) -> tuple[dict[str, Runner], list[str]]:
         "skglm": (lambda: importlib.import_module("skglm.covariance"), run_skglm),
         "GGLasso": (lambda: importlib.import_module("gglasso"), run_gglasso),
         "QUIC (skggm)": (load_quic, run_quic),
-        "R glasso": (lambda: need_r("glasso"), r_runner("glasso")),
-        "R huge": (lambda: need_r("huge"), r_runner("huge")),
+        "R glasso": (lambda: r_version("glasso"), r_runner("glasso")),
+        "R huge": (lambda: r_version("huge"), r_runner("huge")),
     }
     missing = []
     for name, (check, runner) in peers.items():
@@ -199,8 +199,10 @@ def find_solvers(glassofast: str | None) -> tuple[dict[str, Runner], list[str]]:
     return found, missing
 
 
-def need_r(package: str) -> None:
-    """Raise ImportError where R or its package is not installed."""
-    loads = [shutil.which("Rscript") or "false", "-e", f"library({package})"]
-    if subprocess.run(loads, capture_output=True, check=False).returncode:
+def r_version(package: str) -> str:
+    """Return the version of a package of R; raise ImportError where R or the package is not installed."""
+    asks = [shutil.which("Rscript") or "false", "-e", f"cat(as.character(packageVersion('{package}')))"]
+    answer = subprocess.run(asks, capture_output=True, text=True, check=False)
+    if answer.returncode:
         raise ImportError(package)
+    return answer.stdout

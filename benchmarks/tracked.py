@@ -4,11 +4,12 @@
     python benchmarks/tracked.py --page     the page alone, from the stored figures
 
 Every ratio is ours over a peer's from one run, measured in turn on one thread, in processor seconds: below 1, ours is
-faster. Peers that are not installed are left out; `pip install opendp` and R's package glasso add theirs.
+faster. Peers that are not installed are left out; R's package glasso adds its own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import subprocess
@@ -32,7 +33,7 @@ from reproduction.figures import new_figure, save
 from reproduction.tables import markdown_table, short
 from sampling import N_VALUES_OPENDP, median_seconds, opendp_mechanism
 from solver_problems import choose_alpha, sample_covariance
-from solver_runners import Runner, need_r, our_runner, r_runner, run_scikit_learn
+from solver_runners import Runner, our_runner, r_runner, r_version, run_scikit_learn
 from solvers import LOOSEST, find_tolerance
 
 ROOT = Path(__file__).parents[1]
@@ -48,11 +49,8 @@ def compare_solvers() -> Iterator[Row]:
     peers: dict[str, tuple[Runner, float]] = {
         f"scikit-learn {version('scikit-learn')}": (run_scikit_learn, LOOSEST["scikit-learn"])
     }
-    try:
-        need_r("glasso")
-        peers["R's glasso"] = r_runner("glasso"), 0.1
-    except ImportError:
-        pass
+    with contextlib.suppress(ImportError):
+        peers[f"R's glasso {r_version('glasso')}"] = r_runner("glasso"), 0.1
     for kind, p in PROBLEMS:
         covariance = sample_covariance(kind, p, 4 * p)
         alpha = choose_alpha(covariance)
