@@ -140,7 +140,7 @@ class MissingValuesError(DataError):
         if of_moments:
             remedies = f'"drop" for it in the policy ({known}, unless neighbours = "add-remove"), or "midpoint"'
         else:
-            remedies = f'"center" for it in the policy, or "drop" ({known}), or "midpoint"'
+            remedies = f'"center" for it in the policy (unless unit = "cell"), or "drop" ({known}), or "midpoint"'
         super().__init__(
             f"column {column!r} says whose rows are protected together, and has rows without a value: "
             "fill them in, or remove those rows from the data"

@@ -111,7 +111,7 @@ def publish_command(
     """
     from dp_publish.forecast import check_in_advance
     from dp_publish.ledger import open_ledger
-    from dp_publish.release import dask_cluster, publish, require_no_minisig
+    from dp_publish.release import dask_cluster, publish, require_new_job, require_no_minisig
 
     if engine != "dask" and (scheduler or staging):
         raise click.UsageError("--scheduler and --staging are for --engine dask")
@@ -127,6 +127,7 @@ def publish_command(
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     require_no_minisig(target)
     if job is not None:
+        require_new_job(job)
         tell(f"if this ends early, go on with: {_resume_words(job, key)}", quiet=quiet)
     with contextlib.ExitStack() as workers:
         cluster = workers.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
@@ -160,8 +161,9 @@ def resume_command(job: Path, key: str, scheduler: str | None, as_json: bool, qu
       dp-publish wine.parquet --job wine.job
       dp-publish resume wine.job
     """
-    from dp_publish.release import dask_cluster, resume
+    from dp_publish.release import dask_cluster, require_job, resume
 
+    require_job(job)  # before a key is made for nothing
     show = _show_progress if sys.stderr.isatty() and not quiet else None
     signing_key = _signing_key(key, quiet=quiet)
     receipt, resolved = resume(job, key=signing_key, progress=show, workers=partial(dask_cluster, scheduler))

@@ -26,7 +26,7 @@ from dp_bundle.data import rows as parts
 from dp_bundle.trust import signing_key
 from dp_publish import Policy, publish
 from dp_publish.release import resume
-from tests.unit.publisher.release import test_resuming as steps
+from tests.unit.publisher.release import stopped_jobs as steps
 
 parts.batch_rows, parts._PART_CELLS = lambda _: 100, 100
 key, found = signing_key()[0], {}
@@ -43,11 +43,12 @@ for stop in ("plan", "bounds", "part 6", "sealed", "promotion", "manifest"):
     table, job, out = (Path(f"{stop}{suffix}") for suffix in (".parquet", ".job", ".tar"))
     values = np.random.default_rng(1).normal(size=(2, steps.N_ROWS))
     pq.write_table(pa.table({"x": values[0], "y": pa.array(values[1], mask=values[1] > 2)}), table)
-    policy = steps._policy().model_copy(update={"dataset": steps._policy().dataset.model_copy(update={"name": stop})})
+    policy = steps.policy_of()
+    policy = policy.model_copy(update={"dataset": policy.dataset.model_copy(update={"name": stop})})
     original = getattr(owner, name)
 
     def killed(*given, **named):
-        if when is steps._before:
+        if when is steps.before:
             os.kill(os.getpid(), signal.SIGKILL)
         result = original(*given, **named)
         if when(*given, **named):
@@ -59,7 +60,7 @@ for stop in ("plan", "bounds", "part 6", "sealed", "promotion", "manifest"):
         publish(table, policy, out=out, key=key, job=job)
 
     assert os.WTERMSIG(in_a_process(begin)) == signal.SIGKILL
-    drawn = steps._digests(job)
+    drawn = steps.digests_of(job)
     assert in_a_process(lambda: resume(job, key=key)) == 0
     found[stop] = drawn
 print(json.dumps(found))

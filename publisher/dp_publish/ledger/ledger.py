@@ -96,7 +96,7 @@ class Ledger:
         columns : iterable of str
             The columns to be published.
         job : str, optional
-            A random mark of the release. If a reservation bears it already, that is returned, and nothing is booked.
+            A mark of this release alone. If a reservation bears it already, that is returned, and nothing is booked.
 
         Raises
         ------
@@ -138,6 +138,10 @@ class Ledger:
         """Return what became of a release: reserved, sealed, published or cancelled; None if it is not on the books."""
         with self._log.open() as log:
             return log.state(reservation.dataset, reservation.lineage.number)
+
+    def entry(self, reservation: Reservation) -> Entry | None:
+        """Return a release as the books have it; None if they do not."""
+        return self.books().entries.get((reservation.dataset, reservation.lineage.number, ""))
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""

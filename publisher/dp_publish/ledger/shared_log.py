@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import DpGraphError, PrivacyError
+from dp_bundle.errors import DpGraphError, PrivacyError, StoreError
 from dp_bundle.files import locked, write_whole
 from dp_bundle.store import Store
 from dp_publish.ledger.books import Books, encode
@@ -52,12 +52,14 @@ class SharedLog:
 
     def is_there(self) -> bool:
         """Return True if there is an event, or was one."""
-        return bool(self._store.names()) or bool(read_copy(self._copy))
+        with self._in_our_words():
+            return bool(self._store.names()) or bool(read_copy(self._copy))
 
     @contextlib.contextmanager
     def open(self, *, whole: bool = False) -> Iterator[OpenSharedLog]:
         """Read the log: what is new since the copy was written, or all of it."""
-        yield OpenSharedLog(self._store, self._copy, self._read(whole=whole))
+        with self._in_our_words():
+            yield OpenSharedLog(self._store, self._copy, self._read(whole=whole))
 
     def rebuild(self) -> tuple[None, int]:
         """Create the objects that are missing, as far as the copy has them.
@@ -89,6 +91,14 @@ class SharedLog:
                     log.append_line(line)
             content = path.read_bytes()
         write_whole(target, content, mode=0o600, replace=False)
+
+    @contextlib.contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        """Name the ledger where its storage cannot be used."""
+        try:
+            yield
+        except StoreError as error:
+            raise StoreError(f"the ledger {self.place}", error.reason) from error
 
     def _read(self, *, whole: bool) -> Books:
         """Return the books; lines of the copy are believed, except for the last, unless all is to be read."""

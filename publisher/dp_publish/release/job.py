@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -38,7 +39,7 @@ class JobPlan:
     Attributes
     ----------
     job_id : str
-        By which the ledger knows the release.
+        Random, so that no two plans have the same mark.
     software : str
         The version of dpgraph.
     data : str
@@ -78,6 +79,11 @@ class JobPlan:
     staging: str | None = None
 
     @property
+    def mark(self) -> str:
+        """By which the ledger knows the release: the digest of the whole plan, so that an edited one is another."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
+
+    @property
     def staged(self) -> str:
         """The name of the folder in the staging place."""
         return f"job-{self.job_id}"
@@ -110,10 +116,21 @@ class Job:
 
     def read(self, name: str) -> Any:
         """Return a record; None if there is none."""
+        with self.reading(name):
+            try:
+                return json.loads((self.folder / f"{name}.json").read_bytes())
+            except FileNotFoundError:
+                return None
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """Turn what is wrong with a record that is used in a block into an error of ours."""
         try:
-            return json.loads((self.folder / f"{name}.json").read_bytes())
-        except FileNotFoundError:
-            return None
+            yield
+        except DpGraphError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._changed(f"{name}.json") from error
 
     def record(self, name: str, content: Any) -> None:
         """Make a record, which is on the disk afterwards."""
@@ -142,7 +159,8 @@ class Job:
         found = self.read(_part_name(place))
         if found is None:
             return None
-        return self._open(found["file"], found["sha256"]), found["sha256"], RowReport(**found["report"])
+        with self.reading(_part_name(place)):
+            return self._open(found["file"], found["sha256"]), found["sha256"], RowReport(**found["report"])
 
     def record_part(self, place: int, file: BinaryIO, sha256: str, report: RowReport) -> None:
         """Record the part for a place."""
@@ -155,17 +173,18 @@ class Job:
         found = self.read("contents")
         if found is None:
             return None
-        parts = [self._open(name, digest) for name, digest in zip(found["files"], found["digests"], strict=True)]
-        contents = Contents(
-            parts,
-            found["n_rows"],
-            tuple(Column.model_validate_json(each) for each in found["columns"]),
-            None if found["guarantee"] is None else Guarantee.model_validate_json(found["guarantee"]),
-            found["conditional_mu"],
-            None if found["moments"] is None else SecondMoments.model_validate_json(found["moments"]),
-            found["digests"],
-        )
-        return contents, RowReport(**found["report"]), found["remark"]
+        with self.reading("contents"):
+            parts = [self._open(name, digest) for name, digest in zip(found["files"], found["digests"], strict=True)]
+            contents = Contents(
+                parts,
+                found["n_rows"],
+                tuple(Column.model_validate_json(each) for each in found["columns"]),
+                None if found["guarantee"] is None else Guarantee.model_validate_json(found["guarantee"]),
+                found["conditional_mu"],
+                None if found["moments"] is None else SecondMoments.model_validate_json(found["moments"]),
+                found["digests"],
+            )
+            return contents, RowReport(**found["report"]), found["remark"]
 
     def record_contents(self, contents: Contents, report: RowReport, remark: str | None) -> None:
         """Record what was drawn in all."""
@@ -188,8 +207,12 @@ class Job:
 
     def sweep(self) -> None:
         """Delete what was written and not recorded."""
-        kept = {self.read(path.stem)["file"] for path in self.folder.glob("place-*.json")}
-        kept |= set((self.read("contents") or {"files": []})["files"])
+        kept: set[str] = set()
+        for path in self.folder.glob("place-*.json"):
+            with self.reading(path.stem):
+                kept.add(self.read(path.stem)["file"])
+        with self.reading("contents"):
+            kept |= set((self.read("contents") or {"files": []})["files"])
         for path in self.folder.iterdir():
             if path.suffix != ".json" and path.name not in kept:
                 path.unlink()
@@ -223,6 +246,34 @@ class Job:
         )
 
 
+def require_new_job(folder: Path) -> None:
+    """Refuse a name that is taken, or that is in no folder.
+
+    Raises
+    ------
+    DpGraphError
+        It is.
+    """
+    if os.path.lexists(folder):
+        raise DpGraphError(
+            f"there is something at {quote_path(folder)} already: if it is a job, `dp-publish resume "
+            f"{quote_path(folder)}` finishes its release; otherwise give another --job"
+        )
+    if not folder.absolute().parent.is_dir():
+        raise DpGraphError(f"the job {quote_path(folder)} cannot be made: make the folder for it first")
+
+
+def require_job(folder: Path) -> None:
+    """Refuse what is no job of this version.
+
+    Raises
+    ------
+    DpGraphError
+        It is none.
+    """
+    _read_plan(folder)
+
+
 @contextlib.contextmanager
 def begin_job(folder: Path, plan: JobPlan) -> Iterator[Job]:
     """Make a job's folder, and hold it.
@@ -232,13 +283,9 @@ def begin_job(folder: Path, plan: JobPlan) -> Iterator[Job]:
     DpGraphError
         There is something of that name already, or it cannot be made.
     """
+    require_new_job(folder)
     try:
         folder.mkdir(mode=0o700)
-    except FileExistsError as error:
-        raise DpGraphError(
-            f"there is something at {quote_path(folder)} already: if it is a job, `dp-publish resume "
-            f"{quote_path(folder)}` finishes its release; otherwise give another --job"
-        ) from error
     except OSError as error:
         raise DpGraphError(f"the job {quote_path(folder)} cannot be made: {error.strerror}") from error
     with _held(folder):
@@ -258,14 +305,7 @@ def open_job(folder: Path) -> Iterator[Job]:
         It is no job of this version, or another process is at it.
     """
     with _held(folder):
-        try:
-            content = json.loads((folder / f"{_PLAN}.json").read_bytes())
-            version = content.pop("version")
-            plan = JobPlan(**content) if version == _VERSION else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _no_job(folder) from error
-        if plan is None:
-            raise _no_job(folder)
+        plan = _read_plan(folder)
         job = Job(folder.absolute(), plan)
         job.sweep()
         with contextlib.closing(job):
@@ -282,6 +322,18 @@ def _held(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise _no_job(folder) from error
         yield
+
+
+def _read_plan(folder: Path) -> JobPlan:
+    try:
+        content = json.loads((folder / f"{_PLAN}.json").read_bytes())
+        version = content.pop("version")
+        plan = JobPlan(**content) if version == _VERSION else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _no_job(folder) from error
+    if plan is None:
+        raise _no_job(folder)
+    return plan
 
 
 def _no_job(folder: Path) -> DpGraphError:

@@ -231,7 +231,9 @@ def publish_job(
     def make(reservation: Reservation, file: BinaryIO) -> tuple[Release, str, bytes]:
         with contextlib.ExitStack() as drawn:
             recorded = job.contents()
-            if recorded is None:
+            if recorded is not None:
+                drawn.enter_context(job.reading("contents"))
+            else:
                 if maker is None or report is None:
                     raise DpGraphError(f"the job {job.folder} lacks a record: publish anew")
                 contents = maker.make(SecureKeystream(), job.new_file, progress, drawn, job)
@@ -262,7 +264,7 @@ def book(
     job: Job | None = None,
 ) -> Reservation:
     """Put the release on the books; that of a job once only."""
-    privacy, job_id = policy.privacy, None if job is None else job.plan.job_id
+    privacy, mark = policy.privacy, None if job is None else job.plan.mark
     try:
         return ledger.reserve(
             policy.dataset.name,
@@ -270,7 +272,7 @@ def book(
             partition=partition,
             budget_mu=privacy.budget_mu,
             columns=kinds,
-            job=job_id,
+            job=mark,
         )
     except BudgetExceededError as error:
         if not privacy.neighbours.n_rows_public:

@@ -58,11 +58,11 @@ def carry_out(
             reservation = book()
             if job.read("reserved") is None:
                 job.record("reserved", {"number": reservation.lineage.number})
-        state = _state(ledger, reservation)
+        state = ledger.state(reservation)
 
         # 2. The bundle is made, or made again of what was recorded, and put in its place.
         if state != "published":
-            _place(job, ledger, reservation, state, target, make, describe)
+            _place(job, ledger, reservation, target, make, describe, is_sealed=state == "sealed")
             ledger.commit(reservation, job.read("sealed")["manifest_sha256"], _recorded(target))
     except BaseException as error:
         _take_back_or_explain(job, ledger, reservation, error)
@@ -84,44 +84,39 @@ def _place(
     job: Job,
     ledger: Ledger,
     reservation: Reservation,
-    state: str,
     target: Target,
     make: Callable[[Reservation, BinaryIO], tuple[Release, str, bytes]],
     describe: Callable[[], tuple[RowReport, str | None]],
+    *,
+    is_sealed: bool,
 ) -> None:
-    """Make the bundle and put it in its place, unless it is there."""
+    """Make the bundle and put it in its place, unless it is there; one that was sealed before has the same bytes."""
+    entry = ledger.entry(reservation) if is_sealed else None
+    booked = entry.manifest_sha256 if entry is not None else None
     sealed = job.read("sealed")
-    if sealed is not None and state == "sealed" and target.finish(sealed["manifest_sha256"]):
+    if booked is not None and sealed is not None and sealed["manifest_sha256"] == booked and target.finish(booked):
         return
     try:
         with target.staging() as file:
             release, digest, whole = make(reservation, file)
             settle(file)
-            if state == "reserved":
+            if not is_sealed:
                 target.require_free()
+            if digest != (booked or digest) or (sealed is not None and digest != sealed["manifest_sha256"]):
+                raise DpGraphError(
+                    "the bundle would not have the bytes that were sealed: resume with the version of dpgraph and of "
+                    "its libraries that began the job, and with its records as they were"
+                )
             if sealed is None:
                 report, remark = describe()
                 said = {"release": release.model_dump_json(), "report": asdict(report), "remark": remark}
                 job.record("sealed", {"manifest_sha256": digest, "blake2b": whole.hex(), **said})
-            elif digest != sealed["manifest_sha256"]:
-                raise DpGraphError(
-                    "the bundle would not have the bytes that were sealed: resume with the version of dpgraph and of "
-                    "its libraries that began the job"
-                )
-            if state == "reserved":
+            if not is_sealed:
                 ledger.seal(reservation, digest, _recorded(target))
     except (OSError, StoreError):
         sealed = job.read("sealed")
         if sealed is None or not target.holds(sealed["manifest_sha256"]):
             raise
-
-
-def _state(ledger: Ledger, reservation: Reservation) -> str:
-    """Return what became of a release that was reserved."""
-    state = ledger.state(reservation)
-    if state is None or state == "cancelled":
-        raise DpGraphError(f"release {reservation.lineage.number} was taken off the books: publish anew")
-    return state
 
 
 def _take_back_or_explain(job: Job, ledger: Ledger, reservation: Reservation | None, error: BaseException) -> None:

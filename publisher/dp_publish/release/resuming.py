@@ -95,12 +95,25 @@ def resume(
 
 
 def _find(job: Job, ledger: Ledger) -> Reservation | None:
-    """Return the reservation of the job's release, if it came so far."""
-    found = ledger.find(job.plan.policy["dataset"]["name"], job.plan.job_id)
-    if found is None and (job.read("reserved") is not None or job.has_drawn):
+    """Return the reservation of the job's release, if it came so far, and if the job can still finish it."""
+    found = ledger.find(job.plan.policy["dataset"]["name"], job.plan.mark)
+    if found is None:
+        if job.read("reserved") is not None or job.has_drawn:
+            raise DpGraphError(
+                f"the plan of the job {quote_path(job.folder)} is not what was booked, or the ledger {ledger.place} is "
+                "not the one where it was: put back the plan, or restore the ledger"
+            )
+        return None
+
+    entry, number = ledger.entry(found), found.lineage.number
+    if entry is None or entry.state == "cancelled":
         raise DpGraphError(
-            f"the ledger {ledger.place} does not have the release of this job, though it was booked there: restore the "
-            "ledger first"
+            f"release {number} was taken off the books: delete the folder {quote_path(job.folder)}, and publish anew"
+        )
+    if entry.state == "sealed" and job.read("contents") is None:
+        raise DpGraphError(
+            f"the job {quote_path(job.folder)} lacks what was drawn for release {number}, which is signed and may have "
+            "been seen; it stays on the books as spent: publish anew"
         )
     return found
 

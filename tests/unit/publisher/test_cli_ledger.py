@@ -161,6 +161,8 @@ def test_a_ledger_that_cannot_be_is_refused(people: Path, call: Call) -> None:
         ("https://user:secret@host/ledger", "without a user"),
         ("s3://key:secret@bucket/ledger", "it must be s3://BUCKET/PREFIX"),
         ("full", "notes.txt is no event of a ledger"),
+        ("full/notes.txt/", "the ledger "),
+        ("s3://", "'s3://': it must be s3://BUCKET/PREFIX"),
     ):
         ended = call("people.parquet", "--ledger", place)
         assert ended.code in (1, 2)
@@ -181,6 +183,9 @@ def test_an_interrupted_release_is_resumed(people: Path, call: Call, monkeypatch
     assert [entry.state for entry in Ledger().entries()] == ["reserved"]
     again = call("people.parquet", "--job", "people.job", "--out", "b.tar")
     assert "`dp-publish resume people.job` finishes its release" in again.err
+    assert "if this ends early" not in again.err
+    nowhere = call("people.parquet", "--job", "nowhere/people.job", "--out", "b.tar")
+    assert nowhere.err == "error: the job nowhere/people.job cannot be made: make the folder for it first\n"
 
     done = call("resume", "people.job")
     assert done.code == 0, done.err
@@ -188,3 +193,11 @@ def test_an_interrupted_release_is_resumed(people: Path, call: Call, monkeypatch
     assert Path("people.bundle.tar.minisig").exists()
     assert [(entry.number, entry.state) for entry in Ledger().entries()] == [(1, "published")]
     assert "is no job of this version" in call("resume", "people.job").err
+
+
+def test_what_is_no_job_makes_no_key(home: Path, call: Call) -> None:
+    """A mistyped name is refused before a key is made for it."""
+    refused = call("resume", "nothing.job")
+    assert refused.err == "error: nothing.job is no job of this version: name the folder that --job made\n"
+    assert not any(home.rglob("*.key"))
+    assert not any(home.rglob("publisher*"))

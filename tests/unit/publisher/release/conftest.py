@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dp_bundle.bundle import open_bundle
+from dp_bundle.data import rows as parts
 from dp_publish import Policy, Receipt
 from dp_publish.ledger.ledger import Ledger
 
@@ -36,3 +39,20 @@ def nothing_happened(folder: Path, before: set[Path]) -> bool:
 def private(columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
     """Return a policy that leaves bounds out."""
     return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns or {}})
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """Make parts of 100 rows."""
+    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
+    monkeypatch.setattr(parts, "_PART_CELLS", 100)
+
+
+@pytest.fixture
+def with_gaps(tmp_path: Path) -> Path:
+    """Return the path of a table whose columns have no bounds, and gaps."""
+    rng = np.random.default_rng(3)
+    y = rng.normal(size=1000)
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"x": rng.normal(size=1000), "y": pa.array(y, mask=y > 2)}), path, row_group_size=130)
+    return path
