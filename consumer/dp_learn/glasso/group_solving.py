@@ -9,12 +9,10 @@ penalty only that zeros between components are dual feasible: here ``||S_gh||_F 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_bundle.errors import NoSolutionError
 from dp_learn.glasso.groups import GroupProblem, Groups, IndexArray, make_group_problem
 from dp_learn.glasso.solution import Solution, Status
 from dp_learn.glasso.solvers.group_admm import solve_group_admm
@@ -22,6 +20,8 @@ from dp_learn.glasso.solvers.group_descent import GroupIncumbent, descend
 from dp_learn.matrices import FloatArray, few_threads, is_positive_definite
 
 NAME = "group"
+Pair = tuple[FloatArray, FloatArray]
+
 PATIENCE = 25  # gradient steps that must halve the gap
 ALPHA_RTOL = 1e-2  # of the smallest alpha that a message names
 SEARCH_ITER, LARGEST_FACTOR = 500, 1e9
@@ -37,24 +37,26 @@ def solve_groups(
     tol: float,
     max_iter: int,
     start: Solution | None,
-) -> Solution:
-    """Solve the group problem as `graphical_lasso` does; settings are checked, and `start` fits."""
-
-    def problem_at(strength: float) -> GroupProblem:
-        return make_group_problem(covariance, strength, groups, weights=weights, penalize_diagonal=penalize_diagonal)
-
-    problem, order = problem_at(alpha), groups.order
-    warm = None if start is None else start.precision[np.ix_(order, order)]
+) -> Solution | None:
+    """Solve the group problem as `graphical_lasso` does, or return None; settings are checked, and `start` fits."""
+    problem = make_group_problem(covariance, alpha, groups, weights=weights, penalize_diagonal=penalize_diagonal)
+    order = groups.order
+    warm = None
+    if start is not None:
+        place = np.ix_(order, order)
+        warm = start.precision[place], start.covariance[place]
     with few_threads(len(order)):
         solved = _solve_components(problem, tol, max_iter, warm)
-        if solved is None:
-            raise NoSolutionError(float(alpha), _smallest_alpha(problem_at, float(alpha)))
+    if solved is None:
+        return None
 
     precision, w, objective, gap, n_iter, n_components = solved
     optimal = gap <= tol * len(order)
     status = Status.OPTIMAL if optimal else Status.MAX_ITER if n_iter >= max_iter else Status.STALLED
-    back = np.ix_(np.argsort(order), np.argsort(order))
-    return Solution(precision[back], w[back], objective, gap, n_iter, status, float(alpha), NAME, n_components)
+    if not groups.are_in_order:
+        back = np.ix_(np.argsort(order), np.argsort(order))
+        precision, w = precision[back], w[back]
+    return Solution(precision, w, objective, gap, n_iter, status, float(alpha), NAME, n_components)
 
 
 def split_components(problem: GroupProblem) -> list[IndexArray]:
@@ -75,21 +77,29 @@ def split_components(problem: GroupProblem) -> list[IndexArray]:
 
 
 def _solve_components(
-    problem: GroupProblem, tol: float, max_iter: int, warm: FloatArray | None
+    problem: GroupProblem, tol: float, max_iter: int, warm: Pair | None
 ) -> tuple[FloatArray, FloatArray, float, float, int, int] | None:
+    """Solve every component by block coordinate descent, and those left by the methods that are sure; None without."""
+    from dp_learn.glasso.solvers._group_component_kernels import solve_group_components  # a second, for the kernels
+
     precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
-    objective, gap, n_iter = 0.0, 0.0, 0
-    components = split_components(problem)
-    for nodes in components:
-        part, index = problem.restrict(nodes)
-        start = None if warm is None else warm[np.ix_(index, index)]
-        best, steps = _solve_component(part, start, tol * len(index), max_iter)
+    first = np.append(problem.first, len(problem.covariance))
+    start = (precision, w) if warm is None else warm
+    nodes, begin, left, definite, objective, gap, n_iter = solve_group_components(
+        problem.covariance, problem.penalty, first, warm is not None, *start, tol, max_iter, precision, w
+    )
+    if not definite:
+        return None
+
+    for component in left:
+        part, index = problem.restrict(nodes[begin[component] : begin[component + 1]])
+        place = np.ix_(index, index)
+        best, steps = _solve_component(part, None if warm is None else warm[0][place], tol * len(index), max_iter)
         if best.w is None or best.theta is None:
             return None
-        place = np.ix_(index, index)
         precision[place], w[place] = best.theta, best.w
         objective, gap, n_iter = objective + best.value, gap + best.duality_gap, max(n_iter, steps)
-    return precision, w, objective, gap, n_iter, len(components)
+    return precision, w, objective, gap, n_iter, len(begin) - 1
 
 
 def _solve_component(
@@ -135,19 +145,27 @@ def _start(problem: GroupProblem, warm: FloatArray | None) -> FloatArray:
     return (start + start.T) / 2.0
 
 
-def _smallest_alpha(problem_at: Callable[[float], GroupProblem], alpha: float) -> float:
+def smallest_group_alpha(
+    covariance: ArrayLike, alpha: float, groups: Groups, *, weights: ArrayLike | None, penalize_diagonal: bool
+) -> float:
     """Return the smallest alpha that has a solution, from above, where this one has none; inf where none has."""
-    low, high = alpha, 2.0 * alpha
-    while not _is_feasible(problem_at(high)):
-        low, high = high, 4.0 * high
-        if high > LARGEST_FACTOR * alpha:
-            return math.inf
-    while high - low > ALPHA_RTOL * high:
-        middle = math.sqrt(low * high)
-        if _is_feasible(problem_at(middle)):
-            high = middle
-        else:
-            low = middle
+
+    def is_feasible(strength: float) -> bool:
+        problem = make_group_problem(covariance, strength, groups, weights=weights, penalize_diagonal=penalize_diagonal)
+        return _is_feasible(problem)
+
+    with few_threads(len(groups.labels)):
+        low, high = alpha, 2.0 * alpha
+        while not is_feasible(high):
+            low, high = high, 4.0 * high
+            if high > LARGEST_FACTOR * alpha:
+                return math.inf
+        while high - low > ALPHA_RTOL * high:
+            middle = math.sqrt(low * high)
+            if is_feasible(middle):
+                high = middle
+            else:
+                low = middle
     return high
 
 

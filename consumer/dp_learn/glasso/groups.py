@@ -58,6 +58,11 @@ class Groups:
         """True if every node is one column."""
         return len(self.names) == len(self.labels)
 
+    @property
+    def are_in_order(self) -> bool:
+        """True if `order` leaves every column in its place."""
+        return bool((self.labels[1:] >= self.labels[:-1]).all())
+
     def columns(self, node: int) -> IndexArray:
         """Return the positions of a node's columns."""
         return np.flatnonzero(self.labels == node)
@@ -211,7 +216,7 @@ def make_group_problem(
 
     order = groups.order
     diagonal = penalty.diagonal().repeat(sizes)
-    s = s[np.ix_(order, order)]
+    s = s.copy() if groups.are_in_order else s[np.ix_(order, order)]
     check_free_diagonal(s, np.diag(diagonal))
     s[np.diag_indices_from(s)] += diagonal
     np.fill_diagonal(penalty, 0.0)

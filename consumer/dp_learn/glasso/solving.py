@@ -84,10 +84,10 @@ def graphical_lasso(
 
         nodes = make_groups(groups, len(np.asarray(covariance)))
         if not nodes.are_scalar:
-            from dp_learn.glasso.group_solving import solve_groups
+            from dp_learn.glasso.group_solving import smallest_group_alpha, solve_groups
 
             _check_settings(len(nodes.labels), solver, tol, max_iter, start)
-            return solve_groups(
+            answer = solve_groups(
                 covariance,
                 alpha,
                 nodes,
@@ -97,6 +97,12 @@ def graphical_lasso(
                 max_iter=max_iter,
                 start=start,
             )
+            if answer is None:
+                smallest = smallest_group_alpha(
+                    covariance, float(alpha), nodes, weights=weights, penalize_diagonal=penalize_diagonal
+                )
+                raise NoSolutionError(float(alpha), smallest)
+            return answer
     problem = None
     if weights is None and solver != AUTO:
         problem = _plain_problem(covariance, alpha, penalize_diagonal)

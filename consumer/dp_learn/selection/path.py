@@ -55,7 +55,12 @@ class Selection:
 
 
 def alpha_grid(
-    matrix: ArrayLike, n_alphas: int = 20, ratio: float = 0.01, *, weights: ArrayLike | None = None
+    matrix: ArrayLike,
+    n_alphas: int = 20,
+    ratio: float = 0.01,
+    *,
+    weights: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> FloatArray:
     """Return alphas from the smallest that empties the graph down to `ratio` of it, evenly spaced in the logarithm.
 
@@ -73,6 +78,8 @@ def alpha_grid(
         The last alpha relative to the first, in (0, 1).
     weights : array, shape (p, p), optional
         As in `graphical_lasso`; pairs with weight 0 or inf play no part.
+    groups : sequence of length p, optional
+        As in `graphical_lasso`: the norms of blocks then take the place of entries.
 
     Raises
     ------
@@ -88,7 +95,15 @@ def alpha_grid(
     if not 0.0 < ratio < 1.0:
         raise ParameterError("ratio", "in (0, 1)", ratio)
     s = check_covariance(matrix)
-    w = check_weights(weights, s.shape[0], penalize_diagonal=False)
+    nodes = None
+    if groups is not None:
+        from dp_learn.selection.group_path import as_nodes, node_strengths
+
+        nodes = as_nodes(groups, len(s))
+    if nodes is None:
+        w = check_weights(weights, s.shape[0], penalize_diagonal=False)
+    else:
+        s, w = node_strengths(s, nodes, weights)
     penalised = w > 0.0
     largest = float((np.abs(s[penalised]) / w[penalised]).max(initial=0.0))
     if not largest > 0.0:
@@ -107,6 +122,7 @@ def solve_path(
     tol: float = PATH_TOL,
     max_iter: int = PATH_MAX_ITER,
     definite: bool = False,
+    groups: ArrayLike | None = None,
 ) -> Iterator[tuple[float, Solution | None]]:
     """Solve for one alpha after the other, each from the last answer.
 
@@ -125,6 +141,8 @@ def solve_path(
         As in `graphical_lasso`.
     definite : bool
         Whether the matrix is known to be positive definite.
+    groups : sequence of length p, optional
+        The node of each column, as in `graphical_lasso`.
 
     Yields
     ------
@@ -133,6 +151,13 @@ def solve_path(
         solver could certify, and is the last item.
     """
     last: Solution | None = None
+    if groups is not None:
+        from dp_learn.selection.group_path import as_nodes, solve_group_path
+
+        nodes = as_nodes(groups, len(matrix))
+        if nodes is not None:
+            yield from solve_group_path(matrix, alphas, nodes, weights, penalize_diagonal, tol, max_iter)
+            return
     unit = make_problem(matrix, 1.0, weights=weights, penalize_diagonal=penalize_diagonal)
     for alpha in alphas:
         problem = Problem(unit.covariance, float(alpha) * unit.penalty, float(alpha))

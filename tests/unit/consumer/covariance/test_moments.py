@@ -14,13 +14,12 @@ from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn import estimate_moments
 from dp_learn.covariance.moments import (
     Moments,
-    Rows,
     batch_moments,
-    bundle_matrices,
     fold_moments,
     merge_moments,
     subsample_moments,
 )
+from dp_learn.covariance.row_passes import BundleRows, Rows
 from dp_publish import Receipt
 
 
@@ -64,7 +63,7 @@ def batch(start: int, values: np.ndarray[Any, np.dtype[np.float64]]) -> Rows:
 def test_folds_share_out_the_rows(bundle: Receipt) -> None:
     """Every row is in one fold, the folds are about equal, and merged they are the whole."""
     with open_bundle(bundle.path) as opened:
-        folds = fold_moments(bundle_matrices(opened), 3, 5)
+        folds = fold_moments(BundleRows(opened), 3, 5)
         whole = estimate_moments(opened)
     merged = folds[0]
     for fold in folds[1:]:

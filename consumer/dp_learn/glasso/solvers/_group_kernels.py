@@ -1,0 +1,242 @@
+"""Compiled kernels of block coordinate descent for the group problem: a sweep over all nodes.
+
+They work on the standard form of the problem: C-contiguous float64 arrays, the columns of a node beside each other, its
+own block of S diagonal with a mean of one, nothing validated. Each says what it overwrites.
+
+With W fixed but for the rows of node g, the determinant of W is largest where ``W_12 = W_11 B`` and V = B C^-1 solves
+
+    min_V  1/2 tr(C V' W_11 V) - tr(V' S_12) + sum_h L_gh ||V_h||_F,    C = S_gg - B' W_11 B
+
+C, the covariance of the node given the others, changes little from sweep to sweep, so that the group lasso is solved
+for the last one. In the basis of C's eigenvectors it falls apart but for the norms, and one block of it is found by the
+length of V_h, one number.
+
+Legend: S covariance in standard form, L penalties (entries may be 0 or inf), W dual matrix, B regression coefficients
+(row j those of column j), C eigenvalues and Q eigenvectors of the covariances given the others, G Gram matrix of the
+active columns, U = B' Q.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dp_bundle.startup import njit
+from dp_learn.glasso.solvers._group_lasso_kernels import group_lasso
+from dp_learn.glasso.solvers._group_regression_kernels import NodeCoefficients
+from dp_learn.glasso.solvers._node_kernels import eigenpairs, pull_rows_into_balls
+from dp_learn.matrices import Array
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def sweep_nodes(  # type: ignore[no-untyped-def]
+    S: Array, L: Array, first: Array, W: Array, regression: NodeCoefficients, tol: float, stale: Array, fresh: float
+):
+    """Solve the group lasso of every node once.
+
+    A node is passed over where `stale` is at most `fresh`, as in `_column_kernels`. Overwrites W (stays within the
+    balls), the regression and `stale`. Returns an estimate of the dual increase, and False when a node lost positive
+    definiteness.
+    """
+    p, n_nodes, width = S.shape[0], first.size - 1, regression.basis.shape[1]
+    near, count = regression.near, regression.degree
+    is_active, active = np.zeros(n_nodes, dtype=np.bool_), np.empty(n_nodes, dtype=np.int64)
+    begin, index, d = np.zeros(n_nodes + 1, dtype=np.int64), np.empty(p, dtype=np.int64), np.empty(p)
+    B, U, s = np.empty((width, p)), np.empty((width, p)), np.empty((width, p))
+    residual, w, penalty = np.empty((width, p)), np.empty((width, p)), np.empty(n_nodes)
+    G = np.empty((32, 32))
+    progress = 0.0
+
+    for g in range(n_nodes):
+        if stale[g] <= fresh:
+            continue
+        left = first[g]
+        k = first[g + 1] - left
+        C, Q = regression.variance[left : left + k], regression.basis[left : left + k, :k]
+
+        # what was active before
+        n = count[g]
+        for e in range(n):
+            active[e] = near[g, e]
+            is_active[active[e]] = True
+            for i in range(first[active[e]], first[active[e] + 1]):
+                at = begin[e] + i - first[active[e]]
+                for c in range(k):
+                    B[c, at] = regression.coefficient[left + c, i]
+            begin[e + 1] = begin[e] + first[active[e] + 1] - first[active[e]]
+        is_active[g] = True
+        _turn(Q, B, U, 0, begin[n])
+
+        # the group lasso, with more active nodes until none is outside its ball
+        known, n_known = 0, 0
+        while True:
+            m = begin[n]
+            if m > G.shape[0]:
+                G, known, n_known = np.empty((min(p, 2 * m), min(p, 2 * m))), 0, 0
+            for e in range(n_known, n):
+                penalty[e] = L[g, active[e]]
+                for i in range(first[active[e]], first[active[e] + 1]):
+                    index[begin[e] + i - first[active[e]]] = i
+            for a in range(known, m):
+                i = index[a]
+                d[a] = S[i, i]
+                for c in range(a + 1):
+                    G[a, c] = W[i, index[c]]
+                    G[c, a] = G[a, c]
+                for c in range(k):
+                    B[c, a] = S[left + c, i]
+            if m > known:
+                _turn(Q, B, s, known, m)
+            known, n_known = m, n
+
+            if not group_lasso(G, s, d, C, penalty, begin, n, U, residual, tol):
+                return progress, False
+            _turn_back(Q, U, B, m)
+            _add_rows(W, index, B, m, w, k)
+            n = _activate_outside(S, L, first, g, w, tol, active, is_active, begin, U, n, k)
+            if n == n_known:
+                break
+        for e in range(n):
+            is_active[active[e]] = False
+        is_active[g] = False
+
+        # the new rows, and what the others leave of the node
+        for c in range(k):
+            for j in range(k):
+                w[c, left + j] = W[left + c, left + j]
+        pull_rows_into_balls(S, L, first, g, w, k)
+        own = np.zeros((k, k))
+        for c in range(k):
+            own[c, c] = S[left + c, left + c]
+            for j in range(c + 1):
+                total = 0.0
+                for a in range(m):
+                    total += w[c, index[a]] * B[j, a] + w[j, index[a]] * B[c, a]
+                own[c, j] -= 0.5 * total
+                own[j, c] = own[c, j]
+        if not eigenpairs(own, C, Q):
+            return progress, False
+        change = _replace_rows(W, left, w, C, Q, k)
+        progress += change
+
+        # the coefficients that are not zero
+        count[g] = 0
+        for e in range(n):
+            zero = True
+            for c in range(k):
+                for a in range(begin[e], begin[e + 1]):
+                    zero = zero and B[c, a] == 0.0
+            if zero:
+                continue
+            h = active[e]
+            near[g, count[g]] = h
+            count[g] += 1
+            square = 0.0
+            for i in range(first[h], first[h + 1]):
+                for c in range(k):
+                    b = B[c, begin[e] + i - first[h]]
+                    regression.coefficient[left + c, i] = b
+                    square += b * b * regression.variance[i] / C[c]
+            stale[h] += square * change
+        stale[g] = 0.0
+    return progress, True
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _turn(Q: Array, B: Array, U: Array, begin: int, m: int) -> None:
+    """Overwrite columns `begin` to m of U with those of ``Q' B``."""
+    k = Q.shape[0]
+    if k == 1:
+        for a in range(begin, m):
+            U[0, a] = B[0, a]
+        return
+    for j in range(k):
+        for a in range(begin, m):
+            U[j, a] = Q[0, j] * B[0, a]
+        for c in range(1, k):
+            q = Q[c, j]
+            for a in range(begin, m):
+                U[j, a] += q * B[c, a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _turn_back(Q: Array, U: Array, B: Array, m: int) -> None:
+    """Overwrite the first m columns of B with those of ``Q U``."""
+    k = Q.shape[0]
+    if k == 1:
+        for a in range(m):
+            B[0, a] = U[0, a]
+        return
+    for c in range(k):
+        for a in range(m):
+            B[c, a] = Q[c, 0] * U[0, a]
+        for j in range(1, k):
+            q = Q[c, j]
+            for a in range(m):
+                B[c, a] += q * U[j, a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _add_rows(W: Array, index: Array, B: Array, m: int, w: Array, k: int) -> None:
+    """Overwrite the first k rows of `w` with the sums of the rows in `index`, each times its coefficient."""
+    p = W.shape[1]
+    for c in range(k):
+        for i in range(p):
+            w[c, i] = 0.0
+    odd = m % 2
+    if odd:
+        for c in range(k):
+            b = B[c, 0]
+            for i in range(p):
+                w[c, i] += b * W[index[0], i]
+    for a in range(odd, m, 2):
+        one, other = W[index[a]], W[index[a + 1]]
+        for c in range(k):
+            b0, b1, row = B[c, a], B[c, a + 1], w[c]
+            for i in range(p):
+                row[i] += b0 * one[i] + b1 * other[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _activate_outside(
+    S: Array, L: Array, first: Array, g: int, w: Array, tol: float, active: Array, is_active: Array, begin: Array,
+    U: Array, n: int, k: int,
+) -> int:  # fmt: skip
+    """Append the nodes outside their balls to `active`, with U zero; return how many there are now."""
+    for h in range(first.size - 1):
+        if is_active[h]:
+            continue
+        square = 0.0
+        for c in range(k):
+            for i in range(first[h], first[h + 1]):
+                excess = S[first[g] + c, i] - w[c, i]
+                square += excess * excess
+        most = L[g, h] + tol
+        if square > most * most:
+            active[n] = h
+            is_active[h] = True
+            begin[n + 1] = begin[n] + first[h + 1] - first[h]
+            for c in range(k):
+                for a in range(begin[n], begin[n + 1]):
+                    U[c, a] = 0.0
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _replace_rows(W: Array, left: int, w: Array, C: Array, Q: Array, k: int) -> float:
+    """Overwrite the rows and columns of a node; return their square change, relative to the node's variance."""
+    p, total = W.shape[0], 0.0
+    for c in range(k):
+        change = 0.0
+        for i in range(p):
+            step = w[c, i] - W[left + c, i]
+            change += step * step
+            W[left + c, i] = w[c, i]
+        precision = 0.0
+        for j in range(k):
+            precision += Q[c, j] * Q[c, j] / C[j]
+        total += change * precision
+    for i in range(p):
+        for c in range(k):
+            W[i, left + c] = w[c, i]
+    return total

@@ -1,0 +1,100 @@
+"""Compiled kernels of a group lasso with several responses, on its active blocks.
+
+    min_V  1/2 tr(C V' G V) - tr(V' s) + sum_e L_e ||V_e||_F,    C diagonal, and G on the diagonal of its blocks
+
+One block of it is found by its length, one number. C-contiguous float64 arrays, nothing validated.
+
+Legend: G Gram matrix of the active columns with diagonal d, ``U = C V'``, s too transposed: a row for each response.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dp_bundle.startup import njit
+from dp_learn.matrices import Array
+
+MAX_PASSES = 200  # over the active blocks of one group lasso
+MAX_LENGTH_STEPS = 30  # of Newton's method for the length of a block
+CLOSE = 1e-8  # Newton's method squares it in the step that it ends with
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def group_lasso(
+    G: Array, s: Array, d: Array, C: Array, penalty: Array, begin: Array, n: int, U: Array, residual: Array, tol: float
+) -> bool:
+    """Minimise over the first n blocks by coordinate descent; overwrites U and `residual`; False if that is slow."""
+    m, k = begin[n], C.size
+    for j in range(k):
+        for a in range(m):
+            residual[j, a] = s[j, a]
+        for a in range(m):
+            u = U[j, a]
+            if u != 0.0:
+                for c in range(m):
+                    residual[j, c] -= u * G[a, c]
+
+    for _ in range(MAX_PASSES):
+        largest = 0.0
+        for e in range(n):
+            square, length = 0.0, 0.0
+            for j in range(k):
+                inverse = 1.0 / C[j]
+                for a in range(begin[e], begin[e + 1]):
+                    z = residual[j, a] + U[j, a] * d[a]
+                    v = U[j, a] * inverse
+                    square += z * z
+                    length += v * v
+            if square <= penalty[e] * penalty[e]:
+                if length == 0.0:
+                    continue
+                length = 0.0
+            elif penalty[e] > 0.0:
+                length = _block_length(residual, U, d, C, begin[e], begin[e + 1], penalty[e], square, np.sqrt(length))
+
+            for j in range(k):
+                lift = penalty[e] / (length * C[j]) if length > 0.0 else 0.0
+                for a in range(begin[e], begin[e + 1]):
+                    z = residual[j, a] + U[j, a] * d[a]
+                    new = z / (d[a] + lift) if length > 0.0 or penalty[e] == 0.0 else 0.0
+                    step = new - U[j, a]
+                    if step != 0.0:
+                        U[j, a] = new
+                        for c in range(m):
+                            residual[j, c] -= step * G[a, c]
+                        largest = max(largest, abs(step))
+        if largest <= tol:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _block_length(
+    residual: Array, U: Array, d: Array, C: Array, begin: int, end: int, penalty: float, square: float, length: float
+) -> float:
+    """Return the t > 0 at which ``sum (z / (d C t + L))^2 = 1``, by Newton's method on the root of its inverse.
+
+    That is concave in t, so that the steps approach the solution from below.
+    """
+    largest = 0.0
+    for a in range(begin, end):
+        largest = max(largest, d[a])
+    most = 0.0
+    for j in range(C.size):
+        most = max(most, C[j])
+    shortest = (np.sqrt(square) - penalty) / (largest * most)
+    t: float = max(length, shortest)
+    for _ in range(MAX_LENGTH_STEPS):
+        norm, slope = 0.0, 0.0
+        for j in range(C.size):
+            for a in range(begin, end):
+                curvature = d[a] * C[j]
+                inverse = 1.0 / (curvature * t + penalty)
+                x = (residual[j, a] + U[j, a] * d[a]) * inverse
+                norm += x * x
+                slope += x * x * curvature * inverse
+        root = np.sqrt(norm)
+        t = max(t + norm * (root - 1.0) / slope, shortest)
+        if abs(root - 1.0) < CLOSE:
+            break
+    return t
