@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dp_learn.output import Summary
 
 _SPARSE = ("neighborhood", "scio", "clime")  # the other estimators with a sparse precision matrix
-_WITHOUT_EFFECT = {"out", "report", "as_json", "quiet"}  # on what is found
+_WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler"}  # on what is found
 _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 took an eighth of a small run
 
 
@@ -104,6 +104,14 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
 )
 @click.option("--report/--no-report", default=True, show_default=True, help="Write report.html too, or not.")
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
+@click.option(
+    "--engine",
+    type=click.Choice(["threads", "dask"]),
+    default="threads",
+    show_default=True,
+    help="What verifies and reads rows: this process, or workers of Dask, each a process.",
+)
+@click.option("--scheduler", help="The address of Dask's scheduler (tls://HOST:PORT); workers start here by default.")
 @click.option("--out", type=NewPath(folder=True), help="The folder for the results; NAME.graph by default.")
 @json_option
 @quiet_option
@@ -116,6 +124,8 @@ def cli(
     fdr: float | None,
     report: bool,
     allow_older: bool,
+    engine: str,
+    scheduler: str | None,
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -131,6 +141,7 @@ def cli(
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
     from dp_bundle import open_bundles
+    from dp_bundle.engines import Dask
     from dp_learn.output import Result, describe_learned, foreign_content, summarize, title_of, write_results
     from dp_learn.pipeline import learn_graph
 
@@ -138,6 +149,8 @@ def cli(
         raise click.UsageError("--target needs --estimator regression or lda")
     if fdr is not None and not settings["refit"]:
         raise click.UsageError("--no-refit goes without --fdr: edges that tests find have no penalised estimate")
+    if engine != "dask" and scheduler:
+        raise click.UsageError("--scheduler is for --engine dask")
     penalty = _parse_alpha(alpha)
 
     names = [_name(file).removesuffix(".tar").removesuffix(".bundle") for file in files]
@@ -146,7 +159,9 @@ def cli(
         raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
 
     with contextlib.ExitStack() as stack:
-        bundles = [stack.enter_context(bundle) for bundle in open_bundles(files, allow_older=allow_older)]
+        workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
+        opened = open_bundles(files, allow_older=allow_older, engine=workers)
+        bundles = [stack.enter_context(bundle) for bundle in opened]
         for note in (note for bundle in bundles for note in bundle.notes):
             tell(f"note: {note}", quiet=quiet)
         show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing

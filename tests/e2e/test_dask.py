@@ -7,7 +7,9 @@ import os
 import random
 import signal
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,47 +19,67 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
 from dp_bundle.engines import Dask
-from dp_bundle.errors import ParameterError
+from dp_bundle.errors import DpGraphError, ParameterError
 from dp_publish import Policy, publish
 from dp_publish.ledger import Ledger
-from dp_publish.release import Cluster
+from dp_publish.release import Cluster, resume
 
-N_ROWS, KILLS = 4_500_000, 5  # 6 parts of 10 columns
 NAMES = [f"x{index}" for index in range(10)]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
-@pytest.mark.slow
+class _Twice:
+    """Has every task done twice, which Dask does with one whose worker it takes for lost."""
+
+    def __init__(self, engine: Dask) -> None:
+        self._engine, self.n_workers = engine, engine.n_workers
+
+    def map_unordered(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        tasks = list(tasks)
+        return self._engine.map_unordered(function, [*tasks, *tasks])
+
+
 @pytest.mark.filterwarnings("ignore")  # of Dask, when its workers are killed
-def test_killed_workers_change_nothing(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """With workers killed at random moments every row is published once, in its place, and nothing stays staged."""
-    numbers = np.arange(N_ROWS, dtype=float)
+@pytest.mark.parametrize(
+    ("n_rows", "kills"),
+    [pytest.param(4_500_000, 5, marks=pytest.mark.slow), pytest.param(18_000_000, 20, marks=pytest.mark.long)],
+)  # 6 parts of 10 columns, and 22
+def test_killed_workers_change_nothing(n_rows: int, kills: int, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Workers are killed, tasks done twice, and a second driver comes: every row is published once, in its place."""
+    numbers = np.arange(n_rows, dtype=float)
     table = pa.table({name: numbers + 10.0 * index for index, name in enumerate(NAMES)})
     pq.write_table(table, tmp_path / "raw.parquet", row_group_size=400_000)
-    columns = {name: {"bounds": [0, N_ROWS + 100]} for name in NAMES}
+    del table
+    columns = {name: {"bounds": [0, n_rows + 100]} for name in NAMES}
     document = {"dataset": {"name": "d"}, "privacy": {"sigma": 5000.0}, "columns": columns}
 
-    finished, killed = threading.Event(), []
+    finished, killed, refused = threading.Event(), [], []
     with Dask(n_workers=2) as engine:
 
         def kill() -> None:
             rng = random.Random(7)
-            while len(killed) < KILLS and not finished.wait(rng.uniform(0.2, 1.5)):
+            while len(killed) < kills and not finished.wait(rng.uniform(0.2, 1.5)):
                 with contextlib.suppress(Exception):  # one that is just coming or going
                     pid = rng.choice(list(engine._cluster.workers.values())).pid
                     os.kill(pid, signal.SIGKILL)
                     killed.append(pid)
+                with pytest.raises(DpGraphError) as caught:
+                    resume(tmp_path / "a.job", key=key)
+                refused.append(str(caught.value))
 
         killer = threading.Thread(target=kill)
         killer.start()
         try:
-            cluster = Cluster(engine, str(tmp_path / "staging"))
-            policy = Policy.model_validate(document)
-            receipt = publish(tmp_path / "raw.parquet", policy, out=tmp_path / "a.tar", key=key, cluster=cluster)
+            cluster = Cluster(_Twice(engine), str(tmp_path / "staging"))
+            policy, raw, out = Policy.model_validate(document), tmp_path / "raw.parquet", tmp_path / "a.tar"
+            receipt = publish(raw, policy, out=out, key=key, cluster=cluster, job=tmp_path / "a.job")
         finally:
             finished.set()
             killer.join()
 
-    assert killed
+    assert len(killed) == kills
+    assert sum("another process is at the job" in sentence for sentence in refused) >= kills - 2  # not before or after
     with open_bundle(receipt.path) as opened:
         seen = 0
         for batch in opened.batches():
@@ -67,7 +89,7 @@ def test_killed_workers_change_nothing(tmp_path: Path, key: Ed25519PrivateKey) -
                 assert abs(noise.mean()) < 5 * 5000 / np.sqrt(len(noise))  # 80 rows
                 assert noise.std() == pytest.approx(5000, rel=0.05)
             seen += batch.num_rows
-    assert seen == N_ROWS
+    assert seen == n_rows
     assert [(entry.number, entry.state) for entry in Ledger().entries()] == [(1, "published")]
     assert [path for path in (tmp_path / "staging").rglob("*") if path.is_file()] == []
 

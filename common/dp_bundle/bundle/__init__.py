@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, minisign_release, write_minisig
     from dp_bundle.bundle.opened import Bundle, tar_beside
     from dp_bundle.bundle.packing import pack_bundle, unpack_bundle, write_tar
+    from dp_bundle.bundle.part_tasks import PartTask, open_part
     from dp_bundle.bundle.portals import FORMS, PORTALS
     from dp_bundle.bundle.published import published_files
     from dp_bundle.bundle.reading import open_bundle, open_bundles

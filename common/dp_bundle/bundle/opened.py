@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -10,8 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from dp_bundle.bundle.part_tasks import MOST_IN_MEMORY, PartTask, part_tasks
+from dp_bundle.engines import Engine
 from dp_bundle.errors import BundleFormatError, DpGraphError
-from dp_bundle.files import CheckedReader, Digests, FolderMembers, Member, MemberReader, Members, changed, packed_path
+from dp_bundle.files import CheckedReader, Digests, FolderMembers, Member, Members, packed_path, read_unchanged
 from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 from dp_bundle.store import RemotePath
 from dp_bundle.trust import TrustedKey
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dp_bundle.data import RowGroup
-
-
-_MOST_IN_MEMORY = 2**26  # bytes of a part
 
 
 def tar_beside(folder: Path | RemotePath) -> Path | RemotePath:
@@ -51,6 +49,8 @@ class Bundle:
         All members, in order.
     notes : tuple of str
         What a reader should know of newer releases.
+    engine : Engine or None
+        What reads the rows elsewhere, by `part_tasks`.
     """
 
     def __init__(
@@ -62,8 +62,10 @@ class Bundle:
         manifest_sha256: str,
         members: list[Member],
         digests: Mapping[str, Digests],
+        engine: Engine | None = None,
     ) -> None:
         self.path = path
+        self.engine = engine
         self.release = release
         self.signer = signer
         self.manifest_sha256 = manifest_sha256
@@ -129,6 +131,18 @@ class Bundle:
         version_1 = self.release.format_version == "1"
         return find_groups(parts, self.release.columns, self.release.n_rows, version_1=version_1)
 
+    def part_tasks(self) -> list[PartTask]:
+        """Return the parts of the rows as tasks for workers, who read them by `open_part`.
+
+        Raises
+        ------
+        BundleFormatError
+            It is a covariance release.
+        """
+        names, n_columns = self._row_members(), len(self.release.columns)
+        signed = {name: digests.whole for name, digests in self._digests.items()}
+        return part_tasks(self.path, self.members, signed, names, n_columns)
+
     def second_moments(self) -> NDArray[np.float64]:
         """Return the noisy matrix of a covariance release, straight from the tar or folder.
 
@@ -172,14 +186,12 @@ class Bundle:
 
     def _views(self, name: str) -> Callable[[], BinaryIO]:
         """Return what opens a new view of a member: in memory, which threads share without a lock, if it is small."""
-        if self.members[name].size > _MOST_IN_MEMORY:
+        if self.members[name].size > MOST_IN_MEMORY:
             return partial(self.open, name)
         import pyarrow as pa
 
         self._source.require_open()
-        content = MemberReader(self._source, self.members[name]).read()
-        if hashlib.sha256(content).hexdigest() != self.sha256(name):
-            raise changed(name)
+        content = read_unchanged(self._source, self.members[name], self.sha256(name))
         return partial(pa.BufferReader, content)
 
     def _row_members(self) -> list[str]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from dp_bundle.bundle.cosigned import cosigners
+from dp_bundle.bundle.locating import members_at
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.part_tasks import PartTask, digest_part, part_tasks
 from dp_bundle.bundle.writing import MANIFEST_NAME, data_names
 from dp_bundle.describe import DESCRIPTORS, DataMember
+from dp_bundle.engines import Engine, map_in_order
 from dp_bundle.errors import BundleFormatError, DigestMismatchError, DpGraphError
-from dp_bundle.files import Digests, FolderMembers, Member, MemberReader, Members, TarMembers, digest_member
+from dp_bundle.files import Digests, Member, MemberReader, Members, digest_member
 from dp_bundle.manifest import MAX_PAYLOAD, Release, Statement, Subject
 from dp_bundle.quoting import quote_path
 from dp_bundle.startup import count_cores
@@ -41,7 +42,13 @@ _WORTH_THREADS = 2**24  # bytes of a bundle
 _MAX_MANIFEST_SIZE = MAX_PAYLOAD // 3 * 4 + 2**10
 
 
-def open_bundle(path: str | os.PathLike[str], trust: TrustPolicy | None = None, *, allow_older: bool = False) -> Bundle:
+def open_bundle(
+    path: str | os.PathLike[str],
+    trust: TrustPolicy | None = None,
+    *,
+    allow_older: bool = False,
+    engine: Engine | None = None,
+) -> Bundle:
     """Verify a bundle whole and return it open for reading.
 
     Parameters
@@ -53,6 +60,9 @@ def open_bundle(path: str | os.PathLike[str], trust: TrustPolicy | None = None, 
         Whom to trust; the user's own store by default.
     allow_older : bool
         Whether to accept a release older than one already seen.
+    engine : Engine, optional
+        What takes the digests of data, and is used by what reads many rows of the bundle, such as `Dask` from
+        `dp_bundle.engines`, whose workers read it at this path or URI themselves; every core here, by default.
 
     Returns
     -------
@@ -67,12 +77,16 @@ def open_bundle(path: str | os.PathLike[str], trust: TrustPolicy | None = None, 
     StoreError
         The place cannot be read.
     """
-    (bundle,) = open_bundles([path], trust, allow_older=allow_older)
+    (bundle,) = open_bundles([path], trust, allow_older=allow_older, engine=engine)
     return bundle
 
 
 def open_bundles(
-    paths: Sequence[str | os.PathLike[str]], trust: TrustPolicy | None = None, *, allow_older: bool = False
+    paths: Sequence[str | os.PathLike[str]],
+    trust: TrustPolicy | None = None,
+    *,
+    allow_older: bool = False,
+    engine: Engine | None = None,
 ) -> list[Bundle]:
     """Verify several bundles, each as `open_bundle` does; an older release may come together with a newer one.
 
@@ -88,7 +102,7 @@ def open_bundles(
     """
     policy = trust if trust is not None else TrustStore()
     with contextlib.ExitStack() as opened:
-        bundles = [opened.enter_context(_open(located(path), policy)) for path in paths]
+        bundles = [opened.enter_context(_open(located(path), policy, engine)) for path in paths]
 
         # 9. The reader has seen no other release of this number, and no newer one in its series, by this signer.
         newest: set[tuple[PublicKey, str]] = set()
@@ -102,33 +116,21 @@ def open_bundles(
     return bundles
 
 
-def _open(path: Path | RemotePath, trust: TrustPolicy) -> Bundle:
+def _open(path: Path | RemotePath, trust: TrustPolicy, engine: Engine | None) -> Bundle:
     with contextlib.ExitStack() as opened:
         try:
-            source = opened.enter_context(contextlib.closing(_members_at(path)))
+            source = opened.enter_context(contextlib.closing(members_at(path)))
         except DpGraphError:
             raise
         except (OSError, ValueError) as error:  # a name with a zero byte is no name
             reason = getattr(error, "strerror", None) or error
             raise BundleFormatError(f"{quote_path(path)} cannot be opened: {reason}") from error
         try:
-            bundle = _verify(path, source, trust)
+            bundle = _verify(path, source, trust, engine)
         except OSError as error:
             raise BundleFormatError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
         opened.pop_all()
     return bundle
-
-
-def _members_at(path: Path | RemotePath) -> Members:
-    """Open a folder, or else a tar; a pipe with nobody behind it is no reason to wait."""
-    if isinstance(path, RemotePath):
-        from dp_bundle.bundle.remote import open_members
-
-        return open_members(path)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        return FolderMembers(descriptor)
-    return TarMembers(cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0)))
 
 
 def sighting_of(bundle: Bundle) -> Sighting:
@@ -145,7 +147,7 @@ def sighting_of(bundle: Bundle) -> Sighting:
     )
 
 
-def _verify(path: Path | RemotePath, source: Members, trust: TrustPolicy) -> Bundle:
+def _verify(path: Path | RemotePath, source: Members, trust: TrustPolicy, engine: Engine | None) -> Bundle:
     """Verify one bundle, each step only after all before it."""
     # 1. It begins with a manifest of bounded size.
     first = source.first(MANIFEST_NAME)
@@ -181,11 +183,17 @@ def _verify(path: Path | RemotePath, source: Members, trust: TrustPolicy) -> Bun
     _check_descriptors(release, members, statement.subject)
 
     # 8. Every member's SHA-256 is the signed one. The digests of its parts are kept, for when they are read again.
-    digests = _take_digests(source, members)
+    if engine is None:
+        digests = _take_digests(source, members)
+    else:
+        here = [member for member in members if not member.name.startswith("data/")]
+        parts = [member.name for member in members if member.name.startswith("data/")]
+        tasks = part_tasks(path, {member.name: member for member in members}, signed, parts, len(release.columns))
+        digests = _take_digests(source, here) | _have_digests_taken(engine, tasks)
     for member in members:
         if digests[member.name].whole != signed[member.name]:
             raise DigestMismatchError(member.name)
-    return Bundle(path, source, release, signer, digests[MANIFEST_NAME].whole, members, digests)
+    return Bundle(path, source, release, signer, digests[MANIFEST_NAME].whole, members, digests, engine)
 
 
 def _take_digests(source: Members, members: list[Member]) -> dict[str, Digests]:
@@ -196,6 +204,12 @@ def _take_digests(source: Members, members: list[Member]) -> dict[str, Digests]:
     with ThreadPoolExecutor(n_threads) as pool:
         found = pool.map(partial(digest_member, source), members)
         return {member.name: digests for member, digests in zip(members, found, strict=True)}
+
+
+def _have_digests_taken(engine: Engine, tasks: list[PartTask]) -> dict[str, Digests]:
+    """Return the digests of parts, taken by workers."""
+    found = map_in_order(engine, digest_part, tasks)
+    return {task.part.name: digests for task, digests in zip(tasks, found, strict=True)}
 
 
 def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, TrustedKey]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -24,8 +25,15 @@ _MOST_SMALL = 2**26  # bytes of a manifest or description
 _HEAD, _HEADER = 2**16, 2**11  # bytes that are read of a tar at once: where it begins, and further on
 
 
-def open_members(path: RemotePath) -> RemoteFolder | RemoteTar:
+def open_members(path: RemotePath, signed: Mapping[str, str] | None = None) -> RemoteFolder | RemoteTar:
     """Open a tar, if the name ends so, or else a folder, at a URI.
+
+    Parameters
+    ----------
+    path : RemotePath
+        The URI.
+    signed : mapping of str to str, optional
+        Names and signed SHA-256 of what will be read, if they are known; else `scan` is told them.
 
     Raises
     ------
@@ -34,7 +42,7 @@ def open_members(path: RemotePath) -> RemoteFolder | RemoteTar:
     DpGraphError
         There is no such kind of place, or it cannot be read.
     """
-    return RemoteTar(path) if path.name.endswith(".tar") else RemoteFolder(path)
+    return (RemoteTar if path.name.endswith(".tar") else RemoteFolder)(path, signed)
 
 
 def read_beside(path: RemotePath, most: int) -> bytes:
@@ -54,14 +62,14 @@ def read_beside(path: RemotePath, most: int) -> bytes:
     return content
 
 
-class _Remote:
+class _Remote(ABC):
     """What a folder and a tar have in common: small members in memory, others in the cache."""
 
-    def __init__(self, path: RemotePath, store: Store) -> None:
+    def __init__(self, path: RemotePath, store: Store, signed: Mapping[str, str] | None) -> None:
         self._path, self._store = path, store
         self._cache = Cache()
         self._small: dict[str, bytes] = {}
-        self._signed: Mapping[str, str] = {}
+        self._signed = signed or {}
         self._fetched: dict[str, Path] = {}
         self._is_open = True
 
@@ -123,9 +131,9 @@ class _Remote:
             self._small[member.name] = self._range(member, 0, member.size)
         return self._small[member.name]
 
+    @abstractmethod
     def _range(self, member: Member, position: int, size: int) -> bytes:
         """Return so many bytes of a member from where it lies."""
-        raise NotImplementedError
 
     def _at(self, name: str, position: int, size: int) -> bytes:
         """Return so many bytes of a file."""
@@ -146,10 +154,12 @@ class RemoteFolder(_Remote):
     ----------
     path : RemotePath
         The address.
+    signed : mapping of str to str, optional
+        As of `open_members`.
     """
 
-    def __init__(self, path: RemotePath) -> None:
-        super().__init__(path, open_store(path.uri))
+    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None) -> None:
+        super().__init__(path, open_store(path.uri), signed)
 
     def first(self, name: str) -> Member:
         """Return the member of this name.
@@ -189,10 +199,12 @@ class RemoteTar(_Remote):
     ----------
     path : RemotePath
         Its address.
+    signed : mapping of str to str, optional
+        As of `open_members`.
     """
 
-    def __init__(self, path: RemotePath) -> None:
-        super().__init__(path, open_store(path.folder))
+    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None) -> None:
+        super().__init__(path, open_store(path.folder), signed)
         self._size = self._store.size(path.name)
         self._head = self._at(path.name, 0, _HEAD)
         self._window = (0, b"")

@@ -58,8 +58,7 @@ def read_parts(
                 _check_cells(name, batch, columns)
                 seen += batch.num_rows
                 yield batch
-    if seen != n_rows:
-        raise BundleFormatError(f"the bundle holds {seen} rows where its manifest promises {n_rows}")
+    require_all_rows(seen, n_rows)
 
 
 @dataclass(frozen=True)
@@ -105,16 +104,57 @@ def find_groups(
     BundleFormatError
         As `read_parts` does, here or when a group is read.
     """
-    schema = part_schema(columns)
-    seen, rows = 0, (batch_rows if version_1 else group_rows)(len(columns))
+    seen = 0
     for name, new_view in parts:
-        shape = Shape(n_rows - seen, rows, schema, statistics=version_1)
-        with _in_our_words(name), contextlib.closing(new_view()) as file:
-            metadata = open_parquet(name, file, shape, pre_buffer=False).metadata
-        for index in range(metadata.num_row_groups):
-            size = metadata.row_group(index).num_rows
-            yield RowGroup(name, seen, size, partial(_read_group, name, new_view, metadata, index, columns))
-            seen += size
+        for group in part_groups(name, new_view, columns, n_rows, seen, version_1=version_1):
+            yield group
+            seen += group.n_rows
+    require_all_rows(seen, n_rows)
+
+
+def part_groups(
+    name: str,
+    new_view: Callable[[], BinaryIO],
+    columns: tuple[Column, ...],
+    n_rows: int,
+    start: int,
+    *,
+    version_1: bool = False,
+) -> Iterator[RowGroup]:
+    """Yield the row groups of one part, like `find_groups`, for a caller who counts the rows of all parts.
+
+    Parameters
+    ----------
+    name, new_view
+        The part, and what opens a new view of it.
+    columns, n_rows, version_1
+        As of `read_parts`.
+    start : int
+        The number of its first row.
+
+    Raises
+    ------
+    BundleFormatError
+        As `read_parts` does, here or when a group is read.
+    """
+    rows = (batch_rows if version_1 else group_rows)(len(columns))
+    shape = Shape(n_rows - start, rows, part_schema(columns), statistics=version_1)
+    with _in_our_words(name), contextlib.closing(new_view()) as file:
+        metadata = open_parquet(name, file, shape, pre_buffer=False).metadata
+    for index in range(metadata.num_row_groups):
+        size = metadata.row_group(index).num_rows
+        yield RowGroup(name, start, size, partial(_read_group, name, new_view, metadata, index, columns))
+        start += size
+
+
+def require_all_rows(seen: int, n_rows: int) -> None:
+    """Check that all parts together have the rows that the manifest promises.
+
+    Raises
+    ------
+    BundleFormatError
+        They have more or fewer.
+    """
     if seen != n_rows:
         raise BundleFormatError(f"the bundle holds {seen} rows where its manifest promises {n_rows}")
 

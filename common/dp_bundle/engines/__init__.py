@@ -3,7 +3,7 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_bundle.engines.batches import map_batches
+    from dp_bundle.engines.batches import map_batches, map_in_order
     from dp_bundle.engines.dask import Dask
     from dp_bundle.engines.engine import Engine
     from dp_bundle.engines.threads import Threads

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ _SETTINGS = {
     "distributed.admin.tick.limit": "1h",  # a worker that is busy is no reason for a warning
 }
 _SECONDS = 20
+_MOST_BYTES = 2**14  # of a function that goes with every task
 
 
 class Dask:
@@ -58,6 +60,7 @@ class Dask:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # an error is told once, by us
         dask.config.set(_SETTINGS)
         self._cluster: Any = None
+        self._client: Any = None
         if scheduler is None:
             self._cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
                 n_workers=n_workers or count_cores(),
@@ -67,9 +70,11 @@ class Dask:
                 silence_logs=logging.CRITICAL,
             )
         try:
-            self._client: Any = distributed.Client(self._cluster or scheduler, timeout=_SECONDS)  # type: ignore[no-untyped-call]
-        except OSError as error:
-            raise ParameterError("--scheduler", "the address of a scheduler that answers", scheduler) from error
+            self._client = distributed.Client(self._cluster or scheduler, timeout=_SECONDS)  # type: ignore[no-untyped-call]
+            self._client.wait_for_workers(1, timeout=_SECONDS)
+        except OSError as error:  # also where time is over
+            self.close()
+            raise ParameterError("--scheduler", "the address of a scheduler that has workers", scheduler) from error
 
     @property
     def n_workers(self) -> int:
@@ -79,9 +84,14 @@ class Dask:
     def map_unordered(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         """Yield the results of a function of every task, as they come; after an error no further task begins.
 
-        The function is one that workers can import, and tasks and results are pickled.
+        The function is one that workers can import, and tasks and results are pickled. A large one, such as a `partial`
+        with matrices, goes to each worker once.
         """
-        futures = self._client.map(function, list(tasks), pure=False)
+        if len(pickle.dumps(function)) > _MOST_BYTES:
+            given = self._client.submit(_given, function, pure=False)
+            futures = self._client.map(_call, list(tasks), function=given, pure=False)
+        else:
+            futures = self._client.map(function, list(tasks), pure=False)
         try:
             for _, found in self._distributed.as_completed(futures, with_results=True):
                 yield found
@@ -92,7 +102,8 @@ class Dask:
 
     def close(self) -> None:
         """Leave the scheduler; end the cluster that was started here."""
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
         if self._cluster is not None:
             self._cluster.close()
 
@@ -103,6 +114,14 @@ class Dask:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _given(function: T) -> T:
+    return function
+
+
+def _call(task: T, function: Callable[[T], R]) -> R:
+    return function(task)
 
 
 def _require_private(scheduler: str) -> None:

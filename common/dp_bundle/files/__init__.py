@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         changed,
         digest_member,
         read_at,
+        read_unchanged,
     )
 else:
     __getattr__ = import_on_demand(__name__)

@@ -145,6 +145,20 @@ def changed(name: str) -> BundleFormatError:
     return BundleFormatError(f"{name} was changed after it was verified: the numbers read from it are not to be used")
 
 
+def read_unchanged(source: Members, member: Member, sha256: str) -> bytes:
+    """Return the whole of a member that was verified, at once.
+
+    Raises
+    ------
+    BundleFormatError
+        It no longer has this digest, in hexadecimal digits.
+    """
+    content = source.read(member, 0, member.size)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise changed(member.name)
+    return content
+
+
 def read_at(descriptor: int, position: int, size: int) -> bytes:
     """Return `size` bytes of an open file, or fewer at its end."""
     content = os.pread(descriptor, size, position)

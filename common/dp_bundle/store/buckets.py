@@ -52,7 +52,9 @@ class BucketStore:
         parts = urlsplit(uri)
         self.uri = plain_uri(uri).rstrip("/")
         if not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
-            raise StoreError(self.uri, f"it must be {parts.scheme}://BUCKET/PREFIX, without anything behind that")
+            raise StoreError(
+                repr(plain_uri(uri)), f"it must be {parts.scheme}://BUCKET/PREFIX, without anything behind that"
+            )
         try:
             import obstore
         except ImportError as error:

@@ -1,8 +1,8 @@
 """Means and covariances of the published rows, in one pass and in memory that does not grow with their number.
 
-`batch_moments` is a pure function of a batch, so that every core reads some batches and computes theirs. They are
-merged in the order of the batches, so that the result is equal to the bit on any number of cores. Everything after this
-module works on p-by-p matrices only.
+`batch_moments` is a pure function of a batch, so that every core or worker reads some batches and computes theirs.
+They are merged in the order of the batches, so that the result is equal to the bit on any number of them. Everything
+after this module works on p-by-p matrices only.
 
 References
 ----------
@@ -11,26 +11,19 @@ Chan, Golub & LeVeque (1983), Algorithms for computing the sample variance, The 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from dp_bundle import Bundle
-from dp_bundle.data import RowGroup, to_numpy
-from dp_bundle.engines import map_batches
-from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError
-from dp_bundle.quoting import quote_path
-from dp_bundle.startup import count_cores
+from dp_bundle.errors import EstimationError, ParameterError
+from dp_learn.covariance.row_passes import BundleRows, Rows, map_rows
 from dp_learn.matrices import FloatArray
 
 WAITING_CELLS = 2**25  # of all cross products that wait to be merged
-LARGEST = 1e70  # so that fourth powers, summed, are still numbers
 
 
 @dataclass(frozen=True)
@@ -59,20 +52,6 @@ class Moments:
         if self.n_rows < 2:
             raise EstimationError("a covariance needs at least two rows")
         return self.scatter / (self.n_rows - 1)
-
-
-class Rows(NamedTuple):
-    """Some rows: the number of the first, and what reads them, in any thread.
-
-    `read` returns an ndarray of shape (n_rows, n_features).
-    """
-
-    start: int
-    read: Callable[[], FloatArray]
-
-    def select(self, places: Sequence[int] | npt.NDArray[np.int64]) -> Rows:
-        """Return the same rows with the columns at these places, in this order."""
-        return Rows(self.start, lambda: self.read()[:, places])
 
 
 def batch_moments(values: FloatArray, granularity: npt.ArrayLike | None = None) -> Moments:
@@ -118,27 +97,7 @@ def estimate_moments(bundle: Bundle) -> Moments:
             f"a {bundle.release.kind} release",
         )
     granularity = [column.cell_noise.granularity for column in bundle.release.columns]
-    return fold_moments(bundle_matrices(bundle), len(granularity), 1, granularity)[0]
-
-
-def bundle_matrices(bundle: Bundle) -> Iterator[Rows]:
-    """Yield the rows of every row group of a verified bundle, to be read by any thread.
-
-    Raises
-    ------
-    BundleFormatError
-        The data are not what the manifest says, or not numbers that can be computed with.
-    """
-    for group in bundle.row_groups():
-        yield Rows(group.start, partial(_read_matrix, group, bundle.path))
-    pa.default_memory_pool().release_unused()  # which it would keep, as much as it ever held
-
-
-def _read_matrix(group: RowGroup, path: os.PathLike[str]) -> FloatArray:
-    values = _matrix(group.read())
-    if values.size and not (values.max() <= LARGEST and values.min() >= -LARGEST):
-        raise BundleFormatError(f"{quote_path(path)} holds values that are no finite numbers, or beyond {LARGEST:g}")
-    return values
+    return fold_moments(BundleRows(bundle), len(granularity), 1, granularity)[0]
 
 
 def fold_moments(
@@ -161,17 +120,12 @@ def fold_moments(
     granularity : array-like of shape (n_features,), optional
         As in `batch_moments`.
     n_workers : int, optional
-        How many threads; one for each core, by default.
+        How many threads, unless workers of the bundle's engine read it; one for each core, by default.
     """
     if n_folds < 1:
         raise ParameterError("n_folds", "at least 1", n_folds)
 
-    def split(start: int, values: FloatArray) -> list[Moments]:
-        if n_folds == 1:
-            return [batch_moments(values, granularity)]
-        assigned = _folds_of(start, len(values), n_folds)
-        return [batch_moments(values[assigned == fold], granularity) for fold in range(n_folds)]
-
+    split = partial(_split, n_folds=n_folds, granularity=granularity)
     return _merge_all(split, matrices, [_no_rows(n_features)] * n_folds, n_workers)
 
 
@@ -200,24 +154,35 @@ def subsample_moments(
     if not 0.0 < share <= 1.0:
         raise ParameterError("share", "in (0, 1]", share)
     limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
-
-    def draw(start: int, values: FloatArray) -> list[Moments]:
-        seeds = range(1, n_subsamples + 1)
-        return [batch_moments(values[_mixed(start, len(values), seed) <= limit]) for seed in seeds]
-
+    draw = partial(_draw, n_subsamples=n_subsamples, limit=limit)
     return _merge_all(draw, matrices, [_no_rows(n_features)] * n_subsamples, n_workers)
 
 
+def _split(rows: Rows, *, n_folds: int, granularity: npt.ArrayLike | None) -> list[Moments]:
+    """Return the moments of every fold of a batch."""
+    values = rows.read()
+    if n_folds == 1:
+        return [batch_moments(values, granularity)]
+    assigned = _folds_of(rows.start, len(values), n_folds)
+    return [batch_moments(values[assigned == fold], granularity) for fold in range(n_folds)]
+
+
+def _draw(rows: Rows, *, n_subsamples: int, limit: np.uint64) -> list[Moments]:
+    """Return the moments of every subsample of a batch."""
+    values = rows.read()
+    seeds = range(1, n_subsamples + 1)
+    return [batch_moments(values[_mixed(rows.start, len(values), seed) <= limit]) for seed in seeds]
+
+
 def _merge_all(
-    function: Callable[[int, FloatArray], list[Moments]],
+    function: Callable[[Rows], list[Moments]],
     matrices: Iterable[Rows],
     merged: list[Moments],
     n_workers: int | None,
 ) -> list[Moments]:
-    """Read batches and compute their moments in threads; merge them in order."""
-    if n_workers is None:
-        n_workers = max(1, min(count_cores(), WAITING_CELLS // (len(merged[0].mean) ** 2 * len(merged))))
-    for found in map_batches(lambda rows: function(rows.start, rows.read()), matrices, n_workers):
+    """Read batches and compute their moments in threads or on workers; merge them in order."""
+    room = max(1, WAITING_CELLS // (len(merged[0].mean) ** 2 * len(merged)))
+    for found in map_rows(function, matrices, room, n_workers):
         merged = list(map(merge_moments, merged, found))
     return merged
 
@@ -234,13 +199,6 @@ def _count_off_grid(values: FloatArray, granularity: npt.ArrayLike | None) -> np
         steps = values[:, index] / step  # exact: the granularity is a power of two
         counts[index] = np.count_nonzero(np.rint(steps) != steps)
     return counts
-
-
-def _matrix(batch: pa.RecordBatch) -> FloatArray:
-    values = np.empty((batch.num_columns, batch.num_rows)).T  # column after column, as they come
-    for index, column in enumerate(batch.columns):
-        values[:, index] = to_numpy(column)
-    return values
 
 
 def _folds_of(start: int, n_rows: int, n_folds: int) -> npt.NDArray[np.int64]:

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dp_bundle.engines import map_batches
 from dp_bundle.errors import EstimationError
-from dp_bundle.startup import count_cores
 from dp_learn.covariance.bilinear_forms import FormErrors, by_rows
-from dp_learn.covariance.moments import WAITING_CELLS, Rows
+from dp_learn.covariance.moments import WAITING_CELLS
+from dp_learn.covariance.row_passes import Rows, map_rows
 from dp_learn.matrices import FloatArray, add_product, sandwich, sparse_if_worth_it
 
 CHUNK_BYTES = 2**24  # of one matrix of rows
@@ -35,7 +34,8 @@ def row_errors(
     Parameters
     ----------
     batches : iterable of Rows, or of ndarray of shape (n_batch, n_features)
-        The noisy rows, once; memory is that of a batch and of a few q-by-q matrices, for every thread.
+        The noisy rows, once; memory is that of a batch and of a few q-by-q matrices, for every thread, and of what a
+        few Rows or arrays hold that wait for one.
     mean : ndarray of shape (n_features,)
         Their mean.
     b : ndarray of shape (q, n_features)
@@ -82,7 +82,7 @@ def _sum_powers(
         for rows in batches:
             n_rows += powers(rows, sums)[0]
     else:
-        for n_batch, found in map_batches(powers, batches, min(count_cores(), room)):
+        for n_batch, found in map_rows(powers, batches, room):
             n_rows += n_batch
             for total, part in zip(sums, found, strict=True):
                 total += part

@@ -20,6 +20,7 @@ from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.moments import Moments, merge_moments, subsample_moments
 from dp_learn.covariance.pooling import pool_sources
 from dp_learn.covariance.row_errors import row_errors
+from dp_learn.covariance.row_passes import select_columns
 from dp_learn.covariance.sources import CovarianceSource, RowSource
 from dp_learn.covariance.standard_errors import at_least_model, combine_row_errors, form_errors
 from dp_learn.matrices import FloatArray, few_threads
@@ -133,7 +134,7 @@ class Sample:
         for index, (source, moments) in enumerate(zip(self.sources, self.moments, strict=True)):
             if isinstance(source, RowSource) and moments is not None:
                 whole = len(kept) == len(source.columns)
-                batches = (rows if whole else rows.select(kept) for rows in source.matrices())
+                batches = source.matrices() if whole else select_columns(source.matrices(), kept)
                 described = pooled.sources[index]
                 known = described.covariance if isinstance(described, NoisyCovariance) else None
                 each.append(row_errors(batches, moments.mean[kept], b, known))

@@ -5,7 +5,7 @@ Rows are never kept in memory: each pass streams them again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,9 @@ from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError,
 from dp_bundle.manifest import Column
 from dp_bundle.quoting import quote_name, quote_path
 from dp_learn.covariance.debias import ReleasedCovariance, debias_covariance, noise_fourth_cumulants
-from dp_learn.covariance.moments import LARGEST, Moments, Rows, bundle_matrices, fold_moments
+from dp_learn.covariance.moments import Moments, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
+from dp_learn.covariance.row_passes import LARGEST, BundleRows, Rows
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
 from dp_learn.matrices import FloatArray
 
@@ -35,14 +36,14 @@ class RowSource:
     granularity : ndarray of shape (n_features,) or None
         The grid that values lie on, if one is stated.
     matrices : callable
-        Returns an iterator over consecutive batches.
+        Returns consecutive batches, for one pass.
     """
 
     columns: tuple[str, ...]
     noise_variance: FloatArray
     noise_fourth_cumulant: FloatArray
     granularity: FloatArray | None
-    matrices: Callable[[], Iterator[Rows]]
+    matrices: Callable[[], Iterable[Rows]]
 
     def moments(self, n_folds: int = 1) -> list[Moments]:
         """Return the moments of every fold of the rows, in one pass."""
@@ -104,17 +105,14 @@ def _bundle_rows(bundle: Bundle, like: Bundle | None = None) -> RowSource:
     """
     chosen, places = _ordered_columns(bundle, like)
     reordered = places != list(range(len(places)))
-
-    def matrices() -> Iterator[Rows]:
-        for rows in bundle_matrices(bundle):
-            yield rows.select(places) if reordered else rows
+    rows = BundleRows(bundle, places if reordered else None)
 
     return RowSource(
         tuple(column.name for column in chosen),
         np.array([column.cell_noise.variance for column in chosen]),
         noise_fourth_cumulants(chosen),
         np.array([column.cell_noise.granularity for column in chosen]),
-        matrices,
+        lambda: rows,
     )
 
 
@@ -126,7 +124,7 @@ def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.A
             "noise_variance", f"a finite number >= 0, or one for each of {len(columns)} columns", noise_variance
         )
     spread = np.full(len(columns), variance) if variance.ndim == 0 else variance
-    return RowSource(tuple(columns), spread, np.zeros(len(columns)), None, lambda: iter([Rows(0, lambda: values)]))
+    return RowSource(tuple(columns), spread, np.zeros(len(columns)), None, lambda: [Rows(0, lambda: values)])
 
 
 def share_rows(bundles: Sequence[Bundle]) -> bool:

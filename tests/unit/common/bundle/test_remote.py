@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from tests.conftest import make_policy
 from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.bundle import cosign, cosigners, pack_bundle, unpack_bundle
-from dp_bundle.data import rows
 from dp_bundle.errors import (
     BundleError,
     BundleFormatError,
@@ -30,27 +27,9 @@ from dp_bundle.errors import (
 from dp_bundle.store import RemotePath, open_store, patience
 from dp_bundle.trust import UnsafeTrustAnyone, new_key_pair
 from dp_learn import estimate_moments
-from dp_publish import load_key, publish
+from dp_publish import load_key
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("bundle-*.tar"))
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Publish two columns in three parts, twice; return the folder with `a.tar`, `a`, `b.tar` and `home`."""
-    place = tmp_path_factory.mktemp("remote")
-    rng = np.random.default_rng(3)
-    table = pd.DataFrame({"height": rng.normal(170, 10, 600_000), "weight": rng.normal(80, 12, 600_000)})
-    policy = make_policy({"height": [120, 220], "weight": [20, 140]}, mu=8.0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPGRAPH_HOME", str(place / "home"))
-        patch.setattr(rows, "_PART_CELLS", 1)
-        new_key_pair()
-        for name in ("a", "b"):
-            publish(table, policy, out=place / f"{name}.tar", key=load_key())
-        with open_bundle(place / "a.tar", UnsafeTrustAnyone()) as bundle:
-            unpack_bundle(bundle, place / "a")
-        yield place
 
 
 @pytest.fixture(autouse=True)
@@ -61,22 +40,22 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def web(published: Path) -> Iterator[WebServer]:
+def web(multipart: Path) -> Iterator[WebServer]:
     """Serve the folder as `/a`, its tar as `/a.tar` and the later release as `/b.tar`."""
     server = WebServer()
     for name in ("a", "a.tar", "b.tar"):
-        server.serve_folder(published / name, f"/{name}")
+        server.serve_folder(multipart / name, f"/{name}")
     yield server
     server.close()
 
 
 @pytest.fixture
-def bucket(published: Path, s3: FaultyProxy) -> str:
+def bucket(multipart: Path, s3: FaultyProxy) -> str:
     """Put the folder at `a` and its tar at `a.tar` in a bucket, and return its URI."""
     store = open_store(f"s3://{s3.bucket}")
-    for path in [published / "a.tar", *(published / "a").rglob("*")]:
+    for path in [multipart / "a.tar", *(multipart / "a").rglob("*")]:
         if path.is_file():
-            store.create(path.relative_to(published).as_posix(), path.read_bytes())
+            store.create(path.relative_to(multipart).as_posix(), path.read_bytes())
     s3.passed_on.clear()
     return f"s3://{s3.bucket}"
 
@@ -87,10 +66,10 @@ def moments_of(bundle: Bundle) -> tuple[Any, ...]:
     return moments.n_rows, np.asarray(moments.mean).tobytes(), np.asarray(moments.scatter).tobytes()
 
 
-def test_all_places_give_the_same_bits(published: Path, web: WebServer, bucket: str) -> None:
+def test_all_places_give_the_same_bits(multipart: Path, web: WebServer, bucket: str) -> None:
     """A tar, a folder, S3 and the web, in both forms, hold one release, and give the same moments to the bit."""
     found = set()
-    for place in [f"{start}/{form}" for start in (published, web.url, bucket) for form in ("a", "a.tar")]:
+    for place in [f"{start}/{form}" for start in (multipart, web.url, bucket) for form in ("a", "a.tar")]:
         with open_bundle(place, UnsafeTrustAnyone()) as bundle:
             assert str(bundle.path) == str(place)
             assert bundle.tar_path.name == "a.tar"
@@ -99,9 +78,9 @@ def test_all_places_give_the_same_bits(published: Path, web: WebServer, bucket: 
 
 
 @pytest.mark.parametrize("form", ["a", "a.tar"])
-def test_a_flaky_server_gives_the_same_bits(published: Path, s3: FaultyProxy, bucket: str, form: str) -> None:
+def test_a_flaky_server_gives_the_same_bits(multipart: Path, s3: FaultyProxy, bucket: str, form: str) -> None:
     """With a tenth of 503, of resets and of answers that are cut short, nothing is different."""
-    with open_bundle(published / "a", UnsafeTrustAnyone()) as bundle:
+    with open_bundle(multipart / "a", UnsafeTrustAnyone()) as bundle:
         expected = moments_of(bundle)
     s3.break_everything()
     s3.unavailable = s3.reset = s3.cut = 0.25
@@ -111,7 +90,7 @@ def test_a_flaky_server_gives_the_same_bits(published: Path, s3: FaultyProxy, bu
 
 
 @pytest.mark.parametrize("form", ["a", "a.tar"])
-def test_each_byte_is_asked_for_once(published: Path, web: WebServer, form: str) -> None:
+def test_each_byte_is_asked_for_once(multipart: Path, web: WebServer, form: str) -> None:
     """A part is one request, its header in a tar is another, and whoever opens it again asks for no part."""
     with open_bundle(f"{web.url}/{form}", UnsafeTrustAnyone()) as bundle:
         moments_of(bundle)
@@ -152,7 +131,7 @@ def test_a_changed_description_is_refused_before_any_part_is_fetched(web: WebSer
     assert not [path for path, _ in web.requests if "data/" in path]
 
 
-def test_a_download_that_is_cut_at_five_places_resumes(web: WebServer, published: Path) -> None:
+def test_a_download_that_is_cut_at_five_places_resumes(web: WebServer, multipart: Path) -> None:
     """Five broken answers cost five more requests, and hardly a byte twice."""
     web.cuts = 5
     with open_bundle(f"{web.url}/a", UnsafeTrustAnyone()) as bundle:
@@ -206,13 +185,13 @@ def test_a_cache_smaller_than_the_bundle_is_enough(web: WebServer, monkeypatch: 
 
 
 def test_releases_that_were_seen_are_remembered(
-    published: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch
+    multipart: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a newer release, an older one is refused, wherever either lies."""
-    monkeypatch.setenv("DPGRAPH_HOME", str(published / "home"))
+    monkeypatch.setenv("DPGRAPH_HOME", str(multipart / "home"))
     with open_bundle(f"{web.url}/b.tar") as bundle:
         assert bundle.release.lineage.number == 2
-    for place in (f"{web.url}/a", f"{web.url}/a.tar", published / "a"):
+    for place in (f"{web.url}/a", f"{web.url}/a.tar", multipart / "a"):
         with pytest.raises(OlderReleaseError):
             open_bundle(place)
     with open_bundle(f"{web.url}/a", allow_older=True) as bundle:
@@ -220,9 +199,9 @@ def test_releases_that_were_seen_are_remembered(
 
 
 @pytest.mark.parametrize("form", ["a", "a.tar"])
-def test_signatures_beside_a_bundle_are_read(published: Path, web: WebServer, form: str, tmp_path: Path) -> None:
+def test_signatures_beside_a_bundle_are_read(multipart: Path, web: WebServer, form: str, tmp_path: Path) -> None:
     """Co-signatures stand beside a remote bundle as beside a local one."""
-    shutil.copy(published / "a.tar", tmp_path / "a.tar")
+    shutil.copy(multipart / "a.tar", tmp_path / "a.tar")
     new_key_pair()
     with open_bundle(tmp_path / "a.tar", UnsafeTrustAnyone()) as bundle:
         signatures = cosign(bundle, load_key())
@@ -267,16 +246,16 @@ def test_what_is_not_there_is_said_in_a_sentence(web: WebServer) -> None:
 
 
 def test_commands_take_uris(
-    web: WebServer, bucket: str, published: Path, command: Callable[..., Any], tmp_path: Path
+    web: WebServer, bucket: str, multipart: Path, command: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Each command that only reads takes a URI, writes what it writes here, and shows no query."""
     found = json.loads(command("dp-bundle", "verify", f"{web.url}/a?key=secret", "--any-signer", "--json").stdout)
     assert found["verified"]
     assert "secret" not in command("dp-bundle", "inspect", f"{web.url}/a.tar?key=secret").stdout
     assert command("dp-bundle", "unpack", f"{bucket}/a.tar").returncode == 0
-    assert (tmp_path / "a" / "README.md").read_bytes() == (published / "a" / "README.md").read_bytes()
+    assert (tmp_path / "a" / "README.md").read_bytes() == (multipart / "a" / "README.md").read_bytes()
     assert command("dp-bundle", "pack", f"{bucket}/a", "--out", "b.tar").returncode == 0
-    assert (tmp_path / "b.tar").read_bytes() == (published / "a.tar").read_bytes()
+    assert (tmp_path / "b.tar").read_bytes() == (multipart / "a.tar").read_bytes()
     for words in (["cosign"], ["minisign"], ["stage", "--for", "zenodo"]):
         refused = command("dp-bundle", *words, f"{web.url}/a?key=secret")
         assert (refused.returncode, "unpack it first" in refused.stderr, "secret" in refused.stderr) == (2, True, False)
@@ -285,14 +264,14 @@ def test_commands_take_uris(
 def test_the_graph_is_the_same_from_every_place(
     web: WebServer,
     bucket: str,
-    published: Path,
+    multipart: Path,
     command: Callable[..., Any],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The numbers that dp-learn writes are the same, byte for byte, from a file, a folder, S3 and the web."""
-    monkeypatch.setenv("DPGRAPH_HOME", str(published / "home"))
-    places = (published / "a.tar", published / "a", f"{bucket}/a", f"{web.url}/a.tar")
+    monkeypatch.setenv("DPGRAPH_HOME", str(multipart / "home"))
+    places = (multipart / "a.tar", multipart / "a", f"{bucket}/a", f"{web.url}/a.tar")
     found = []
     for index, place in enumerate(places):
         assert command("dp-learn", place, "--allow-older", "--out", str(index), "--alpha", "0.1").returncode == 0

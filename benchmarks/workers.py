@@ -1,0 +1,104 @@
+"""Publication, and verification with moments, by two Dask workers against one.
+
+    python benchmarks/workers.py [ROWS ...]
+
+publishes ROWS x 10 made-up numbers (20 million by default) and learns from them. For every run it prints the wall
+seconds, without the start of the workers, and the peak memory of the largest worker; then the least seconds of one
+worker over those of two, and how many digests the moments had, which has to be one. Runs take turns, as a machine may
+be busy. It needs Linux.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from parts import NAMES, make_table
+
+REPETITIONS = 3
+START = """
+import json, resource, sys, time
+from pathlib import Path
+from dp_bundle.engines import Dask
+
+def warm_up(_):
+    import dp_learn, dp_learn.covariance.row_passes, dp_publish.release
+    time.sleep(1)  # so that each worker has one
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
+
+source, out, n_workers = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+"""
+PUBLISH = f"""
+import secrets
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from dp_publish import Policy, publish
+from dp_publish.ledger import Ledger
+from dp_publish.release import Cluster
+
+def work(engine):
+    columns = {{name: {{"bounds": [-6, 6]}} for name in {NAMES}}}
+    document = {{"dataset": {{"name": "made-up"}}, "privacy": {{"mu": 1.0}}, "columns": columns}}
+    policy, key = Policy.model_validate(document), Ed25519PrivateKey.generate()
+    ledger = Ledger(out.with_name(f"{{secrets.token_hex(8)}}.sqlite"))
+    out.unlink(missing_ok=True)
+    cluster = Cluster(engine, str(out.with_name("staging")))
+    started = time.perf_counter()
+    publish(source, policy, out=out, key=key, ledger=ledger, cluster=cluster)
+    return time.perf_counter() - started, ""
+"""
+LEARN = """
+import hashlib
+from dp_bundle.bundle import open_bundle
+from dp_bundle.trust import UnsafeTrustAnyone
+from dp_learn import estimate_moments
+
+def work(engine):
+    started = time.perf_counter()
+    with open_bundle(out, UnsafeTrustAnyone(), engine=engine) as bundle:
+        moments = estimate_moments(bundle)
+    wall = time.perf_counter() - started
+    return wall, hashlib.sha256(moments.mean.tobytes() + moments.scatter.tobytes()).hexdigest()[:16]
+"""
+END = """
+if __name__ == "__main__":
+    with Dask(n_workers=n_workers) as engine:
+        list(engine.map_unordered(warm_up, range(2 * n_workers)))
+        wall, said = work(engine)
+        print(json.dumps([wall, max(engine._client.run(peak).values()), said]))
+"""
+
+
+def main(sizes: list[int]) -> None:
+    """Print the figures of every run."""
+    with tempfile.TemporaryDirectory() as name:
+        for n_rows in sizes:
+            source, out = Path(name) / "made-up.parquet", Path(name) / "made-up.tar"
+            make_table(source, n_rows)
+            for task, code in (("publish", PUBLISH), ("learn", LEARN)):
+                least: dict[int, float] = {}
+                moments = set()
+                script = Path(name) / f"{task}.py"
+                script.write_text(START + code + END, encoding="utf-8")
+                for _ in range(REPETITIONS):
+                    for n_workers in (1, 2):
+                        command = [sys.executable, str(script), str(source), str(out), str(n_workers)]
+                        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+                        found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+                        wall, peak, said = json.loads(found.stdout.splitlines()[-1])
+                        least[n_workers] = min(wall, least.get(n_workers, wall))
+                        moments.add(said)
+                        print(f"{n_rows} rows, {task}, {n_workers}: {wall:6.2f} s, {peak:4.0f} MB a worker", flush=True)
+                faster = least[1] / least[2]
+                said = f"two workers {faster:.2f} x as fast as one, {len(moments)} digest(s)"
+                print(f"{n_rows} rows, {task}: {said}", flush=True)
+
+
+if __name__ == "__main__":
+    main([int(word) for word in sys.argv[1:]] or [20_000_000])

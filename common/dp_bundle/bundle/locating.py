@@ -1,0 +1,39 @@
+"""The members of a bundle, wherever it lies."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from dp_bundle.files import FolderMembers, Members, TarMembers
+from dp_bundle.store import RemotePath
+
+
+def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None) -> Members:
+    """Open a folder, or else a tar; a pipe with nobody behind it is no reason to wait.
+
+    Parameters
+    ----------
+    path : Path or RemotePath
+        Where it lies.
+    signed : mapping of str to str, optional
+        Names and signed SHA-256 of what will be read, for whoever knows them and calls no `scan`.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened.
+    DpGraphError
+        There is no such kind of place, or it cannot be read.
+    """
+    if isinstance(path, RemotePath):
+        from dp_bundle.bundle.remote import open_members
+
+        return open_members(path, signed)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        return FolderMembers(descriptor)
+    return TarMembers(cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0)))

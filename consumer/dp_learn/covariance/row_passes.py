@@ -1,0 +1,147 @@
+"""One pass over all rows: a function of every batch, in threads or on workers elsewhere, with the results in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dp_bundle import Bundle
+from dp_bundle.bundle import PartTask, open_part
+from dp_bundle.data import RowGroup, group_rows, part_rows, require_all_rows, to_numpy
+from dp_bundle.engines import Engine, map_batches, map_in_order
+from dp_bundle.errors import BundleFormatError
+from dp_bundle.quoting import quote_path
+from dp_bundle.startup import count_cores
+from dp_learn.matrices import FloatArray, few_threads
+
+R = TypeVar("R")
+_AHEAD = 16  # row groups that are handed out, so that no thread waits while the headers of the next part are read
+LARGEST = 1e70  # so that fourth powers, summed, are still numbers
+
+
+class Rows(NamedTuple):
+    """Some rows: the number of the first, and what reads them, in any thread.
+
+    `read` returns an ndarray of shape (n_rows, n_features).
+    """
+
+    start: int
+    read: Callable[[], FloatArray]
+
+    def select(self, places: Sequence[int] | npt.NDArray[np.int64]) -> Rows:
+        """Return the same rows with the columns at these places, in this order."""
+        return Rows(self.start, lambda: self.read()[:, places])
+
+
+class BundleRows:
+    """All rows of a verified bundle, which can be passed over again and again.
+
+    Parameters
+    ----------
+    bundle : Bundle
+        A release of rows.
+    places : sequence of int, optional
+        Which columns, in which order; all, by default.
+    """
+
+    def __init__(self, bundle: Bundle, places: Sequence[int] | None = None) -> None:
+        self.bundle, self.places = bundle, places
+
+    def select(self, places: Sequence[int] | npt.NDArray[np.int64]) -> BundleRows:
+        """Return the same rows with the columns at these places, in this order."""
+        chosen = [int(place) for place in places]
+        return BundleRows(self.bundle, chosen if self.places is None else [self.places[place] for place in chosen])
+
+    def __iter__(self) -> Iterator[Rows]:
+        """Yield the rows of every row group, to be read by any thread of this process.
+
+        Raises
+        ------
+        BundleFormatError
+            The data are not what the manifest says, or not numbers that can be computed with.
+        """
+        for group in self.bundle.row_groups():
+            yield _rows_of(group, self.bundle.path, self.places)
+        pa.default_memory_pool().release_unused()  # which it would keep, as much as it ever held
+
+
+def select_columns(batches: Iterable[Rows], places: npt.NDArray[np.int64]) -> Iterable[Rows]:
+    """Return the same batches with the columns at these places, in this order."""
+    return batches.select(places) if isinstance(batches, BundleRows) else (rows.select(places) for rows in batches)
+
+
+def map_rows(
+    function: Callable[[Any], R], batches: Iterable[Any], room: int, n_workers: int | None = None
+) -> Iterator[R]:
+    """Yield a function of every batch, in their order; workers read those of a bundle that was opened with an engine.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one batch, in several threads at once; workers need one that can be pickled.
+    batches : iterable
+        Consecutive batches: `BundleRows`, other `Rows`, or what else the function takes.
+    room : int
+        How many results may wait in memory, at least 1.
+    n_workers : int, optional
+        How many threads; one for each core, by default.
+
+    Raises
+    ------
+    BundleFormatError
+        The data are not what the manifest says, or not numbers that can be computed with.
+    """
+    if isinstance(batches, BundleRows) and batches.bundle.engine is not None:
+        yield from _map_on_workers(batches.bundle.engine, function, batches, room)
+    else:
+        n_threads = n_workers or min(count_cores(), room)
+        yield from map_batches(function, batches, n_threads, max(n_threads, min(_AHEAD, room)))
+
+
+def _map_on_workers(engine: Engine, function: Callable[[Rows], R], rows: BundleRows, room: int) -> Iterator[R]:
+    release, seen = rows.bundle.release, 0
+    n_columns = len(release.columns)
+    at_once = max(engine.n_workers, room // -(-part_rows(n_columns) // group_rows(n_columns)))
+    tasks = rows.bundle.part_tasks()
+    of_part = partial(_map_part, function=function, places=rows.places, n_columns=n_columns)
+    for task, found in zip(tasks, map_in_order(engine, of_part, tasks, at_once), strict=True):
+        if task.start != seen:
+            where = quote_path(rows.bundle.path)
+            raise BundleFormatError(f"the parts of {where} are not as long as ours: read it without --engine")
+        for n_rows, result in found:
+            seen += n_rows
+            yield result
+    require_all_rows(seen, release.n_rows)
+
+
+def _map_part(
+    task: PartTask, *, function: Callable[[Rows], R], places: Sequence[int] | None, n_columns: int
+) -> list[tuple[int, R]]:
+    """Return the size of every row group of a part, and the function of it."""
+    with open_part(task) as groups, few_threads(n_columns):
+        return [(group.n_rows, function(_rows_of(group, task.place, places))) for group in groups]
+
+
+def _rows_of(group: RowGroup, path: str | os.PathLike[str], places: Sequence[int] | None) -> Rows:
+    rows = Rows(group.start, partial(_read_matrix, group, path))
+    return rows if places is None else rows.select(places)
+
+
+def _read_matrix(group: RowGroup, path: str | os.PathLike[str]) -> FloatArray:
+    values = _matrix(group.read())
+    if values.size and not (values.max() <= LARGEST and values.min() >= -LARGEST):
+        raise BundleFormatError(f"{quote_path(path)} holds values that are no finite numbers, or beyond {LARGEST:g}")
+    return values
+
+
+def _matrix(batch: pa.RecordBatch) -> FloatArray:
+    values = np.empty((batch.num_columns, batch.num_rows)).T  # column after column, as they come
+    for index, column in enumerate(batch.columns):
+        values[:, index] = to_numpy(column)
+    return values

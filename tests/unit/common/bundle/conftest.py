@@ -1,0 +1,35 @@
+"""A release in several parts, as tars and as folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.conftest import make_policy
+
+from dp_bundle import open_bundle
+from dp_bundle.bundle import unpack_bundle
+from dp_bundle.data import rows
+from dp_bundle.trust import UnsafeTrustAnyone, new_key_pair
+from dp_publish import load_key, publish
+
+
+@pytest.fixture(scope="module")
+def multipart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Publish two columns in three parts, twice; return the folder with `a.tar`, `a`, `b.tar`, `b` and `home`."""
+    place = tmp_path_factory.mktemp("parts")
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"height": rng.normal(170, 10, 600_000), "weight": rng.normal(80, 12, 600_000)})
+    policy = make_policy({"height": [120, 220], "weight": [20, 140]}, mu=8.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPGRAPH_HOME", str(place / "home"))
+        patch.setattr(rows, "_PART_CELLS", 1)
+        new_key_pair()
+        for name in ("a", "b"):
+            publish(table, policy, out=place / f"{name}.tar", key=load_key())
+            with open_bundle(place / f"{name}.tar", UnsafeTrustAnyone()) as bundle:
+                unpack_bundle(bundle, place / name)
+        yield place
