@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make reproduce", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a part of the repetitions, compared with what is stored")
     parser.add_argument(
-        "--only", nargs="*", default=[], metavar="PIECE", help="pieces to run; none for the pages alone"
+        "--only", nargs="*", default=[], metavar="PIECE", help="pieces to run, or `none` to write the pages alone"
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes; a core each by default")
     options = parser.parse_args()

@@ -32,6 +32,7 @@ PIECES = (
     "guo.routes",
     "guo.theorem_4_2",
     "wang18.errors",
+    "wang18.stopped",
     "wang18.theorem_2",
     "wang19.sweeps",
     "wang19.theorem_2",

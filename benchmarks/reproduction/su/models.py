@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -48,18 +49,25 @@ def printed_sigma(n_rows: int, epsilon: float, delta: float) -> float:
 def admm_state(covariance: Floats, alpha: float, iterations: int = ADMM_ITERATIONS) -> Floats:
     """Return the sparse matrix of algorithm 2 after so many iterations from zeros, whether they have converged or not.
 
-    Its steps are defined for every symmetric matrix, also where the problem has no solution. A thousand iterations are
-    the most that the published script of Boyd et al. (2011) takes for this problem.
+    A thousand iterations are the most that the published script of Boyd et al. (2011) takes for this problem.
     """
-    rho, p = ADMM_PENALTY, len(covariance)
+    return next(itertools.islice(admm_states(covariance, alpha, ADMM_PENALTY), iterations - 1, None))
+
+
+def admm_states(covariance: Floats, alpha: float, step: float) -> Iterator[Floats]:
+    """Yield the sparse matrix of ADMM after every iteration from zeros on, without end.
+
+    The iterations are defined for every symmetric matrix, also where the problem has no solution.
+    """
+    p = len(covariance)
     sparse, dual = np.zeros((p, p)), np.zeros((p, p))
-    for _ in range(iterations):
-        eigenvalues, vectors = np.linalg.eigh(rho * (sparse - dual) - covariance)
-        theta = (vectors * ((eigenvalues + np.sqrt(eigenvalues**2 + 4.0 * rho)) / (2.0 * rho))) @ vectors.T
+    while True:
+        eigenvalues, vectors = np.linalg.eigh(step * (sparse - dual) - covariance)
+        theta = (vectors * ((eigenvalues + np.sqrt(eigenvalues**2 + 4.0 * step)) / (2.0 * step))) @ vectors.T
         dual += theta
-        sparse = np.sign(dual) * np.maximum(np.abs(dual) - alpha / rho, 0.0)
+        sparse = np.sign(dual) * np.maximum(np.abs(dual) - alpha / step, 0.0)
         dual -= sparse
-    return sparse
+        yield sparse
 
 
 def folds_of(rows: Floats, n_folds: int = 5) -> Iterator[tuple[Floats, Floats]]:

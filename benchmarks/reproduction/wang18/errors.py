@@ -47,7 +47,7 @@ def _jobs(setting: Setting) -> Iterator[tuple[str, int, str]]:
 def _measure(table: str, repetition: int, data: str) -> list[dict[str, Any]]:
     """Return the distances of one table of rows for every mechanism and epsilon."""
     rng = np.random.default_rng(seed("wang18_errors", table, repetition))
-    rows = into_the_ball(_rows_of(table, Path(data), rng))
+    rows = into_the_ball(rows_of(table, Path(data), rng))
     n, d = rows.shape
     sample = rows.T @ rows / n
     clean = graphical_lasso(sample, PENALTY, solver="newton", tol=1e-4, max_iter=100).precision
@@ -67,7 +67,7 @@ def _measure(table: str, repetition: int, data: str) -> list[dict[str, Any]]:
                 private = insecure_output_perturbation(clean, n, epsilon, PENALTY, rng)
                 records.append(record | {"error": float(np.linalg.norm(private - clean)) / size})
                 continue
-            noise = _noise(mechanism, guarantee, n, d, epsilon, rng)
+            noise = noise_of(mechanism, guarantee, n, d, epsilon, rng)
             record["noise_over_clean"] = float(np.linalg.norm(noise)) / size
             solution = solve(make_problem(sample + noise, PENALTY), solver="newton", tol=1e-3, max_iter=100)
             if solution is None:
@@ -81,7 +81,7 @@ def _measure(table: str, repetition: int, data: str) -> list[dict[str, Any]]:
     return records
 
 
-def _rows_of(table: str, data: Path, rng: np.random.Generator) -> Floats:
+def rows_of(table: str, data: Path, rng: np.random.Generator) -> Floats:
     """Return the rows of a table, columns standardised where the paper normalises them."""
     if table.startswith("synthetic"):
         sparse = (rng.random((N_COLUMNS, N_COLUMNS)) < 0.01) * rng.choice([-1.0, 1.0], (N_COLUMNS, N_COLUMNS))
@@ -107,7 +107,7 @@ def _like_parkinsons(rng: np.random.Generator) -> Floats:
     return np.exp(0.6 * common[:, groups] + 0.15 * rng.normal(size=(192, 22)))
 
 
-def _noise(mechanism: str, guarantee: str, n: int, d: int, epsilon: float, rng: np.random.Generator) -> Floats:
+def noise_of(mechanism: str, guarantee: str, n: int, d: int, epsilon: float, rng: np.random.Generator) -> Floats:
     """Return the noise that theorems 3 to 6 add to S, and that of Blum et al. (2005)."""
     if mechanism == "laplace":
         upper = np.triu(rng.laplace(scale=2 * d / (n * epsilon), size=(d, d)))
