@@ -43,9 +43,10 @@ test-minimum: .venv-minimum/installed
 	.venv-minimum/bin/python -m pytest -m "$(QUICK_TESTS)" -n auto -o filterwarnings=default \
 		tests/unit tests/contract tests/e2e tests/golden
 
-# The quick suite with the newest Python on this machine, but for the tests that do not depend on it.
+# The quick suite's commands, formats and everything that both sides share with the newest Python on this machine.
 test-newest: .venv-newest/installed
-	.venv-newest/bin/python -m pytest -m "$(QUICK_TESTS)" -n auto tests/unit tests/contract tests/e2e tests/golden
+	.venv-newest/bin/python -m pytest -m "$(QUICK_TESTS)" -n auto \
+		tests/unit/common tests/unit/publisher/test_*.py tests/unit/consumer/test_*.py tests/contract tests/e2e tests/golden
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -113,6 +113,7 @@ def _one_degree_of_freedom_less(patch: pytest.MonkeyPatch) -> None:
 HALVED = (_scale_halved_openly, _scale_halved_secretly)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 @pytest.mark.parametrize("fault", [*HALVED, _one_degree_of_freedom_less])

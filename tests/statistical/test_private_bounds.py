@@ -47,6 +47,7 @@ def test_centers_of_bounds_follow_the_stated_law() -> None:
     assert p_value(2.0) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("magnitude", [-30, -3, 0, 10, 40])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_bounds_are_found_where_the_data_are(magnitude: int, sign: float) -> None:

@@ -107,6 +107,7 @@ def test_frequencies(sample: Sampler, pmf: Law, below: Law, sigma: float) -> Non
     _check_chi_squared(sample, below, sigma)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", SIGMAS)
 @pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
 def test_moments(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:

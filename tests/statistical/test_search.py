@@ -67,6 +67,7 @@ def test_column_is_found_in_a_range_a_thousand_times_as_wide(grid: Grid | FloatG
     assert np.abs(np.log(found[:, 1] / 2)).max() < 0.25 + outside * 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [Grid(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
 @pytest.mark.parametrize("value", [0.0, 700.0])
 def test_column_of_which_most_is_one_value_gets_the_scale_of_the_others(grid: Grid | FloatGrid, value: float) -> None:
@@ -79,6 +80,7 @@ def test_column_of_which_most_is_one_value_gets_the_scale_of_the_others(grid: Gr
     assert np.abs(np.log(found[:, 1] * 0.8416 / (5 * np.log(2)))).max() < 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grid", [Grid(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
 def test_constant_column_gets_the_least_scale(grid: Grid | FloatGrid) -> None:
     """Where nothing tells radii apart, all of 100 scales are the least one, and centers the value."""

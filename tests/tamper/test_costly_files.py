@@ -172,6 +172,7 @@ def _integer_columns(widths: list[int], sigmas: list[float]) -> list[dict[str, A
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["cell", "row"])
 @pytest.mark.parametrize("sigma", [5.0, 100.0, 1e6])
 def test_wide_integer_tables_are_checked_at_once(unit: str, sigma: float, bundle: Receipt) -> None:

@@ -43,6 +43,7 @@ def test_gaussian_errors_are_those_of_the_best_test(mu: float) -> None:
     assert f.right_of_two == pytest.approx(1 - min(a + f.type_2(a) for a in np.linspace(0, 1, 100_001)) / 2, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.3, 1.0, 5.0])
 def test_points_of_dp_accountings_curve_give_the_gaussian_trade_off(mu: float) -> None:
     """The curve that dp-accounting computes leads to the same errors: never below the exact ones by a thousandth."""

@@ -45,6 +45,7 @@ def _attack(mechanism: Mechanism, draw: Draw | None = None, **faults: object) ->
     return stated, lower, {check.name: check.passed for check in checks}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "at_least"),
     [

@@ -33,6 +33,7 @@ def _log_ratio(noise: np.ndarray, move: np.ndarray, m: int) -> np.ndarray:
     return np.where(possible, power * (first - second) - np.trace(move) / 2, np.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [6, 12, 40])
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0])
 def test_curve_is_the_matrix_densities(m: int, epsilon: float) -> None:

@@ -12,6 +12,7 @@ from dp_publish.covariance.two_rounds.sums import BinnedSums
 from dp_publish.covariance.two_rounds.thresholds import radii
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [3, 64, 65, 130])
 @pytest.mark.parametrize("whitened", [False, True])
 def test_narrow_and_wide_tables_give_the_same_integers(p: int, whitened: bool, monkeypatch: pytest.MonkeyPatch) -> None:
