@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
-from dp_bundle.privacy import DiscreteLoss, discrete_gaussian_variance, rounded_gaussian_variance
+from dp_bundle.privacy import discrete_gaussian_variance, normal_quantile, rounded_gaussian_variance
 
 _FOUND = ("private-histogram", "private-quantiles")
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
@@ -55,6 +55,47 @@ class Noise(Model):
         return self
 
 
+class RandomizedResponse(Model):
+    """The noise on a cell with so many levels: with probability `replaced`, its level is drawn anew from all of them.
+
+    Published are the levels that came out, as 0 and 1. A cell keeps its level with probability `p_same`, and has any
+    certain other one with probability `p_other`: given the raw level x, the indicator of level k has the mean
+    p_other + (p_same - p_other) 1[x = k]. `replaced` is a multiple of 2^-32, so that these are exact.
+
+    References
+    ----------
+    Warner (1965), JASA 60(309); Kairouz, Oh & Viswanath (2016), JMLR 17(17), section 3, for more than two levels.
+    """
+
+    distribution: Literal["randomized-response"]
+    n_levels: Annotated[int, Field(ge=2)]
+    replaced: Annotated[float, Field(gt=0, lt=1)]
+
+    @model_validator(mode="after")
+    def _check(self) -> RandomizedResponse:
+        if not (self.replaced * 2**32).is_integer():
+            raise ValueError("the probability of another level is not a multiple of 2^-32")
+        return self
+
+    @property
+    def p_other(self) -> float:
+        """The probability of a certain other level."""
+        return self.replaced / self.n_levels
+
+    @property
+    def p_same(self) -> float:
+        """The probability of the cell's own level."""
+        return 1 - self.replaced + self.p_other
+
+    @property
+    def mu(self) -> float:
+        """The distinguishability of one cell: the smallest mu whose normal trade-off is nowhere above the exact one.
+
+        That has two corners, at (p_other, 1 - p_same) and its mirror image, and is straight between them.
+        """
+        return normal_quantile(self.p_same) - normal_quantile(self.p_other)
+
+
 class Ball(Model):
     """A column's share of the ball that rows were clipped to: sum_j ((x_j - center_j) / scale_j)^2 <= radius^2."""
 
@@ -83,6 +124,8 @@ class Column(Model):
     its mean over the other rows, found privately at a cost that is part of the guarantee.
     `standards` are those of a covariance that was released in two rounds, one for each; the first was declared, or
     found by private quantiles, and the second follows from the first round.
+    `block` names the category one level of which the column indicates (see `sources`). `max_change` is how far one
+    person's data can move a cell, where that is the unit of privacy.
     """
 
     name: Name
@@ -94,9 +137,11 @@ class Column(Model):
     ball: Ball | None = None
     missing: Literal["refuse", "midpoint", "drop", "center"] = "refuse"
     fill: Finite | None = None
-    noise: Noise | None
+    max_change: Positive | None = None
+    noise: Annotated[Noise | RandomizedResponse, Field(discriminator="distribution")] | None
     standards: Annotated[tuple[Standard, ...], Field(max_length=2)] = ()
     standard_obtained: Literal["private-quantiles", "declared"] | None = None
+    block: Name | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Column:
@@ -108,11 +153,18 @@ class Column(Model):
             raise ValueError(f"column {self.name!r} has bounds that are not an interval")
         if self.fill is not None and (self.bounds is None or not self.bounds[0] <= self.fill <= self.bounds[1]):
             raise ValueError(f"column {self.name!r} is filled with a value outside its bounds")
-        discrete = self.noise is not None and self.noise.distribution == "discrete-gaussian"
+        discrete = self.noise is not None and self.noise.distribution != "rounded-gaussian"
         if (self.kind == "integer") != discrete:
             raise ValueError(f"column {self.name!r} has noise of the other kind")
         if len(self.standards) != (0 if self.standard_obtained is None else 2):
             raise ValueError(f"column {self.name!r} has not one standard for each of two rounds, with their origin")
+        indicates = self.block is not None and self.noise is not None and self.ball is None
+        if (indicates or self.response is not None) and self.bounds != (0.0, 1.0):
+            raise ValueError(f"column {self.name!r} indicates a level, and its bounds are not 0 and 1")
+        if self.response is not None and self.block is None and self.response.n_levels != 2:
+            raise ValueError(f"column {self.name!r} has more levels than its two values")
+        if self.max_change is not None and (self.kind != "integer" or self.block is not None or self.bounds is None):
+            raise ValueError(f"column {self.name!r} has a max_change, and is no count within bounds")
         return self
 
     @property
@@ -122,21 +174,26 @@ class Column(Model):
 
     @property
     def cell_mu(self) -> float:
-        """The distinguishability of one cell: width over sigma; infinite without bounds."""
-        return self.width / self.cell_noise.sigma
+        """The distinguishability of this column of one cell, alone: width over sigma; infinite without bounds."""
+        return self.response.mu if self.response is not None else self.width / self.cell_noise.sigma
 
     @property
-    def discrete_loss(self) -> DiscreteLoss:
-        """The privacy loss of a cell of an integer column: the distance of its integer bounds, and sigma."""
-        if self.bounds is None:
-            return DiscreteLoss(math.floor(self.width), self.cell_noise.sigma)
-        return DiscreteLoss(math.floor(self.bounds[1]) - math.ceil(self.bounds[0]), self.cell_noise.sigma)
+    def response(self) -> RandomizedResponse | None:
+        """The noise, if it is randomised response."""
+        return self.noise if isinstance(self.noise, RandomizedResponse) else None
+
+    @property
+    def is_gaussian(self) -> bool:
+        """True if mu-GDP holds of a cell, and not only rho = mu^2 / 2: of all noise but the discrete Gaussian."""
+        return self.noise is not None and self.noise.distribution != "discrete-gaussian"
 
     @property
     def cell_noise(self) -> Noise:
-        """The noise on every cell, where cells were released."""
+        """The noise that was added to every cell, where cells were released."""
         if self.noise is None:
             raise BundleFormatError(f"column {self.name!r} has no noise of its own: this is a covariance release")
+        if isinstance(self.noise, RandomizedResponse):
+            raise BundleFormatError(f"nothing is added to column {self.name!r}: its levels are replaced at random")
         return self.noise
 
     @property

@@ -25,7 +25,7 @@ def unit_costs(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> di
     columns : sequence of Column
         Its columns: with noise, or of a covariance release.
     unit : str
-        "cell", "row", or "entity:" and the entity's column.
+        "cell", "row", "change", or "entity:" and the entity's column.
     """
     if columns[0].noise is None:
         return _of_moments(guarantee, unit)
@@ -42,7 +42,7 @@ def _of_rows(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict
     moved = {"row": math.sqrt(searched), unit: math.sqrt(searched) * max_rows}
     moved["cell"] = 1.0
     noise = {"cell": release_mu("cell", columns), "row": release_mu("row", columns)}
-    noise.setdefault(unit, release_mu("entity", columns, max_rows))
+    noise.setdefault(unit, release_mu("change" if unit == "change" else "entity", columns, max_rows))
     search = {each: guarantee.bounds_mu * moved[each] / moved[unit] if searched else 0.0 for each in noise}
     centers = {each: guarantee.centers_mu * (1.0 if each == unit else 1 / max_rows) for each in noise}
     return {each: math.hypot(noise[each], search[each], centers[each]) for each in noise}

@@ -31,9 +31,10 @@ class EpsilonDelta(Model):
 class Guarantee(Model):
     """The guarantee against a reader who knows the bundle, the method, and all data but the protected unit.
 
-    `mu` (Gaussian differential privacy) is given where all noise is continuous; `rho` (zero-concentrated) always.
+    `mu` (Gaussian differential privacy) is given where no noise is discrete Gaussian; `rho` (zero-concentrated) always.
     Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
-    not published; rows of an entity beyond `max_rows` were left out). Facts named in `public` are not protected.
+    not published; rows of an entity beyond `max_rows` were left out), or by one `change`: of one cell, by at most its
+    column's `max_change`, or in any way where the column has none. Facts named in `public` are not protected.
     `bounds_mu` is the part of the guarantee that went into finding bounds privately, and `centers_mu` the
     part that went into the columns' means, at which rows with gaps stand.
 
@@ -42,7 +43,7 @@ class Guarantee(Model):
     one entity), and the number of rows is protected as well.
     """
 
-    unit: Literal["cell", "row", "entity"]
+    unit: Literal["cell", "row", "entity", "change"]
     entity: Name | None = None
     max_rows: Annotated[int, Field(ge=1, le=10**9)] | None = None
     neighbours: Annotated[Neighbours, Field(strict=False), WithJsonSchema(_NEIGHBOURS)] = Neighbours.REPLACE_ONE
@@ -66,7 +67,7 @@ class Guarantee(Model):
 class Cumulative(Model):
     """The cost of all releases of the dataset so far, this one included; None where one of them states no guarantee.
 
-    `unit` is this release's unit of privacy ("cell", "row", or "entity:" and its column); `other_units_rho` gives rho
+    `unit` is this release's unit of privacy ("cell", "row", "change", or "entity:" and its column); `other_units_rho` gives rho
     for every other unit that all releases protect. All of it holds except with the probability `excepted_delta`.
     """
 

@@ -1,6 +1,7 @@
 """Checks that a stated guarantee follows from what a reader can see: bounds, radius and noise.
 
-A release of rows is the Gaussian mechanism: mu is width over sigma, over a row the root of the sum of squares.
+A release of rows is the Gaussian mechanism: mu of a cell is how far it moves over sigma (see `cells`), over a row the
+root of the sum of squares.
 
 References
 ----------
@@ -13,11 +14,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from dp_bundle.manifest.cells import Cell, cells_of
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.privacy import gaussian_delta, least_deltas, likely_worst, mu_implied_by_epsilon
+from dp_bundle.privacy import DiscreteLoss, gaussian_delta, least_deltas, likely_worst, mu_implied_by_epsilon
 
 SLACK = 1e-9  # relative: what separately rounded floats may differ by
 CURVE_SLACK = 1e-5  # the same for delta, where tiny mu cancel most digits
@@ -26,10 +28,10 @@ CURVE_SLACK = 1e-5  # the same for delta, where tiny mu cancel most digits
 def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
     """Return the mu that bounds and noise give: of the worst cell, of a row, or of an entity's rows together.
 
-    A row's is the root of the sum of squares over columns; where rows are clipped to a ball, it is the worst column's.
+    A row's is the root of the sum of squares over cells; where rows are clipped to a ball, it is the worst column's.
     Where rows with gaps are put at the center whole, one cell decides over its row, and is protected as that is.
     """
-    mus = [column.cell_mu for column in columns]
+    mus = [cell.mu for cell in cells_of(columns, unit)]
     together = _is_whole(unit, columns) and columns[0].ball is None
     return math.sqrt(max_rows) * (math.sqrt(math.fsum(mu * mu for mu in mus)) if together else max(mus))
 
@@ -45,19 +47,20 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
         raise ValueError("the cost of private centers is stated exactly where there are any")
     if any((column.fill is not None) != (guarantee.centers_mu > 0) for column in columns):
         raise ValueError("every column has a fill exactly where rows with gaps stand at the center")
+    _check_changes(guarantee, columns)
 
     own = release_mu(guarantee.unit, columns, guarantee.max_rows or 1)
     mu = math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu)
     if not 0 < mu < math.inf:
         raise ValueError("the bounds and the noise give no guarantee")
 
-    continuous = all(column.kind == "continuous" for column in columns)
-    if (guarantee.mu is not None) != continuous:
-        raise ValueError("mu is stated exactly where all columns are continuous")
-    if guarantee.accountant != ("gaussian-dp" if continuous else "privacy-loss-distribution"):
+    gaussian = all(column.is_gaussian for column in columns)
+    if (guarantee.mu is not None) != gaussian:
+        raise ValueError("mu is stated exactly where no noise is discrete Gaussian")
+    if guarantee.accountant != ("gaussian-dp" if gaussian else "privacy-loss-distribution"):
         raise ValueError("the accountant is not the one for these columns")
-    check_gaussian_strength(guarantee, mu, with_curve=continuous)
-    if not continuous:
+    check_gaussian_strength(guarantee, mu, with_curve=gaussian)
+    if not gaussian:
         _check_discrete_curve(guarantee, columns)
 
 
@@ -95,13 +98,14 @@ def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> No
     epsilons = [point.epsilon for point in guarantee.epsilon_delta]
     rows = guarantee.max_rows or 1
     common = math.hypot(guarantee.bounds_mu, guarantee.centers_mu)
-    losses = Counter(column.discrete_loss for column in columns if column.kind == "integer")
-    mus = [column.cell_mu for column in columns if column.kind == "continuous"]
+    cells = cells_of(columns, guarantee.unit)
+    mus = [cell.mu for cell in cells if cell.column.is_gaussian]
+    whole = [cell for cell in cells if not cell.column.is_gaussian]
     if _is_whole(guarantee.unit, columns) and columns[0].ball is None:
         together = math.hypot(math.sqrt(rows * math.fsum(mu * mu for mu in mus)), common)
-        groups = [({loss: rows * number for loss, number in losses.items()}, together)]
+        groups = [(_losses(whole, rows), together)]
     else:
-        groups = [({loss: rows}, common) for loss in likely_worst(losses)]
+        groups = [({loss: rows * number}, common) for loss, number in _worst_cells(whole)]
         groups += [({}, math.hypot(math.sqrt(rows) * max(mus), common))] if mus else []
     for group in groups:
         least = least_deltas(epsilons, *group)
@@ -111,9 +115,38 @@ def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> No
             raise ValueError("a stated epsilon is smaller than the bounds and the noise allow")
 
 
+def _check_changes(guarantee: Guarantee, columns: Sequence[Column]) -> None:
+    """Refuse, by ValueError, changes as the unit of privacy where no column limits them, or one's rows are moved whole.
+
+    What a change of a limited size does to bounds that are found, and to gaps, nothing here accounts for.
+    """
+    limited = [column for column in columns if column.max_change is not None]
+    if (guarantee.unit == "change") != bool(limited):
+        raise ValueError("columns say how far one person changes them exactly where that is the unit of privacy")
+    if limited and any(column.bounds_found or column.ball is not None for column in columns):
+        raise ValueError("changes are protected within declared bounds alone")
+    if any(column.missing != "refuse" for column in limited) or any(c.missing == "center" for c in columns if limited):
+        raise ValueError("columns whose changes are protected have no gaps")
+
+
+def _losses(cells: Sequence[Cell], rows: int) -> dict[DiscreteLoss, int]:
+    """Return what so many rows lose by these cells together."""
+    losses: Counter[DiscreteLoss] = Counter()
+    for cell in cells:
+        losses[cell.loss] += rows * cell.n_moved
+    return dict(losses)
+
+
+def _worst_cells(cells: Sequence[Cell]) -> Iterator[tuple[DiscreteLoss, int]]:
+    """Yield the few cells that lose most, each with the number of columns that it moves."""
+    for n_moved in (1, 2):
+        losses = {cell.loss for cell in cells if cell.n_moved == n_moved}
+        yield from ((loss, n_moved) for loss in (likely_worst(losses) if losses else ()))
+
+
 def _is_whole(unit: str, columns: Sequence[Column]) -> bool:
     """Return True if the columns of a row are protected together; rows with gaps move whole by a single cell."""
-    return unit != "cell" or any(column.missing == "center" for column in columns)
+    return unit not in ("cell", "change") or any(column.missing == "center" for column in columns)
 
 
 def check_pure_epsilon(guarantee: Guarantee, *, excepted: bool) -> None:

@@ -20,6 +20,7 @@ from dp_bundle.manifest.guarantee import MAX_RELEASES, Cumulative, Guarantee
 from dp_bundle.manifest.guarantee_checks import check_rows_guarantee, check_rows_without_guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.public_facts import NUMBER_PUBLIC, ORDER_PUBLIC, check_public
+from dp_bundle.manifest.sources import Source, check_sources
 from dp_bundle.manifest.totals import check_total, check_total_in_every_unit
 from dp_bundle.manifest.versions import FORMAT_VERSION, FormatVersion, check_further, check_words
 
@@ -75,6 +76,7 @@ class Release(Model):
     kind: Literal["rows", "covariance"] = "rows"
     n_rows: Annotated[int, Field(ge=1, le=_MOST_ROWS)]
     columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=MAX_COLUMNS, fail_fast=True)]
+    sources: Annotated[tuple[Source, ...], Field(max_length=MAX_COLUMNS, fail_fast=True)] = ()
     second_moments: SecondMoments | None = None
     guarantee: Guarantee | None
     sigma_derived_from_data: bool = False
@@ -89,6 +91,7 @@ class Release(Model):
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise ValueError("two columns have the same name")
+        check_sources(self.sources, self.columns)
 
         if self.sigma_derived_from_data and self.guarantee is not None:
             raise ValueError("noise was set from the data itself, which no guarantee covers")
@@ -148,7 +151,9 @@ class Release(Model):
     @property
     def _words(self) -> set[str]:
         """The words that may have come with a version of the format."""
-        words = {column.bounds_obtained for column in self.columns}
+        words: set[str] = {column.bounds_obtained for column in self.columns}
+        words |= {column.noise.distribution for column in self.columns if column.noise is not None}
+        words |= {self.guarantee.unit} if self.guarantee is not None else set()
         moments = self.second_moments
         return words | ({moments.mechanism, moments.distribution or ""} if moments is not None else set())
 

@@ -8,25 +8,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-FormatVersion = Literal["1", "2", "3"]
-FORMAT_VERSION: Literal["3"] = "3"
-VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3")
+FormatVersion = Literal["1", "2", "3", "4"]
+FORMAT_VERSION: Literal["4"] = "4"
+VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3", "4")
 
-_FIELDS_SINCE_3: dict[str, Any] = {  # of a release, as pydantic's `exclude` has them
-    "columns": {"__all__": {"standards", "standard_obtained"}},
+_LATER_FIELDS: dict[FormatVersion, dict[str, Any]] = {  # of a release of this version, as pydantic's `exclude` has them
+    "4": {},
+    "3": {"columns": {"__all__": {"block", "max_change"}}, "sources": True},
+}
+_LATER_FIELDS["2"] = _LATER_FIELDS["1"] = {
+    "columns": {"__all__": {"standards", "standard_obtained", "block", "max_change"}},
     "second_moments": {"first_round", "column_clip", "fourth_moment"},
+    "sources": True,
 }
 _WITHOUT_FURTHER: tuple[FormatVersion, ...] = ("1", "2")  # fields of the dataset that a reader does not know
-_WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, distributions of noise, how bounds were obtained
+_WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, distributions of noise, how bounds were obtained, units
     "two-round": "3",
     "wishart-difference": "3",
     "private-quantiles": "3",
+    "randomized-response": "4",
+    "change": "4",
 }
 
 
 def later_fields(version: FormatVersion) -> dict[str, Any]:
     """Return the fields of a release that manifests of this version do not have, as pydantic's `exclude` has them."""
-    return {} if version == FORMAT_VERSION else _FIELDS_SINCE_3
+    return _LATER_FIELDS[version]
 
 
 def check_further(version: FormatVersion, fields: Iterable[str]) -> None:

@@ -1,0 +1,77 @@
+"""Cells of the raw table, and how far one of them moves a published row.
+
+A number moves by the width of its bounds, or by `max_change` where changes of that size are the unit of privacy. Another
+level in a category's cell takes 1 from one of its columns and adds 1 to another: with noise on both, the category moves
+by the square root of 2, however many levels it has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from dp_bundle.manifest.columns import Column
+from dp_bundle.privacy import DiscreteLoss
+
+
+class Cell(NamedTuple):
+    """A cell of the raw table.
+
+    Attributes
+    ----------
+    column : Column
+        The published column that it moves most.
+    reach : float
+        How far it moves that; infinite without bounds.
+    n_moved : int
+        How many columns it moves so far at once.
+    """
+
+    column: Column
+    reach: float
+    n_moved: int = 1
+
+    @property
+    def mu(self) -> float:
+        """The distinguishability of the cell."""
+        if self.column.response is not None:
+            return self.column.cell_mu
+        return math.sqrt(self.n_moved) * self.reach / self.column.cell_noise.sigma
+
+    @property
+    def loss(self) -> DiscreteLoss:
+        """The privacy loss of each column that it moves, by discrete noise: a number of steps, and sigma."""
+        column = self.column
+        if column.bounds is None:
+            return DiscreteLoss(math.floor(self.reach), column.cell_noise.sigma)
+        steps = math.floor(column.bounds[1]) - math.ceil(column.bounds[0])
+        return DiscreteLoss(min(steps, math.floor(self.reach)), column.cell_noise.sigma)
+
+
+def cells_of(columns: Sequence[Column], unit: str = "cell") -> list[Cell]:
+    """Return the cells of one row, and how far a unit of privacy moves each.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        As they are published. In a ball, where all move together, each has a cell of its own.
+    unit : str
+        "change" where cells move by `max_change` alone, wherever a column has one.
+    """
+    cells: list[Cell] = []
+    for block, group in groupby(columns, key=lambda column: column.block):
+        members = [_alone(column, unit) for column in group]
+        if block is None or members[0].column.ball is not None:
+            cells += members
+        else:
+            worst = max(members, key=lambda cell: cell.mu)
+            cells.append(worst if worst.column.response is not None else worst._replace(n_moved=2))
+    return cells
+
+
+def _alone(column: Column, unit: str) -> Cell:
+    """Return the cell that moves this column and no other."""
+    limit = column.max_change if unit == "change" and column.max_change is not None else math.inf
+    return Cell(column, min(column.width, limit))

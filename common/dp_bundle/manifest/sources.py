@@ -1,0 +1,81 @@
+"""What published columns stand for: a category's levels, a truth value, an ordered level, a date or a time as a number.
+
+A `Source` is a column of the raw table that was no number. One of at least three levels is published as a column for
+each, which is 1 in rows that have the level and 0 in all others; these columns form a block. Everything else is one
+column of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from dp_bundle.manifest.base import Model, Name
+from dp_bundle.manifest.columns import Column
+
+MAX_LEVELS = 1_000
+_WITH_LEVELS = ("boolean", "category", "ordered")
+
+
+class Source(Model):
+    """A column of the raw table, and what its published `columns` hold.
+
+    `category`: each column is 1 in rows that have its level and 0 elsewhere, one column for each of the `levels`, in
+    their order; of two levels, one column for the second. `boolean`: 1 for the second level and 0 for the first, as a
+    category of two. `ordered`: the place of the level among all, from 0. `date`: days since 1970-01-01. `time`: seconds
+    since 1970-01-01T00:00:00Z. `time-of-day`: seconds since midnight. `duration`: seconds.
+
+    Values that are none of the levels were counted as `other`, which is one of them, or refused; so were rows without
+    a value as `gaps`. Levels are declared: public, and not read off the data.
+    """
+
+    name: Name
+    kind: Literal["boolean", "category", "ordered", "date", "time", "time-of-day", "duration"]
+    columns: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_LEVELS)]
+    levels: Annotated[tuple[Name, ...], Field(max_length=MAX_LEVELS)] = ()
+    other: Name | None = None
+    gaps: Name | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Source:
+        if len(set(self.levels)) != len(self.levels):
+            raise ValueError(f"column {self.name!r} has a level twice")
+        if (len(self.levels) >= 2) != (self.kind in _WITH_LEVELS) or (self.kind == "boolean" and len(self.levels) != 2):
+            raise ValueError(f"column {self.name!r} has not the levels of its kind")
+        if not {self.other, self.gaps} - {None} <= set(self.levels):
+            raise ValueError(f"column {self.name!r} counts values as a level that is none")
+        if len(self.columns) != (len(self.levels) if self.is_block else 1):
+            raise ValueError(f"column {self.name!r} is not published as one column for each level")
+        return self
+
+    @property
+    def is_block(self) -> bool:
+        """True if there is a column for each level."""
+        return self.kind == "category" and len(self.levels) > 2
+
+
+def check_sources(sources: Sequence[Source], columns: Sequence[Column]) -> None:
+    """Refuse, by ValueError, sources that are not those of the columns, or a block that is none."""
+    if len({source.name for source in sources}) != len(sources):
+        raise ValueError("two sources have the same name")
+    stated = [(source.name if source.is_block else None, name) for source in sources for name in source.columns]
+    if len({name for _, name in stated}) != len(stated):
+        raise ValueError("a column has two sources")
+    by_name = {column.name: column for column in columns}
+    if any(name not in by_name or by_name[name].block != block for block, name in stated):
+        raise ValueError("a source is published as columns that are not there, or are not its block")
+    blocks = [(name, list(group)) for name, group in groupby(columns, key=lambda column: column.block) if name]
+    if {name: [column.name for column in group] for name, group in blocks} != {
+        source.name: list(source.columns) for source in sources if source.is_block
+    } or len(blocks) != len(dict(blocks)):
+        raise ValueError("the columns of a block do not stand together, or have no source")
+    for name, group in blocks:
+        if any(column.model_copy(update={"name": "", "description": ""}) != _like(group[0]) for column in group):
+            raise ValueError(f"the columns of {name!r} are not all alike")
+
+
+def _like(column: Column) -> Column:
+    return column.model_copy(update={"name": "", "description": ""})
