@@ -76,6 +76,8 @@ def _who(guarantee: Guarantee) -> str:
     if guarantee.unit == "cell":
         return "Every single cell: one value of one row, but not a row as a whole."
     presence = "" if guarantee.neighbours.n_rows_public else ", and whether there is one at all"
+    if guarantee.unit == "change":
+        return "Every change of one cell by as much as its column states, or of any one value where it states nothing."
     if guarantee.unit == "row":
         return f"Every row: all values of one row together{presence}."
     return f"Every “{guarantee.entity}”: all values of its rows together, at most {guarantee.max_rows} rows{presence}."
@@ -83,6 +85,5 @@ def _who(guarantee: Guarantee) -> str:
 
 def _column(column: Column) -> list[str]:
     """Return a column's name, bounds and noise, and how large the noise is beside the bounds."""
-    noise = column.cell_noise
-    share = f"{100 * noise.sigma / column.width:.3g} %" if math.isfinite(column.width) else "none stated"
+    share = f"{100 * column.noise_sigma / column.width:.3g} %" if math.isfinite(column.width) else "none stated"
     return [column.name, describe_bounds(column), describe_noise(column), share]

@@ -83,7 +83,7 @@ class _Histogram:
 
 def _range(column: Column, first: NDArray[Any]) -> tuple[float, float]:
     """Return where the bars begin and end: beyond the bounds, or at the extremes of the first values."""
-    beyond = _BEYOND * column.cell_noise.sigma
+    beyond = 0.0 if column.response is not None else _BEYOND * column.cell_noise.sigma
     if column.ball is not None:
         reach = column.ball.radius * column.ball.scale + beyond
         low, high = column.ball.center - reach, column.ball.center + reach

@@ -189,10 +189,14 @@ def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
 
 def _is_nearly_exact(column: Column) -> bool:
     """Return True if noise is so weak, and bounds so narrow, that only plain numbers take enough bits."""
+    if column.response is not None:
+        return False
     return column.cell_noise.sigma < _WEAK * column.cell_noise.granularity and _spread_in_steps(column) < _FEW
 
 
 def _spread_in_steps(column: Column) -> float:
+    if column.response is not None:
+        return 1.0
     noise = column.cell_noise
     if column.bounds is None:
         return float("inf")

@@ -1,8 +1,8 @@
 """Cells of the raw table, and how far one of them moves a published row.
 
-A number moves by the width of its bounds, or by `max_change` where changes of that size are the unit of privacy. Another
-level in a category's cell takes 1 from one of its columns and adds 1 to another: with noise on both, the category moves
-by the square root of 2, however many levels it has.
+A number moves by the width of its bounds, or by `max_change` where changes of that size are the unit of privacy.
+Another level in a category's cell takes 1 from one of its columns and adds 1 to another: with noise on both, the
+category moves by the square root of 2, however many levels it has.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
 from dp_bundle.privacy import discrete_gaussian_variance, normal_quantile, rounded_gaussian_variance
 
 _FOUND = ("private-histogram", "private-quantiles")
+Missing = Literal["refuse", "midpoint", "drop", "center"]
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
 
 
@@ -95,6 +96,16 @@ class RandomizedResponse(Model):
         """
         return normal_quantile(self.p_same) - normal_quantile(self.p_other)
 
+    @property
+    def variance(self) -> float:
+        """The variance that it adds to the unbiased indicator of a level, (y - p_other) / (p_same - p_other).
+
+        It is the mean over all levels, which is the same whichever level the cell has.
+        """
+        same, other = self.p_same, self.p_other
+        varied = same * (1 - same) + (self.n_levels - 1) * other * (1 - other)
+        return varied / (self.n_levels * (same - other) ** 2)
+
 
 class Ball(Model):
     """A column's share of the ball that rows were clipped to: sum_j ((x_j - center_j) / scale_j)^2 <= radius^2."""
@@ -135,7 +146,7 @@ class Column(Model):
     bounds: tuple[Finite, Finite] | None
     bounds_obtained: Literal["declared", "private-histogram", "private-quantiles", "ball", "none"]
     ball: Ball | None = None
-    missing: Literal["refuse", "midpoint", "drop", "center"] = "refuse"
+    missing: Missing = "refuse"
     fill: Finite | None = None
     max_change: Positive | None = None
     noise: Annotated[Noise | RandomizedResponse, Field(discriminator="distribution")] | None
@@ -181,6 +192,16 @@ class Column(Model):
     def response(self) -> RandomizedResponse | None:
         """The noise, if it is randomised response."""
         return self.noise if isinstance(self.noise, RandomizedResponse) else None
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of the noise on a cell, or of what randomised response adds to an unbiased indicator."""
+        return self.response.variance if self.response is not None else self.cell_noise.variance
+
+    @property
+    def noise_sigma(self) -> float:
+        """The sigma of the noise on a cell, or the standard deviation that randomised response adds."""
+        return math.sqrt(self.response.variance) if self.response is not None else self.cell_noise.sigma
 
     @property
     def is_gaussian(self) -> bool:

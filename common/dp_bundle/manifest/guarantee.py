@@ -67,8 +67,9 @@ class Guarantee(Model):
 class Cumulative(Model):
     """The cost of all releases of the dataset so far, this one included; None where one of them states no guarantee.
 
-    `unit` is this release's unit of privacy ("cell", "row", "change", or "entity:" and its column); `other_units_rho` gives rho
-    for every other unit that all releases protect. All of it holds except with the probability `excepted_delta`.
+    `unit` is this release's unit of privacy ("cell", "row", "change", or "entity:" and its column); `other_units_rho`
+    gives rho for every other unit that all releases protect. All of it holds except with the probability
+    `excepted_delta`.
     """
 
     unit: Name

@@ -165,8 +165,8 @@ class Release(Model):
 
     @property
     def noise_variance(self) -> list[float]:
-        """The exact noise variance of every column of a release of rows, in the column's unit squared."""
-        return [column.cell_noise.variance for column in self.columns]
+        """The noise variance of every column of a release of rows, in the column's unit squared; see `Column`."""
+        return [column.noise_variance for column in self.columns]
 
     @property
     def labels(self) -> list[str]:

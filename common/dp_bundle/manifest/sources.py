@@ -56,6 +56,11 @@ class Source(Model):
         """True if there is a column for each level."""
         return self.kind == "category" and len(self.levels) > 2
 
+    @property
+    def is_whole(self) -> bool:
+        """True if what is published are integers, as long as the release does not ask for other numbers."""
+        return self.kind in (*_WITH_LEVELS, "date")
+
 
 def check_sources(sources: Sequence[Source], columns: Sequence[Column]) -> None:
     """Refuse, by ValueError, sources that are not those of the columns, or a block that is none."""

@@ -194,7 +194,7 @@ def counts_rows(bundle: Bundle) -> bool:
 def _require_usable_sizes(bundle: Bundle) -> None:
     for column in bundle.release.columns:
         low, high = column.bounds or (-1.0, 1.0)
-        spread = [high - low] if column.noise is None else [column.noise.sigma]
+        spread = [high - low] if column.noise is None else [column.noise_sigma]
         spread += [standard.scale for standard in column.standards]
         far = [abs(low), abs(high), *(abs(standard.center) for standard in column.standards)]
         if not (max(*far, *spread) <= LARGEST and min(spread) >= 1 / LARGEST):

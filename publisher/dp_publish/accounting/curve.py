@@ -27,7 +27,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dp_bundle.manifest import EpsilonDelta
@@ -54,16 +54,20 @@ _LARGEST_COMPOSED = 30.0  # mu; beyond, e^epsilon does not fit into a float64, a
 
 @dataclass(frozen=True)
 class Loss:
-    """The privacy loss of one cell, by width and sigma in the same units; in steps if the noise is discrete."""
+    """The privacy loss of one cell, by width and sigma in the same units; in steps if the noise is discrete.
+
+    A category's cell moves `n_moved` columns that far, each with noise of its own.
+    """
 
     width: float
     sigma: float
     discrete: bool
+    n_moved: int = 1
 
     @property
     def mu(self) -> float:
-        """Width over sigma."""
-        return self.width / self.sigma
+        """Width over sigma, of all columns that are moved together."""
+        return math.sqrt(self.n_moved) * self.width / self.sigma
 
 
 def privacy_curve(
@@ -73,10 +77,10 @@ def privacy_curve(
 
     Parameters
     ----------
-    unit : {"cell", "row", "entity"}
+    unit : {"cell", "change", "row", "entity"}
         What neighbouring tables differ in.
     losses : sequence of Loss
-        One per column.
+        One for each cell of a row.
     max_rows : int
         How many rows an entity has at most.
     common_mu : float
@@ -148,10 +152,17 @@ def _inner_delta(delta: float, discrete: Mapping[Loss, int], below: float) -> fl
 def _losses_together(unit: str, losses: Sequence[Loss], max_rows: int, common_mu: float) -> list[Counter[Loss]]:
     """Return the losses that add up: those of all columns of all rows, or, one by one, those of a cell."""
     common = [Loss(common_mu, 1.0, discrete=False)] if common_mu else []
-    if unit == "cell":
-        return [Counter([loss, *common]) for loss in set(losses)]
-    numbers = {loss: number * max_rows for loss, number in Counter(losses).items()}
-    return [Counter(numbers) + Counter(common)]
+    if unit in ("cell", "change"):
+        return [_columns_of([loss], 1) + Counter(common) for loss in set(losses)]
+    return [_columns_of(losses, max_rows) + Counter(common)]
+
+
+def _columns_of(losses: Sequence[Loss], max_rows: int) -> Counter[Loss]:
+    """Return the losses of single columns that these cells add up to, in so many rows."""
+    numbers: Counter[Loss] = Counter()
+    for loss, number in Counter(losses).items():
+        numbers[replace(loss, n_moved=1)] += number * loss.n_moved * max_rows
+    return numbers
 
 
 def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:

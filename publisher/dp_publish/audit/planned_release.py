@@ -46,7 +46,7 @@ def audit_planned_release(
     if policy.privacy.snr_db is not None:
         raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
     table = open_table(data, policy.table)
-    policy = resolve(table, policy)
+    table, policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy)
     require_bounds(policy, kinds)
 

@@ -18,7 +18,7 @@ class AuditReport:
     entity and `unit` is "row", all of that is of one of an entity's `max_rows` rows.
     """
 
-    unit: Literal["cell", "row", "entity"]
+    unit: Literal["cell", "row", "entity", "change"]
     stated_mu: float | None
     mu_lower: float | None
     confidence: float

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import Column, EpsilonDelta, Guarantee
+from dp_bundle.manifest import Column, EpsilonDelta, Guarantee, Missing
 from dp_bundle.quoting import listed
 from dp_publish.accounting import ROUND_UP, Cost, Loss, PureDP, privacy_curve, rho_for_mu
 from dp_publish.covariance.mechanisms.base import Mechanism
-from dp_publish.policy import Policy, public_facts
+from dp_publish.policy import Policy, blocks_of, public_facts
 
 
 def cost_of_moments(policy: Policy, mechanism: Mechanism) -> Cost:
@@ -68,6 +69,7 @@ def moment_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ..
             f'missing = "center", of {listed(centered)}, is for rows: in a covariance release give missing = "drop", '
             'with neighbours = "add-remove" where nobody is to know how many rows have gaps'
         )
+    blocks = blocks_of(policy.sources)
     return tuple(
         Column(
             name=name,
@@ -76,8 +78,9 @@ def moment_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ..
             unit=entry.unit,
             bounds=entry.bounds,
             bounds_obtained="declared",
-            missing=entry.missing,
+            missing=cast(Missing, entry.missing),  # a category's gaps are a level by now
             noise=None,
+            block=blocks.get(name),
         )
         for name, entry in ((name, policy.column(name)) for name in kinds)
     )

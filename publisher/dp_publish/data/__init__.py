@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_gaps
     from dp_publish.data.row_count import count_rows
     from dp_publish.data.row_ranges import RowRanges
-    from dp_publish.data.table import ColumnType, Source, Table, open_table
+    from dp_publish.data.table import ColumnType, Source, Table, coded, open_table
     from dp_publish.data.text_file import TextFile, is_text_file
     from dp_publish.data.typed import TypedRanges
 else:

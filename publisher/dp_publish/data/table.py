@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 import pyarrow as pa
 
 from dp_bundle.errors import SchemaError
+from dp_bundle.manifest import Source as ManifestSource
 from dp_bundle.store import Place, RemotePath, located
+from dp_publish.data.coding import Coding
 from dp_publish.data.dialect import Dialect, Layout
 from dp_publish.data.parquet_files import is_folder, open_parquet_file, parquet_files, read_groups
 from dp_publish.data.row_ranges import (
@@ -54,12 +56,38 @@ _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one sl
 
 
 class ColumnType(enum.Enum):
-    """A column's declared type, as far as it matters here."""
+    """A column's declared type, as far as it matters here.
+
+    `TIME` is a moment, `TIME_OF_DAY` has no date, and `NESTED` are lists, structures and maps.
+    """
 
     CONTINUOUS = "continuous"
     INTEGER = "integer"
+    TEXT = "text"
+    DATE = "date"
+    TIME = "time"
+    TIME_OF_DAY = "time-of-day"
+    DURATION = "duration"
+    NESTED = "nested"
     OTHER = "other"
     UNKNOWN = "unknown"
+
+    @property
+    def may_be_numbers(self) -> bool:
+        """True if a column is published as it is: unless it is text that is no numbers, which a text file hides."""
+        return self in (ColumnType.CONTINUOUS, ColumnType.INTEGER, ColumnType.UNKNOWN)
+
+
+_OTHER_TYPES = (
+    (pa.types.is_string, ColumnType.TEXT),
+    (pa.types.is_large_string, ColumnType.TEXT),
+    (pa.types.is_string_view, ColumnType.TEXT),
+    (pa.types.is_date, ColumnType.DATE),
+    (pa.types.is_timestamp, ColumnType.TIME),
+    (pa.types.is_time, ColumnType.TIME_OF_DAY),
+    (pa.types.is_duration, ColumnType.DURATION),
+    (pa.types.is_nested, ColumnType.NESTED),
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +100,8 @@ class Table:
         The columns in order.
     read : callable
         `read(kinds, rows)` yields record batches of at most `rows` rows with the columns of `kinds` (name to
-        "continuous", "integer" or "text") in their order, as float64, int64 or strings, nulls kept.
+        "continuous", "integer", "text" or "raw") in their order, as float64, int64, strings or in whatever type they
+        have, nulls kept.
     booleans : frozenset of str
         The integer columns whose declared type allows 0 and 1 alone.
     layout : Layout or None
@@ -87,6 +116,36 @@ class Table:
     booleans: frozenset[str] = frozenset()
     layout: Layout | None = None
     ranges: Callable[[], TypedRanges] | None = None
+
+
+def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
+    """Return the table with published columns of numbers in place of those that are none.
+
+    Parameters
+    ----------
+    table : Table
+        It has a column for each source.
+    sources : sequence of Source
+        What becomes of those columns.
+    """
+    if not sources:
+        return table
+    coding, by_name = Coding(sources), {source.name: source for source in sources}
+    types: dict[str, ColumnType] = {}
+    for name, declared in table.types.items():
+        source = by_name.get(name)
+        if source is None:
+            types[name] = declared
+        else:
+            number = ColumnType.INTEGER if source.is_whole else ColumnType.CONTINUOUS
+            types |= dict.fromkeys(source.columns, number)
+
+    def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
+        yield from coding.code(table.read(coding.raw_kinds(kinds), rows), kinds)
+
+    find_ranges = table.ranges
+    ranges = None if find_ranges is None else (lambda: TypedRanges(find_ranges().raw, coding))
+    return Table(types, read, table.booleans - {*by_name}, table.layout, ranges)
 
 
 def open_table(source: Source, dialect: Dialect | None = None) -> Table:
@@ -247,7 +306,7 @@ def _type_of(kind: pa.DataType) -> ColumnType:
         return ColumnType.INTEGER
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return ColumnType.CONTINUOUS
-    return ColumnType.OTHER
+    return next((declared for is_of, declared in _OTHER_TYPES if is_of(kind)), ColumnType.OTHER)
 
 
 def _from_pandas(frame: pd.DataFrame) -> pa.Table:

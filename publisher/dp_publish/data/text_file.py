@@ -24,11 +24,11 @@ import pyarrow.csv as pacsv
 from dp_bundle.errors import SchemaError
 from dp_bundle.store import Place, RemotePath, open_remote
 from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
+from dp_publish.data.coding import AS_IT_IS, TYPES
 from dp_publish.data.dialect import PACKED, Dialect, Layout, find_layout, unpacked_name
 from dp_publish.data.text_rows import line_of_open_quote, locate_fault, records
 
 _RAW = pa.binary()  # what is not converted need not be in any encoding
-TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}
 _SUFFIXES = (".csv", ".tsv")
 _SAMPLE_CELLS = 100_000  # in which the decimal mark and columns of words are looked for
 _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
@@ -61,6 +61,7 @@ class TextFile:
             The line and the columns of what cannot be read.
         """
         self._require_closed_quotes()
+        kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
         decimal = self._decimal(kinds)
         loose = self._loose(kinds, decimal)
         n_done = 0

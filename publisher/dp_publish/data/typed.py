@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_bundle.errors import SchemaError
+from dp_publish.data.coding import AS_IT_IS, TYPES, Coding
 from dp_publish.data.row_ranges import RowRanges
-from dp_publish.data.text_file import TYPES
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,12 @@ class TypedRanges:
     ----------
     raw : RowRanges
         The rows as they are stored.
+    coding : Coding or None
+        What becomes of columns that are no numbers.
     """
 
     raw: RowRanges
+    coding: Coding | None = None
 
     def read(self, kinds: dict[str, str], rows: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows from `start` to before `stop`, as `Table.read` does.
@@ -34,8 +37,10 @@ class TypedRanges:
         SchemaError
             There are fewer by now.
         """
+        stored = kinds if self.coding is None else self.coding.raw_kinds(kinds)
+        batches: Iterator[pa.RecordBatch] = typed_batches(self.raw.read(list(stored), rows, start, stop), stored)
         n_rows = 0
-        for batch in typed_batches(self.raw.read(list(kinds), rows, start, stop), kinds):
+        for batch in batches if self.coding is None else self.coding.code(batches, kinds):
             n_rows += batch.num_rows
             yield batch
         if n_rows != stop - start:
@@ -44,16 +49,19 @@ class TypedRanges:
 
 def typed_batches(batches: Iterable[pa.RecordBatch], kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
     """Yield batches with the columns as their kinds want them."""
-    target = pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
+    fields = [pa.field(name, TYPES[kind]) for name, kind in kinds.items() if kind != AS_IT_IS]
     with schema_errors():
         for batch in batches:
-            arrays = [_convert(batch.column(field.name), field) for field in target]
-            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+            arrays = {name: _decoded(batch.column(name)) for name in kinds}
+            arrays |= {field.name: _convert(arrays[field.name], field) for field in fields}
+            yield pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def _decoded(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
 def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
     if pa.types.is_float16(values.type):
         values = pc.cast(values, pa.float32())  # Arrow computes little with half floats
     if field.type != pa.float64() and pa.types.is_floating(values.type):

@@ -42,7 +42,7 @@ def check_in_advance(
         The table or the policy allows no release, or the release would help nobody.
     """
     table = open_table(data, policy.table)
-    resolved = resolve(table, policy, withheld)
+    table, resolved = resolve(table, policy, withheld)
     kinds, _ = choose_columns(table, resolved, withheld)
     if policy.privacy.release == "covariance":
         set_mechanism(resolved, kinds, lambda: 1)  # refuses what does not go together, whatever the number of rows

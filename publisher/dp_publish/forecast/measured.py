@@ -81,7 +81,7 @@ def _errors_in_rows(
     """Return the standard error of a correlation near zero between two columns like each, from a release of rows."""
     columns, _ = calibrate_assumed(policy, kinds)
     ratios = {
-        column.name: column.cell_noise.variance / (spreads[column.name] * column.width) ** 2
+        column.name: column.noise_variance / (spreads[column.name] * column.width) ** 2
         for column in columns
         if column.name in spreads
     }

@@ -158,7 +158,7 @@ def _forecast_one(
     widths = {column.name: _width(column, p) for column in columns}
     in_rows = {**spreads, **found_spreads(n_rows, policy, columns)}
     deviations = {name: in_rows[name] * width for name, width in widths.items()}
-    ratios = sorted(column.cell_noise.variance / deviations[column.name] ** 2 for column in columns) or [math.nan]
+    ratios = sorted(column.noise_variance / deviations[column.name] ** 2 for column in columns) or [math.nan]
     row_error = _row_error(statistics.median(ratios))
     least_row_error = _row_error(math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)])) - 1)
 
@@ -167,12 +167,12 @@ def _forecast_one(
     least_moment_error = _moment_error(mechanism, (squares[0] * squares[min(1, len(squares) - 1)]) ** 0.25)
 
     found = {column.name for column in columns if column.bounds_found}  # in no unit yet
-    noise_over_width = [column.cell_noise.sigma / widths[column.name] for column in columns]
+    noise_over_width = [column.noise_sigma / widths[column.name] for column in columns]
     return ForecastRow(
         mu=mu,
         epsilon=epsilon,
         delta=DELTA,
-        sigma={column.name: column.cell_noise.sigma for column in columns if column.name not in found},
+        sigma={column.name: column.noise_sigma for column in columns if column.name not in found},
         sigma_over_width=statistics.median(noise_over_width or [math.nan]),
         noise_to_signal=statistics.median(ratios),
         error_in_rows=row_error(n_rows),

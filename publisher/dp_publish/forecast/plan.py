@@ -145,7 +145,7 @@ def make_plan(
     """
     policy = find_policy(data, policy_file, default_name, overrides or {})
     table = open_table(data, policy.table)
-    policy = resolve(table, policy)
+    table, policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy, without_bounds=True)
     n_rows = _count_rows_of(data, policy)
     notes = [*_text_notes(table, policy, kinds), *_bounds_notes(n_rows, policy, kinds)]

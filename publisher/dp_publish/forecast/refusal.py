@@ -17,6 +17,7 @@ from scipy import special
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Column
+from dp_bundle.privacy import normal_quantile
 from dp_bundle.quoting import counted, listed
 from dp_publish.covariance import mechanism_named
 from dp_publish.data import ColumnType
@@ -85,6 +86,8 @@ def share_unchanged(column: Column) -> float:
 
     That is 1 / sum_k exp(-k^2 / (2 sigma^2)) for discrete noise, and 2 Phi(1 / (2 sigma)) - 1 for continuous noise.
     """
+    if column.response is not None:
+        return column.response.p_same
     sigma = column.cell_noise.sigma
     if column.kind == "continuous":
         return float(special.erf(0.5 / (math.sqrt(2) * sigma)))
@@ -116,15 +119,24 @@ def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[st
     if not verbatim:
         return
     worst = max(verbatim, key=share_unchanged)
-    sigma, enough = worst.cell_noise.sigma, _ENOUGH_SIGMA[worst.kind]
-    weaker = min(column.cell_noise.sigma / _ENOUGH_SIGMA[column.kind] for column in verbatim)
+    at = "" if worst.response is not None else f"at sigma {worst.cell_noise.sigma:.3g}, "
+    enough = f", and only a sigma of {_ENOUGH_SIGMA[worst.kind]:g} changes more than one in a hundred"
     rounded = " once they are rounded" if worst.kind == "continuous" else ""
     raise PolicyError(
-        f"noise this weak would publish {listed([column.name for column in verbatim])} unchanged: at sigma "
-        f"{sigma:.3g}, {100 * share_unchanged(worst):.4g} % of the values of {worst.name!r} stay the same{rounded}, "
-        f"and only a sigma of {enough:g} changes more than one in a hundred; choose mu = {round_down(mu * weaker)} "
-        f"or less, drop the column, {_ANYWAY}"
+        f"noise this weak would publish {listed([column.name for column in verbatim])} unchanged: {at}"
+        f"{100 * share_unchanged(worst):.4g} % of the values of {worst.name!r} stay the same{rounded}"
+        f"{'' if worst.response is not None else enough}; choose mu = "
+        f"{round_down(mu * min(map(_weaker, verbatim)))} or less, drop the column, {_ANYWAY}"
     )
+
+
+def _weaker(column: Column) -> float:
+    """Return the share of its mu at which about one in a hundred of a column's values changes."""
+    response = column.response
+    if response is None:
+        return column.cell_noise.sigma / _ENOUGH_SIGMA[column.kind]
+    other = (1 - _VERBATIM) / (response.n_levels - 1)
+    return (normal_quantile(_VERBATIM) - normal_quantile(other)) / response.mu
 
 
 def _verbatim(columns: Sequence[Column], types: Mapping[str, ColumnType]) -> list[Column]:

@@ -53,7 +53,7 @@ def choose_columns(
     left_out: list[str] = []
     for name, declared in table.types.items():
         entry = policy.column(name)
-        if declared is ColumnType.OTHER or entry.drop or name == entity or name in withheld:
+        if not declared.may_be_numbers or entry.drop or name == entity or name in withheld:
             left_out.append(name)
         elif covariance:
             kinds[name] = "continuous"  # second moments of numbers, whatever their kind

@@ -74,8 +74,8 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     privacy = document.get("privacy", {})
     if not isinstance(privacy, dict) or not isinstance(document.get("dataset", {}), dict):
         raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
-    if "assumed" in document:
-        raise PolicyError(f"the policy {where} has an unknown entry: assumed")
+    if derived := {"assumed", "sources"} & {*document}:
+        raise PolicyError(f"the policy {where} has an unknown entry: {min(derived)}")
 
     # An option takes the place of what the file says, and of what in the file goes with that.
     if any(overrides.get(name) is not None for name in STRENGTHS):

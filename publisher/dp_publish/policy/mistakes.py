@@ -12,7 +12,7 @@ from dp_bundle.manifest import THEMES, Relation
 from dp_bundle.quoting import escape
 from dp_publish.data import Dialect
 from dp_publish.policy.choices import SoundMechanism
-from dp_publish.policy.model import ColumnPolicy, DatasetPolicy, EntityUnit, Policy, Privacy
+from dp_publish.policy.model import ColumnPolicy, DatasetPolicy, EntityUnit, Kind, Policy, Privacy
 
 _LONGEST = 60  # of what came
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -44,7 +44,7 @@ _ALLOWED = {
     "privacy.release": '"rows" or "covariance"',
     "privacy.mechanism": _ONE_OF.format(", ".join(f'"{name}"' for name in ("auto", *get_args(SoundMechanism)))),
     "privacy.neighbours": '"replace-one" or "add-remove"',
-    "privacy.unit": '"cell", "row", or { entity = "COLUMN", max_rows = 10 }',
+    "privacy.unit": '"cell", "row", "change", or { entity = "COLUMN", max_rows = 10 }',
     "privacy.unit.entity": "the name of the column that says which rows belong together",
     "privacy.unit.max_rows": "a whole number from 1 to 10^9: how many rows an entity may have",
     "privacy.mu": f"{_POSITIVE}, such as 1 (smaller means stronger protection)",
@@ -57,13 +57,18 @@ _ALLOWED = {
     "privacy.bounds_share": f"{_SHARE}, such as 0.1",
     "privacy.l2_radius": f"{_POSITIVE}, such as 2",
     "columns": 'a table for each column: [columns."NAME"] on a line of its own, and its entries below',
-    "columns.bounds": "two finite numbers, [low, high] with low < high",
+    "columns.bounds": "two finite numbers, or dates, [low, high] with low < high",
     "columns.weight": "a number from 1e-9 to 1e9, such as 1",
     "columns.center": "a finite number, in data units",
     "columns.scale": f"{_POSITIVE}, in data units",
     "columns.spread": "a number from 1e-6 to 0.5: the standard deviation as a share of the bounds' width",
-    "columns.kind": '"continuous", "integer" or "boolean"',
-    "columns.missing": '"refuse", "center", "midpoint" or "drop"',
+    "columns.kind": _ONE_OF.format(", ".join(f'"{name}"' for name in get_args(Kind))),
+    "columns.categories": 'a list of at least two different texts, such as ["f", "m"]',
+    "columns.levels": "a list of at least two different texts, from the lowest level to the highest",
+    "columns.other": 'a text in quotes, such as "other": the level of all values that are not listed',
+    "columns.mechanism": '"gaussian" or "randomized-response"',
+    "columns.max_change": "a whole number of at least 1: how far one person can change a count",
+    "columns.missing": '"refuse", "center", "midpoint" or "drop", or of a category "category"',
     "columns.drop": "true or false",
     "table": "a table: [table] on a line of its own, and its entries below",
     "table.delimiter": "a character that no number has, such as , or ; or | or a tab",
@@ -96,7 +101,7 @@ def describe_mistake(error: ValidationError, options: Collection[str] = (), star
         return f"{shown}: {said}"
     if first["type"] == "extra_forbidden":
         section = _section(where[:-1])
-        known = ", ".join(name for name in SECTIONS[section].model_fields if name != "assumed")
+        known = ", ".join(name for name in SECTIONS[section].model_fields if name not in ("assumed", "sources"))
         return f"{shown} is not an entry of a policy: correct or remove it; allowed here: {known}"
     allowed = allowed_of(where)
     if first["type"] == "missing" and first["loc"][-1] == where[-1]:  # not one of two bounds

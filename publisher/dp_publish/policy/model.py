@@ -6,14 +6,15 @@ unknown entry is an error, because a misspelt bound would be a missing one.
 
 from __future__ import annotations
 
+import datetime
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
-from dp_bundle.manifest import Dataset, Details, Text
+from dp_bundle.manifest import Dataset, Details, Source, Text
 from dp_bundle.privacy import Neighbours
-from dp_bundle.quoting import listed
+from dp_bundle.quoting import listed, require_one_line
 from dp_publish.accounting import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.data import Dialect
 from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, STRENGTHS, Mechanism, ReleaseKind
@@ -21,11 +22,30 @@ from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, STRENGTH
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
 
+_MAX_LEVEL = 200  # characters
+_KIND_OF = {datetime.datetime: "time", datetime.time: "time", datetime.date: "date"}
+
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]  # strict: true is not 1, nor is "1"
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 
 
-Unit = Annotated[str, Field(pattern=r"^(cell|row|entity:.+)$", strict=True)]  # as the ledger names it
+Unit = Annotated[str, Field(pattern=r"^(cell|row|change|entity:.+)$", strict=True)]  # as the ledger names it
+
+
+def _as_word(level: Any) -> Any:
+    """Return a level as its text: 1 and true are levels, too."""
+    return str(level).lower() if isinstance(level, int) else level
+
+
+def _number_of(bound: Any) -> Any:
+    """Return a date as days since 1970-01-01, a moment as seconds since then, and a time as seconds since midnight."""
+    if isinstance(bound, datetime.datetime):
+        return (bound if bound.tzinfo else bound.replace(tzinfo=datetime.UTC)).timestamp()
+    if isinstance(bound, datetime.date):
+        return float((bound - datetime.date(1970, 1, 1)).days)
+    if isinstance(bound, datetime.time):
+        return bound.hour * 3600 + bound.minute * 60 + bound.second + bound.microsecond * 1e-6
+    return bound
 
 
 class _Model(BaseModel):
@@ -56,7 +76,7 @@ class Privacy(_Model):
     release: ReleaseKind = "rows"
     mechanism: Mechanism = "auto"
     neighbours: Neighbours = Neighbours.REPLACE_ONE
-    unit: Literal["cell", "row"] | EntityUnit = "row"
+    unit: Literal["cell", "row", "change"] | EntityUnit = "row"
     mu: Positive | None = None
     epsilon: Positive | None = None
     delta: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
@@ -84,11 +104,15 @@ class Privacy(_Model):
             )
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError("epsilon and delta go together: give both")
+        if self.unit == "change" and (self.l2_radius is not None or self.snr_db is not None):
+            raise ValueError('unit = "change" goes with bounds, and with mu, epsilon and delta, rho, or sigma')
         if self.l2_radius is not None and (self.snr_db is not None or self.sigma is not None):
             raise ValueError("l2_radius needs a strength given as mu, epsilon and delta, or rho")
         return self
 
     def _check_covariance(self) -> None:
+        if self.unit == "change":
+            raise ValueError('unit = "change" is for rows: of second moments, give unit = "row"')
         if self.sigma is not None or self.snr_db is not None:
             raise ValueError(
                 "a covariance release needs mu, rho, or epsilon with or without delta, not sigma or snr_db"
@@ -131,7 +155,7 @@ class Privacy(_Model):
         return self.entity.max_rows if self.entity else 1
 
     @property
-    def unit_name(self) -> Literal["cell", "row", "entity"]:
+    def unit_name(self) -> Literal["cell", "row", "entity", "change"]:
         """The unit of privacy in one word."""
         return "entity" if isinstance(self.unit, EntityUnit) else self.unit
 
@@ -141,14 +165,23 @@ class Privacy(_Model):
         return f"entity:{self.unit.entity}" if isinstance(self.unit, EntityUnit) else self.unit
 
 
+Level = Annotated[str, Field(min_length=1, max_length=_MAX_LEVEL), AfterValidator(require_one_line), Strict()]
+Levels = Annotated[tuple[Annotated[Level, BeforeValidator(_as_word)], ...], Field(min_length=2)]
+Kind = Literal["continuous", "integer", "boolean", "category", "ordered", "date", "time", "duration"]
+
+
 class ColumnPolicy(_Model):
     """The decisions on one column.
+
+    A column of `kind` "boolean" is an integer between 0 and 1, or, with `levels`, the words for no and yes. A
+    "category" has `categories`, an "ordered" column its `levels` from the lowest on; values that are none of them are
+    counted as `other`, or refused. "date", "time" and "duration" are published as numbers of days or seconds, and their
+    bounds may be dates and times. `mechanism` is what a category is published by; by default what is more accurate.
 
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
     `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`; in
     a covariance release of two rounds they are public knowledge, which saves the cost of finding them.
     `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
-    A column of `kind` "boolean" is an integer between 0 and 1.
     """
 
     bounds: tuple[Finite, Finite] | None = None
@@ -156,14 +189,41 @@ class ColumnPolicy(_Model):
     center: Finite = 0.0
     scale: Positive = 1.0
     spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = None
-    kind: Literal["continuous", "integer", "boolean"] | None = None
+    kind: Kind | None = None
+    categories: Levels | None = None
+    levels: Levels | None = None
+    other: Level | None = None
+    mechanism: Literal["gaussian", "randomized-response"] | None = None
     unit: Text = ""
     description: Text = ""
-    missing: Literal["refuse", "center", "midpoint", "drop"] = "refuse"
+    missing: Literal["refuse", "center", "midpoint", "drop", "category"] = "refuse"
+    max_change: Annotated[int, Field(ge=1, le=_MAX_INTEGER, strict=True)] | None = None
     drop: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_dates(cls, given: Any) -> Any:
+        """Read bounds that are dates or times as numbers of days or seconds."""
+        bounds = given.get("bounds") if isinstance(given, dict) else None
+        if not isinstance(bounds, list | tuple):
+            return given
+        kinds = {_KIND_OF[type(bound)] for bound in bounds if type(bound) in _KIND_OF}
+        if not kinds:
+            return given
+        if kinds != {given.get("kind")}:
+            raise ValueError('bounds that are dates are for kind = "date", and times for kind = "time"')
+        return {**given, "bounds": [_number_of(bound) for bound in bounds]}
+
+    @property
+    def levels_in_order(self) -> tuple[str, ...] | None:
+        """The categories, or the levels."""
+        return self.categories if self.categories is not None else self.levels
 
     @model_validator(mode="after")
     def _check(self) -> ColumnPolicy:
+        self._check_levels()
+        if self.max_change is not None and self.kind not in (None, "integer"):
+            raise ValueError('max_change is for counts, which have kind = "integer"')
         if self.bounds is None:
             return self
         low, high = self.bounds
@@ -178,6 +238,33 @@ class ColumnPolicy(_Model):
         if "scale" in given and self.scale > high - low:
             raise ValueError(f"scale must be at most {high - low:g}, the width of the bounds, not {self.scale:g}")
         return self
+
+    def _check_levels(self) -> None:
+        """Refuse a category without categories, levels that mean nothing, and what does not go with them."""
+        wanted = {"category": "categories", "ordered": "levels", "boolean": "levels"}.get(self.kind or "")
+        for name in ("categories", "levels"):
+            if getattr(self, name) is not None and name != wanted:
+                raise ValueError(f'{name} goes with kind = "{"category" if name == "categories" else "ordered"}"')
+        levels = self.levels_in_order
+        if levels is None and self.kind in ("category", "ordered"):
+            raise ValueError(f'kind = "{self.kind}" needs {wanted} = ["...", "..."], public and not read off the data')
+        if levels is None and (self.other is not None or self.missing == "category"):
+            raise ValueError('other and missing = "category" are for columns with categories or levels')
+        if levels is None:
+            if self.mechanism is not None:
+                raise ValueError("mechanism is for categories: a number has the noise of its kind")
+            return
+
+        if len(set(levels)) != len(levels):
+            raise ValueError(f"{wanted} must be different from one another")
+        if self.kind == "boolean" and len(levels) != 2:
+            raise ValueError('levels of a boolean are two words: ["no", "yes"]')
+        if self.bounds is not None:
+            raise ValueError(f"{wanted} already say what the column's bounds are: leave bounds out")
+        if self.missing in ("center", "midpoint") and self.kind == "category":
+            raise ValueError('missing must be "refuse", "drop" or "category" for a category, which has no middle')
+        if self.kind in ("ordered", "boolean") and (self.missing == "category" or self.other is not None):
+            raise ValueError('other and missing = "category" are for kind = "category": levels have an order')
 
 
 class DatasetPolicy(Details, Dataset):
@@ -210,6 +297,7 @@ class Policy(_Model):
     columns: dict[str, ColumnPolicy] = {}
     table: Dialect = Dialect()
     assumed: bool = False  # whether the strength is the default one
+    sources: tuple[Source, ...] = ()  # what columns stand for, once `sections.resolve` has put numbers in their place
 
     @model_validator(mode="after")
     def _check(self) -> Policy:
@@ -218,7 +306,23 @@ class Policy(_Model):
         if weighted and covariance:
             raise ValueError(f"weight, of {listed(weighted)}, means nothing in a covariance release: leave it out")
         self._check_places()
+        self._check_changes()
         return self
+
+    def _check_changes(self) -> None:
+        """Refuse a max_change where changes are not the unit of privacy, and changes of columns that have none."""
+        limited = [name for name, entry in self.columns.items() if entry.max_change is not None]
+        if self.privacy.unit != "change":
+            if limited:
+                raise ValueError(
+                    f'max_change, of {listed(limited)}, is for unit = "change": give that, or leave it out'
+                )
+            return
+        if not limited:
+            raise ValueError('unit = "change" needs max_change = 1, or more, for the columns of counts')
+        gaps = [name for name in limited if self.columns[name].missing != "refuse"]
+        if gaps:
+            raise ValueError(f"counts with a max_change have no gaps, which no change accounts for: {listed(gaps)}")
 
     def _check_places(self) -> None:
         """Refuse centers and scales where they mean nothing, and one without the other in a covariance release."""

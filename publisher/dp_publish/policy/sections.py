@@ -10,13 +10,17 @@ from pydantic import ValidationError
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.quoting import listed
-from dp_publish.data import ColumnType, Table
+from dp_publish.data import ColumnType, Table, coded
+from dp_publish.policy.coded_columns import code_columns, is_coded
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
 
 
-def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Policy:
-    """Return the policy with a section for every column of the table and no patterns.
+def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Table, Policy]:
+    """Return the policy with a section for every column of the table and no patterns, and the table that it is about.
+
+    Columns that are no numbers (`coded_columns`) are replaced by those that are published for them, in both. What was
+    resolved before may be resolved again.
 
     A name with `*` (any letters) or `?` (any one letter) that is no column's is a pattern. Each entry of a column is
     taken from the most specific place that gives it: the column's own section, else the longest pattern that matches,
@@ -28,15 +32,17 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Pol
     table : Table
         The columns' names and types are taken from it.
     policy : Policy
-        As it was written.
+        As it was written, or as it was returned from here.
     withheld : collection of str
         Columns that are never published.
 
     Raises
     ------
     PolicyError
-        A name or a pattern is no column's, or what patterns say of a column contradicts its own section.
+        A name or a pattern is no column's, what patterns say of a column contradicts its own section, or a column is
+        not of its kind.
     """
+    table = coded(table, policy.sources)
     patterns = sorted((name for name in policy.columns if name not in table.types and {"*", "?"} & {*name}), key=len)
     unknown = [name for name in policy.columns if name not in table.types and name not in patterns]
     if unknown:
@@ -51,7 +57,8 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Pol
         )
         for name in table.types
     }
-    return policy.model_copy(update={"columns": sections})
+    skipped = {*withheld, *([policy.privacy.entity.entity] if policy.privacy.entity else [])}
+    return code_columns(table, policy.model_copy(update={"columns": sections}), skipped)
 
 
 def _section(name: str, table: Table, policy: Policy, patterns: list[str], withheld: bool) -> ColumnPolicy:
@@ -68,7 +75,9 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
             raise PolicyError(f"the policy's patterns and sections together, at {said}") from error
 
     entity = privacy.entity.entity if privacy.entity else None
-    if entry.drop or table.types[name] is ColumnType.OTHER or name == entity or withheld:
+    if not (entry.drop or name == entity or withheld) and is_coded(entry):
+        return entry
+    if entry.drop or not table.types[name].may_be_numbers or name == entity or withheld:
         return own.model_copy(update={"drop": entry.drop})
 
     if entry.kind != "boolean" and name not in table.booleans:

@@ -96,9 +96,9 @@ mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 
 def describe_undecided(types: dict[str, ColumnType]) -> list[str]:
     """Return a line on the columns that a new policy leaves out, and one on those that may be text, if there are."""
     dropped = {
-        name: "not numeric" if kind is ColumnType.OTHER else "by its name an identifier" if name else "an index"
+        name: "not numeric" if not kind.may_be_numbers else "by its name an identifier" if name else "an index"
         for name, kind in types.items()
-        if kind is ColumnType.OTHER or named_like_an_identifier(name)
+        if not kind.may_be_numbers or named_like_an_identifier(name)
     }
     said = [f"{repr(name) if name else 'a column without a name'} ({reason})" for name, reason in dropped.items()]
     more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
@@ -136,7 +136,7 @@ def _sections(columns: dict[str, Table]) -> Table:
 
 def _section(name: str, kind: ColumnType, *, boolean: bool = False) -> Table:
     section = tomlkit.table()
-    if kind is ColumnType.OTHER:
+    if not kind.may_be_numbers:
         return section.add(tomlkit.comment("not numeric: it is never published")).add("drop", True)
     if named_like_an_identifier(name):
         return section.add(tomlkit.comment(_IDENTIFIER)).add("drop", True)
@@ -181,7 +181,7 @@ def _wide_sections(types: dict[str, ColumnType]) -> tuple[dict[str, Table], str]
         whole.add("kind", _kind(ColumnType.UNKNOWN))
     sections = {"*": whole.add("missing", _missing())}
 
-    numeric = [name for name, kind in types.items() if kind is not ColumnType.OTHER]
+    numeric = [name for name, kind in types.items() if kind.may_be_numbers]
     identifiers = [name for name in numeric if named_like_an_identifier(name)]
     families = _families([name for name in numeric if name not in identifiers], types)
     for pattern, members in families.items():

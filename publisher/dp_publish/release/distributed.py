@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -25,9 +25,9 @@ from dp_bundle.data import PartWriter, batch_rows
 from dp_bundle.engines import Dask, Engine
 from dp_bundle.errors import ParameterError, StoreError
 from dp_bundle.files import RangeReader
-from dp_bundle.manifest import Column
+from dp_bundle.manifest import Column, Source
 from dp_bundle.store import Store, open_store
-from dp_publish.data import RowReport, TypedRanges, open_table
+from dp_publish.data import RowReport, TypedRanges, coded, open_table
 from dp_publish.release.contents import Progress
 from dp_publish.release.parts import Part, RowRange, choose_ranges
 from dp_publish.rows import add_noise
@@ -104,12 +104,14 @@ class Job:
         Who works, and where.
     source : Path
         The raw table, under a path that is the same for all workers.
+    coded : sequence of Source
+        What columns of the raw table that are no numbers are published as.
     name : str, optional
         Its folder in the staging place: that of an earlier process, to go on with what was claimed there.
     """
 
-    def __init__(self, cluster: Cluster, source: Path, name: str | None = None) -> None:
-        self._cluster, self._source = cluster, source.absolute()
+    def __init__(self, cluster: Cluster, source: Path, coded: Sequence[Source] = (), name: str | None = None) -> None:
+        self._cluster, self._source, self._coded = cluster, source.absolute(), coded
         self._store = open_store(cluster.staging)
         self._name = name or f"job-{secrets.token_hex(8)}"
 
@@ -130,8 +132,12 @@ class Job:
         StoreError
             The staging place cannot be used.
         """
-        documents = [column.model_dump_json() for column in columns]
-        described = {"source": os.fspath(self._source), "kinds": kinds, "columns": documents}
+        described = {
+            "source": os.fspath(self._source),
+            "coded": [source.model_dump_json() for source in self._coded],
+            "kinds": kinds,
+            "columns": [column.model_dump_json() for column in columns],
+        }
         content = self._store.create(f"{self._name}/job.json", json.dumps(described).encode())
         sha256 = hashlib.sha256(content).hexdigest()
         planned = choose_ranges(ranges.raw, len(columns), self._cluster.engine.n_workers)
@@ -196,7 +202,8 @@ def publish_part(task: PartTask) -> tuple[RowRange, list[PartReceipt], RowReport
     described = json.loads(content)
     columns = tuple(Column.model_validate_json(column) for column in described["columns"])
     kinds, report, keystream = described["kinds"], RowReport(), SecureKeystream()
-    ranges = open_table(Path(described["source"])).ranges
+    sources = [Source.model_validate_json(source) for source in described["coded"]]
+    ranges = coded(open_table(Path(described["source"])), sources).ranges
     if ranges is None:
         raise StoreError(task.staging, "the raw table of this job has become another one: publish again")
 

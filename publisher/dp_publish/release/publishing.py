@@ -128,7 +128,7 @@ def publish(
 
     table = open_table(data, policy.table)
     withheld = ledger.entities(policy.dataset.name)
-    policy = resolve(table, policy, withheld)
+    table, policy = resolve(table, policy, withheld)
     kinds, left_out = choose_columns(table, policy, withheld)
     require_rows(table, policy, kinds)
 
@@ -172,7 +172,7 @@ def cluster_job(
         raise ParameterError(
             "--engine", "threads, unless DATA is a Parquet or Arrow file, or a folder of Parquet", "dask"
         )
-    return ClusterJob(cluster, Path(data), name)
+    return ClusterJob(cluster, Path(data), policy.sources, name)
 
 
 def make_maker(
@@ -403,6 +403,7 @@ def _describe(policy: Policy, reservation: Reservation, contents: Contents) -> R
         kind=policy.privacy.release,
         n_rows=contents.n_rows,
         columns=contents.columns,
+        sources=policy.sources,
         second_moments=contents.second_moments,
         guarantee=contents.guarantee,
         sigma_derived_from_data=contents.guarantee is None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -14,7 +15,7 @@ from dp_bundle.errors import DpGraphError, KeyStoreError
 from dp_bundle.quoting import quote_path
 from dp_bundle.store import located
 from dp_bundle.trust import public_key_of
-from dp_publish.data import describe_files, open_table
+from dp_publish.data import coded, describe_files, open_table
 from dp_publish.ledger import Ledger, Reservation, open_ledger
 from dp_publish.policy import Policy
 from dp_publish.release.distributed import Cluster, dask_cluster, remove_staged
@@ -68,7 +69,8 @@ def resume(
     with contextlib.ExitStack() as ending, open_job(Path(job)) as running:
         plan = running.plan
         _require_same(running, key)
-        policy, ledger, target = Policy.model_validate(plan.policy), open_ledger(plan.ledger), choose_target(plan.out)
+        policy = Policy.model_validate_json(json.dumps(plan.policy))
+        ledger, target = open_ledger(plan.ledger), choose_target(plan.out)
         found = _find(running, ledger)
         if running.read("contents") is None:
             _require_unchanged(running)
@@ -78,7 +80,7 @@ def resume(
 
         maker, report = None, None
         if running.read("contents") is None:
-            table, tasks = open_table(plan.data, policy.table), None
+            table, tasks = coded(open_table(plan.data, policy.table), policy.sources), None
             if plan.staging is not None:
                 cluster = ending.enter_context((workers or partial(dask_cluster, None))(plan.staging))
                 tasks = cluster_job(cluster, plan.data, table, policy, plan.kinds, plan.staged)

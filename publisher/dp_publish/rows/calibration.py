@@ -2,28 +2,30 @@
 
 A strength becomes a mu for the unit of privacy, a part of which goes into finding the bounds that the policy leaves out
 (`bounds_share` of mu^2), a hundredth of what is left into the means at which rows with gaps stand, if any do, and the
-rest is shared out over the columns: a row's mu^2 in proportion to their weights, so that without weights width over
-sigma is equal; a cell's is each column's own. In a wide table sigmas are rounded up to a common `ladder`. What that
-guarantees is in `guarantee`.
+rest is shared out over the raw table's columns: a row's mu^2 in proportion to their weights, so that without weights
+width over sigma is equal; a cell's is each column's own. A category's own part goes to noise on the columns of all its
+levels, which move by the square root of 2 together, or to randomised response. In a wide table sigmas are rounded up to
+a common `ladder`. What that guarantees is in `guarantee`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from scipy import optimize
 
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Ball, Column
+from dp_bundle.manifest import Ball, Column, Noise, RandomizedResponse, Source
 from dp_bundle.quoting import listed
 from dp_publish.accounting import ROUND_UP, ApproximateDP, Strength, epsilon_of_unit, mu_for_rho, rho_for_epsilon_delta
-from dp_publish.policy import Policy
+from dp_publish.policy import Policy, blocks_of
 from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.noise import ROW_NOISE, Bounds, RowNoise, losses_of
 from dp_publish.rows.private_bounds import choice_mu
 from dp_publish.rows.private_centers import centers_sigma
+from dp_publish.rows.response import is_response_better, response_for
 
 _MUS = (1e-100, 1e100)  # so that rho and sigma are far from the ends of float64
 _CENTERS_SHARE = 0.01  # of rho: their noise is far below the sampling error of a mean
@@ -38,7 +40,11 @@ class Shares:
     target : float
         The whole; infinite where sigma itself was given, so that mu is whatever follows.
     columns : dict of str to float
-        Each column's own mu: its width over its sigma. Empty for strength by SNR.
+        Each published column's own mu: its reach over its sigma. Empty for strength by SNR.
+    cells : dict of str to float
+        The mu of every cell of a row, by the raw column's name: that of its one column, or of a category's together.
+    responses : dict of str to RandomizedResponse
+        The columns that have this in place of noise.
     searched : tuple of str
         The columns whose bounds have to be found.
     choice_mu : float
@@ -49,6 +55,8 @@ class Shares:
 
     target: float
     columns: dict[str, float]
+    cells: dict[str, float] = field(default_factory=dict)
+    responses: dict[str, RandomizedResponse] = field(default_factory=dict)
     searched: tuple[str, ...] = ()
     choice_mu: float = 0.0
     centers_sigma: float = math.inf
@@ -58,23 +66,37 @@ def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     """Share the policy's strength out over the columns to be published, and what has to be found for them."""
     privacy, strength = policy.privacy, policy.privacy.strength
     centered = _require_centers(policy, kinds)
-    if privacy.snr_db is not None:
-        return Shares(math.inf, {})
     if strength is None:
-        widths = {name: _width(policy, name, policy.column(name).bounds) for name in kinds}
-        return Shares(math.inf, {name: _checked_mu(width / (privacy.sigma or 0.0)) for name, width in widths.items()})
+        return _shares_without_strength(policy, kinds)
 
     ball = privacy.l2_radius is not None
     searched = () if ball else tuple(name for name in kinds if policy.column(name).bounds is None)
     target = _checked_mu(_target_mu(policy, strength, kinds, searched=bool(searched)))
+    return _share_target(policy, kinds, searched, target, centered=centered)
+
+
+def _share_target(
+    policy: Policy, kinds: Mapping[str, str], searched: tuple[str, ...], target: float, *, centered: bool
+) -> Shares:
+    """Share the unit's mu out."""
+    privacy, ball = policy.privacy, policy.privacy.l2_radius is not None
     for_bounds = privacy.bounds_share if searched else 0.0
     for_centers = _CENTERS_SHARE if centered else 0.0  # of the rest
 
     per_row = target * math.sqrt((1 - for_bounds) * (1 - for_centers)) / math.sqrt(privacy.max_rows)
-    weights = {name: policy.column(name).weight for name in kinds}
+    members = _cells(policy, kinds)
+    weights = {cell: policy.column(names[0]).weight for cell, names in members.items()}
     total = math.fsum(weights.values())
-    alone = ball or privacy.unit_name == "cell"
-    columns = {name: per_row if alone else per_row * math.sqrt(weight / total) for name, weight in weights.items()}
+    alone = ball or privacy.unit_name in ("cell", "change")
+    cells = {cell: per_row if alone else per_row * math.sqrt(weight / total) for cell, weight in weights.items()}
+    responses = {
+        name: response
+        for source in policy.sources
+        for response in [_response_of(policy, source, cells)]
+        if response is not None
+        for name in source.columns
+    }
+    columns = {name: cells[cell] / _moved(names) for cell, names in members.items() for name in names}
 
     each, sums_sigma = 0.0, math.inf
     if searched:
@@ -83,7 +105,53 @@ def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     if centered:
         cost = target * math.sqrt((1 - for_bounds) * for_centers)
         sums_sigma = centers_sigma(len(kinds), cost, privacy.max_rows) * ROUND_UP
-    return Shares(target, columns, searched, each, sums_sigma)
+    return Shares(target, columns, cells, responses, searched, each, sums_sigma)
+
+
+def _shares_without_strength(policy: Policy, kinds: Mapping[str, str]) -> Shares:
+    """Return the mu that follows from a given sigma; none for strength by SNR."""
+    privacy, members = policy.privacy, _cells(policy, kinds)
+    asked = [source.name for source in policy.sources if _mechanism(policy, source) == "randomized-response"]
+    if asked:
+        raise PolicyError(f"randomised response, of {listed(asked)}, needs a strength: mu, epsilon and delta, or rho")
+    if privacy.sigma is None:
+        return Shares(math.inf, {})
+    reaches = {name: _reach(policy, name, policy.column(name).bounds) for name in kinds}
+    columns = {name: _checked_mu(reach / privacy.sigma) for name, reach in reaches.items()}
+    cells = {cell: columns[names[0]] * _moved(names) for cell, names in members.items()}
+    return Shares(math.inf, columns, cells)
+
+
+def _cells(policy: Policy, kinds: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the published columns of each of a row's cells; in a ball, where all move together, each is its own."""
+    blocks = {} if policy.privacy.l2_radius is not None else blocks_of(policy.sources)
+    members: dict[str, list[str]] = {}
+    for name in kinds:
+        members.setdefault(blocks.get(name, name), []).append(name)
+    return members
+
+
+def _moved(names: Collection[str]) -> float:
+    """Return how far a cell moves its columns together, if it moves one by 1: of a category's, it moves two."""
+    return math.sqrt(2) if len(names) > 1 else 1.0
+
+
+def _response_of(policy: Policy, source: Source, cells: Mapping[str, float]) -> RandomizedResponse | None:
+    """Return randomised response for a category or a truth value, where it is asked for, or is more accurate."""
+    wanted = _mechanism(policy, source)
+    if source.kind not in ("category", "boolean") or wanted == "gaussian" or source.name not in cells:
+        return None
+    n_levels, mu = len(source.levels), cells[source.name]
+    if wanted is None and not is_response_better(n_levels, mu):
+        return None
+    response = response_for(n_levels, mu / ROUND_UP)
+    if response is None and wanted is not None:
+        raise PrivacyError(f"randomised response on {source.name!r} would show nothing: choose another strength")
+    return response
+
+
+def _mechanism(policy: Policy, source: Source) -> str | None:
+    return policy.column(source.columns[0]).mechanism
 
 
 def calibrate(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ...]:
@@ -105,7 +173,7 @@ def set_noise(
     ----------
     policy : Policy
     kinds : mapping of str to {"continuous", "integer"}
-        The columns to publish, in order.
+        The columns to publish, in order; those of a category stand together.
     shares : Shares
         As `share_mu` gives them.
     found : mapping of str to (float, float), optional
@@ -119,10 +187,17 @@ def set_noise(
         The strength, the bounds and the kinds do not go together.
     """
     wide = len(kinds) > N_RUNGS
+    own = _of_blocks(policy, deviations or {})
     return tuple(
-        _set_column(policy, name, kind, shares, (found or {}).get(name), (deviations or {}).get(name), wide=wide)
+        _set_column(policy, name, kind, shares, (found or {}).get(name), own.get(name), wide=wide)
         for name, kind in kinds.items()
     )
+
+
+def _of_blocks(policy: Policy, deviations: Mapping[str, float]) -> dict[str, float]:
+    """Return the deviations with the largest of a category's for all of its columns, which have the same noise."""
+    levels = [source.columns for source in policy.sources if source.is_block and deviations]
+    return {**deviations, **{name: max(deviations[each] for each in names) for names in levels for name in names}}
 
 
 def _set_column(
@@ -144,13 +219,14 @@ def _set_column(
     elif bounds is None:
         obtained = "none"
 
-    width = _width(policy, name, bounds)
-    sigma = _sigma(policy, name, noise, width, shares, deviation)
-    if wide and privacy.sigma is None:
-        sigma = rung_above(sigma)
-    noise.require(name, sigma, bounds)
-
-    limits = (ball.center - width / 2, ball.center + width / 2) if ball else bounds
+    described: Noise | RandomizedResponse | None = shares.responses.get(name)
+    if described is None:
+        sigma = _sigma(policy, name, noise, _reach(policy, name, bounds), shares, deviation)
+        if wide and privacy.sigma is None:
+            sigma = rung_above(sigma)
+        noise.require(name, sigma, bounds)
+        half = 0.5 * _width(policy, name, bounds)
+        described = noise.describe(sigma, (ball.center - half, ball.center + half) if ball else bounds)
     return Column.model_validate(
         {
             "name": name,
@@ -161,26 +237,29 @@ def _set_column(
             "bounds_obtained": obtained,
             "ball": ball,
             "missing": entry.missing,
-            "noise": noise.describe(sigma, limits),
+            "max_change": entry.max_change if privacy.unit == "change" else None,
+            "noise": described,
+            "block": blocks_of(policy.sources).get(name),
         }
     )
 
 
-def _sigma(policy: Policy, name: str, noise: RowNoise, width: float, shares: Shares, deviation: float | None) -> float:
+def _sigma(policy: Policy, name: str, noise: RowNoise, reach: float, shares: Shares, deviation: float | None) -> float:
     """Return a column's sigma: by its deviation, as it was given, or by its share of mu."""
     privacy = policy.privacy
     if deviation is not None:
         return max(10 ** (-(privacy.snr_db or 0.0) / 20) * deviation, noise.least_sigma)
     if privacy.sigma is not None:
         return privacy.sigma
-    sigma = width / shares.columns[name] * ROUND_UP
+    sigma = reach / shares.columns[name] * ROUND_UP
     searched = policy.column(name).bounds is None and privacy.l2_radius is None
     return noise.sigma_for_found(sigma) if searched else sigma
 
 
 def _target_mu(policy: Policy, strength: Strength, kinds: Mapping[str, str], *, searched: bool) -> float:
     """Return the unit's mu: that of the strength, or, of discrete noise, the largest under (epsilon, delta)."""
-    if not isinstance(strength, ApproximateDP) or all(ROW_NOISE[kind].is_gaussian for kind in kinds.values()):
+    discrete = [name for name, kind in kinds.items() if not ROW_NOISE[kind].is_gaussian]
+    if not isinstance(strength, ApproximateDP) or not discrete:
         return strength.mu
     safe = mu_for_rho(rho_for_epsilon_delta(strength.epsilon, strength.delta))  # whatever the discrete noise's sigma
     if searched:
@@ -190,7 +269,7 @@ def _target_mu(policy: Policy, strength: Strength, kinds: Mapping[str, str], *, 
 
     def excess(mu: float) -> float:
         trial = privacy.model_copy(update={"mu": mu, "epsilon": None, "delta": None})
-        losses = losses_of(calibrate(policy.model_copy(update={"privacy": trial}), kinds))
+        losses = losses_of(calibrate(policy.model_copy(update={"privacy": trial}), kinds), privacy.unit_name)
         return epsilon_of_unit(privacy.unit_name, losses, strength.delta, privacy.max_rows) - strength.epsilon
 
     if excess(safe) >= 0 or excess(highest) <= 0:
@@ -209,6 +288,12 @@ def _checked_mu(mu: float) -> float:
             f"choose one that amounts to {least:g} to {most:g}"
         )
     return mu
+
+
+def _reach(policy: Policy, name: str, bounds: Bounds | None) -> float:
+    """Return how far a unit of privacy can move a column."""
+    limit = policy.column(name).max_change if policy.privacy.unit == "change" else None
+    return min(_width(policy, name, bounds), math.inf if limit is None else limit)
 
 
 def _width(policy: Policy, name: str, bounds: Bounds | None) -> float:

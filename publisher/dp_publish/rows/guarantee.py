@@ -7,10 +7,10 @@ parts, which compose: the noise on the unit's rows, the search for bounds, and t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dp_bundle.manifest import Column, Guarantee, release_mu
+from dp_bundle.manifest import Column, Guarantee, cells_of, release_mu
 from dp_publish.accounting import ROUND_UP, Cost, Loss, privacy_curve, rho_for_mu
 from dp_publish.policy import Policy, public_facts
 from dp_publish.rows.calibration import Shares
@@ -39,23 +39,30 @@ def cost_of_rows(
 
     That is what the shares allow, or the little less that the `columns` take, where these are known already.
     """
-    privacy, continuous = policy.privacy, _is_gaussian(kinds.values())
+    privacy = policy.privacy
+    gaussian = all(ROW_NOISE[kind].is_gaussian or name in shares.responses for name, kind in kinds.items())
     if not shares.columns:
-        return Cost(privacy.account, {}, continuous)
+        return Cost(privacy.account, {}, gaussian)
 
-    mus = list(shares.columns.values())
-    if columns is not None:
-        mus = [min(mu, column.cell_mu) for mu, column in zip(mus, columns, strict=True)]
-    cell = max(mus)
-    row = cell if privacy.l2_radius is not None else math.hypot(*mus)
-    if math.isfinite(shares.centers_sigma):
-        cell = row  # whether it has a value decides over its row
-
-    noise = {"cell": (cell, 1), "row": (row, 1)}
+    noise = {unit: (_noise_mu(shares, unit, policy, columns), 1) for unit in ("cell", "row")}
+    if privacy.unit == "change":
+        noise["change"] = (_noise_mu(shares, "change", policy, columns), 1)
     if privacy.entity:
-        noise[privacy.account] = (math.sqrt(privacy.max_rows) * row, privacy.max_rows)
+        noise[privacy.account] = (math.sqrt(privacy.max_rows) * noise["row"][0], privacy.max_rows)
     mu = {unit: _unit_mu(shares, unit, of_noise, rows).whole for unit, (of_noise, rows) in noise.items()}
-    return Cost(privacy.account, mu, continuous)
+    return Cost(privacy.account, mu, gaussian)
+
+
+def _noise_mu(shares: Shares, unit: str, policy: Policy, columns: Sequence[Column] | None) -> float:
+    """Return the mu of the noise on a cell or a row: what the shares allow, or what the columns take of that."""
+    mus = list(shares.cells.values())
+    if columns is not None:
+        cells = cells_of(columns, unit)
+        within = unit == "change" or policy.privacy.unit != "change"  # or a cell moves farther than what is shared out
+        mus = [min(mu, cell.mu) if within else cell.mu for mu, cell in zip(mus, cells, strict=True)]
+    centered = math.isfinite(shares.centers_sigma)  # whether a cell has a value decides over its row
+    alone = unit != "row" and not centered
+    return max(mus) if alone or policy.privacy.l2_radius is not None else math.hypot(*mus)
 
 
 def guarantee_of_rows(
@@ -71,21 +78,22 @@ def guarantee_of_rows(
     stated = _UnitMu(parts.noise, parts.bounds * ROUND_UP, parts.centers * ROUND_UP)
     mu = min(shares.target, parts.whole)  # rounded up once, as the books have it
 
-    continuous = _is_gaussian(column.kind for column in columns)
-    if continuous:
+    gaussian = all(column.is_gaussian for column in columns)
+    if gaussian:
         curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
     else:
-        curve = privacy_curve(privacy.unit_name, losses_of(columns), privacy.max_rows, stated.bounds)
+        losses = losses_of(columns, privacy.unit_name)
+        curve = privacy_curve(privacy.unit_name, losses, privacy.max_rows, stated.bounds)
     return Guarantee(
         unit=privacy.unit_name,
         entity=privacy.entity.entity if privacy.entity else None,
         max_rows=privacy.entity.max_rows if privacy.entity else None,
-        mu=mu if continuous else None,
+        mu=mu if gaussian else None,
         rho=rho_for_mu(mu),
         bounds_mu=stated.bounds,
         centers_mu=stated.centers,
         epsilon_delta=curve,
-        accountant="gaussian-dp" if continuous else "privacy-loss-distribution",
+        accountant="gaussian-dp" if gaussian else "privacy-loss-distribution",
         public=public_facts(policy, columns, partition),
     )
 
@@ -107,8 +115,3 @@ def _search_mu(shares: Shares, unit: str, max_rows: int) -> float:
     if not shares.searched:
         return 0.0
     return search_mu(unit.split(":")[0], len(shares.searched), shares.choice_mu, max_rows)
-
-
-def _is_gaussian(kinds: Iterable[str]) -> bool:
-    """Return True if mu-GDP holds for all columns, and not only rho."""
-    return all(ROW_NOISE[kind].is_gaussian for kind in kinds)

@@ -8,6 +8,7 @@ wider than declared. `add_noise` is a pure function of a batch and of random bit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,10 @@ import pyarrow.compute as pc
 
 from dp_bundle.data import part_schema, to_arrow, to_numpy
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import Column
+from dp_bundle.manifest import Column, RandomizedResponse
 from dp_publish.data import RowReport, drop_missing, fill_missing, find_gaps
 from dp_publish.rows.noise import ROW_NOISE
+from dp_publish.rows.response import respond
 from dp_publish.sampling import Keystream
 
 
@@ -53,7 +55,14 @@ def add_noise(
     kept = _put_at_center(kept, columns, report)
     if columns[0].ball is not None:
         kept = _clip_to_ball(kept, columns, report)
-    noisy = [_noisy_column(kept.column(index), column, keystream, report) for index, column in enumerate(columns)]
+    noisy: list[pa.Array] = []
+    for _, group in groupby(columns, key=lambda column: (column.block, "" if column.block else column.name)):
+        members = list(group)
+        raw = [kept.column(len(noisy) + index) for index in range(len(members))]
+        if members[0].response is not None:
+            noisy += _responses(raw, members, members[0].response, keystream, report)
+        else:
+            noisy += [_noisy_column(*each, keystream, report) for each in zip(raw, members, strict=True)]
     return pa.RecordBatch.from_arrays(noisy, schema=part_schema(columns))
 
 
@@ -97,6 +106,26 @@ def _clip_to_ball(batch: pa.RecordBatch, columns: Sequence[Column], report: RowR
     return pa.RecordBatch.from_arrays(
         [to_arrow(np.ascontiguousarray(values)) for values in (center + scale * rows).T], names=batch.schema.names
     )
+
+
+def _responses(
+    raw: Sequence[pa.Array],
+    columns: Sequence[Column],
+    response: RandomizedResponse,
+    keystream: Keystream,
+    report: RowReport,
+) -> list[pa.Array]:
+    """Return the columns of a category, or of a truth value, with some of its levels replaced."""
+    values = [to_numpy(fill_missing(each, column, report)) for each, column in zip(raw, columns, strict=True)]
+    if len(columns) == 1:
+        codes = np.clip(values[0], 0, 1)
+        report.count(report.clipped, columns[0].name, int(np.count_nonzero(codes != values[0])))
+        return [to_arrow(respond(codes, response, keystream))]
+    codes = np.zeros(len(values[0]), dtype=np.int64)
+    for level, indicator in enumerate(values):
+        codes += level * (indicator > 0)
+    out = respond(codes, response, keystream)
+    return [to_arrow((out == level).astype(np.int64)) for level in range(len(columns))]
 
 
 def _noisy_column(values: pa.Array, column: Column, keystream: Keystream, report: RowReport) -> pa.Array:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.data import to_numpy
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Column, Noise
+from dp_bundle.manifest import Cell, Column, Noise, cells_of
 from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
 from dp_publish.accounting import Loss
 from dp_publish.rows._kernels import add_steps
@@ -75,10 +75,6 @@ class RowNoise(ABC):
     def sigma_for_found(self, sigma: float) -> float:
         """Return the sigma for bounds found privately, of which only the width is known."""
         return sigma
-
-    def loss(self, column: Column) -> Loss:
-        """Return the privacy loss of one cell."""
-        return Loss(column.width, column.cell_noise.sigma, discrete=not self.is_gaussian)
 
 
 class ContinuousNoise(RowNoise):
@@ -150,11 +146,25 @@ def granularity_for(sigma: float, bounds: Bounds | None) -> float:
     return math.ldexp(0.5, math.frexp(step)[1])
 
 
-def losses_of(columns: Sequence[Column]) -> list[Loss]:
-    """Return the privacy losses that compose to a row's: one for each column, or one for all of a ball."""
+def losses_of(columns: Sequence[Column], unit: str = "row") -> list[Loss]:
+    """Return the privacy losses that compose to a row's: one for each of its cells, or one for all of a ball.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        As they are published.
+    unit : str
+        The unit of privacy: "change" where a cell moves by its column's `max_change` alone.
+    """
     if columns[0].ball is not None:
         return [Loss(max(column.cell_mu for column in columns), 1.0, discrete=False)]
-    return [ROW_NOISE[column.kind].loss(column) for column in columns]
+    return [_loss(cell) for cell in cells_of(columns, unit)]
+
+
+def _loss(cell: Cell) -> Loss:
+    if cell.column.response is not None:
+        return Loss(cell.mu, 1.0, discrete=False)
+    return Loss(cell.reach, cell.column.cell_noise.sigma, not cell.column.is_gaussian, cell.n_moved)
 
 
 def _require_grid(

@@ -10,5 +10,6 @@ if TYPE_CHECKING:
     from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
     from dp_publish.sampling.laplace import sample_discrete_laplace
     from dp_publish.sampling.normals import HALF_PLACE, PLACES, TOTAL_VARIATION, normal_parts
+    from dp_publish.sampling.replacements import sample_replacements
 else:
     __getattr__ = import_on_demand(__name__)

@@ -17,6 +17,7 @@ from scipy import stats
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC, SecondMoments
 from dp_bundle.manifest.statement import Statement
+from dp_bundle.manifest.versions import later_fields
 from dp_bundle.privacy import mu_implied_by_epsilon
 from dp_bundle.privacy.noise import discrete_laplace_variance, rounded_gaussian_variance
 
@@ -110,7 +111,8 @@ def spell(document: dict[str, Any]) -> bytes:
     with contextlib.suppress(ValidationError, ArithmeticError):
         statement = Statement.model_validate_json(json.dumps(document))
         unset = statement.predicate.format_version == "1"
-        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=unset)
+        later = {"predicate": later_fields(statement.predicate.format_version)}
+        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=unset, exclude=later)
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 

@@ -64,7 +64,7 @@ def test_every_file_gives_the_same_rows(name: str, rows: int, tmp_path: Path) ->
     assert list(types) == ["x", "n", "t"]
     text = "csv" in name or "tsv" in name
     assert (types["t"], types["x"]) == (
-        (ColumnType.UNKNOWN, ColumnType.UNKNOWN) if text else (ColumnType.OTHER, ColumnType.CONTINUOUS)
+        (ColumnType.UNKNOWN, ColumnType.UNKNOWN) if text else (ColumnType.TEXT, ColumnType.CONTINUOUS)
     )
 
 
@@ -106,24 +106,26 @@ def test_numeric_types_keep_their_values(values: pa.Array, kind: str, expected: 
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "declared"),
     [
-        pa.array(["1", "2"]),
-        pa.array(["1", "2"]).dictionary_encode(),
-        pa.array([b"1"]),
-        pa.array([datetime.datetime(2026, 1, 1)]),
-        pa.array([datetime.date(2026, 1, 1)]),
-        pa.array([datetime.timedelta(1)]),
-        pa.array([datetime.time(1)]),
-        pa.array([[1.0], [2.0]]),
-        pa.array([{"a": 1.0}]),
-        pa.array([[(1, 2.0)]], pa.map_(pa.int64(), pa.float64())),
-        pa.nulls(3),
+        (pa.array(["1", "2"]), ColumnType.TEXT),
+        (pa.array(["1", "2"]).dictionary_encode(), ColumnType.TEXT),
+        (pa.array(["1", "2"], pa.large_string()), ColumnType.TEXT),
+        (pa.array([b"1"]), ColumnType.OTHER),
+        (pa.array([datetime.datetime(2026, 1, 1)]), ColumnType.TIME),
+        (pa.array([datetime.date(2026, 1, 1)]), ColumnType.DATE),
+        (pa.array([datetime.timedelta(1)]), ColumnType.DURATION),
+        (pa.array([datetime.time(1)]), ColumnType.TIME_OF_DAY),
+        (pa.array([[1.0], [2.0]]), ColumnType.NESTED),
+        (pa.array([{"a": 1.0}]), ColumnType.NESTED),
+        (pa.array([[(1, 2.0)]], pa.map_(pa.int64(), pa.float64())), ColumnType.NESTED),
+        (pa.nulls(3), ColumnType.OTHER),
     ],
 )
-def test_other_types_are_not_numeric(values: pa.Array) -> None:
+def test_other_types_are_not_numeric(values: pa.Array, declared: ColumnType) -> None:
     """Text, times, nested values and empty columns are not taken for numbers."""
-    assert open_table(pa.table({"v": values})).types == {"v": ColumnType.OTHER}
+    assert open_table(pa.table({"v": values})).types == {"v": declared}
+    assert not declared.may_be_numbers
 
 
 def test_declared_types_decide_the_kind() -> None:

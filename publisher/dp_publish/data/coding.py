@@ -1,0 +1,151 @@
+"""Cells that are no numbers, as numbers: categories, ordered levels, dates, times.
+
+What a cell becomes depends on its `Source` alone, which is declared, and on no other cell: a list of levels that was
+read off the data would tell who is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_bundle.errors import SchemaError
+from dp_bundle.manifest import Source
+
+AS_IT_IS = "raw"  # the kind of a column that is read in its own type, and coded here
+TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}
+_MICROSECOND = 1e-6  # seconds
+
+
+class Coding:
+    """What becomes of the columns that are no numbers.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        They have different names, and no published column in common.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._source_of = {name: source for source in sources for name in source.columns}
+
+    def raw_kinds(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """Return what has to be read for the columns of `kinds`: sources as they are, and numbers as numbers."""
+        sources = self._source_of
+        return {
+            sources[name].name if name in sources else name: AS_IT_IS if name in sources else kind
+            for name, kind in kinds.items()
+        }
+
+    def code(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """Yield batches with the columns of `kinds`, of what was read for `raw_kinds`.
+
+        Raises
+        ------
+        SchemaError
+            A value is none of the levels, or no date or time.
+        """
+        target = pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
+        for batch in batches:
+            coded: dict[str, pa.Array] = {}
+            for name in kinds:
+                source = self._source_of.get(name)
+                if source is None:
+                    coded[name] = batch.column(name)
+                elif name not in coded:
+                    coded |= zip(source.columns, encode(batch.column(source.name), source), strict=True)
+            arrays = [pc.cast(coded[field.name], field.type) for field in target]
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def encode(values: pa.Array, source: Source) -> list[pa.Array]:
+    """Return the published columns of a source, as integers or floats, null where there is no value.
+
+    Parameters
+    ----------
+    values : pyarrow.Array
+        In any type that its kind can be read from.
+    source : Source
+
+    Raises
+    ------
+    SchemaError
+        A value is none of the levels, or no date or time.
+    """
+    if source.levels:
+        codes = _codes(values, source)
+        return _indicators(codes, len(source.levels)) if source.is_block else [pc.cast(codes, pa.int64())]
+    try:
+        return [_ENCODED[source.kind](values)]
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"column {source.name!r} has a value that is no {_WORDS[source.kind]}: correct it in the data, or set "
+            "drop = true for the column in the policy"
+        ) from error
+
+
+def _codes(values: pa.Array, source: Source) -> pa.Array:
+    """Return the places of levels, from 0."""
+    words = values if pa.types.is_string(values.type) else pc.cast(values, pa.string())
+    codes = pc.index_in(words, pa.array(source.levels, pa.string()), skip_nulls=True)
+    empty = words.null_count
+    if codes.null_count > empty:
+        if source.other is None:
+            raise SchemaError(
+                f"column {source.name!r} has a value that is none of its levels: list it in the policy if everybody "
+                'may know that it can occur, or give other = "..." for all that are not listed'
+            )
+        other = pa.scalar(source.levels.index(source.other), pa.int32())
+        codes = pc.if_else(pc.and_(pc.is_null(codes), pc.is_valid(words)), other, codes)
+    if empty and source.gaps is not None:
+        codes = pc.fill_null(codes, source.levels.index(source.gaps))
+    return codes
+
+
+def _indicators(codes: pa.Array, n_levels: int) -> list[pa.Array]:
+    """Return one column for each level: 1 where it is the cell's, else 0."""
+    if codes.null_count:
+        return [pc.cast(pc.equal(codes, level), pa.int64()) for level in range(n_levels)]
+    places = codes.to_numpy()
+    return [pa.array((places == level).view(np.int8).astype(np.int64)) for level in range(n_levels)]
+
+
+def _days(values: pa.Array) -> pa.Array:
+    """Return days since 1970-01-01, of a moment those of the date where its zone is."""
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        values = pc.local_timestamp(values)
+    if pa.types.is_string(values.type) or pa.types.is_timestamp(values.type):
+        values = pc.floor_temporal(pc.cast(values, pa.timestamp("us")), unit="day")
+    return pc.cast(pc.cast(pc.cast(values, pa.date32()), pa.int32()), pa.int64())
+
+
+def _seconds(values: pa.Array) -> pa.Array:
+    """Return seconds since 1970-01-01T00:00:00Z; without a zone, UTC is meant."""
+    zone = values.type.tz if pa.types.is_timestamp(values.type) else None
+    return _as_seconds(pc.cast(values, pa.timestamp("us", zone), safe=False))
+
+
+def _of_day(values: pa.Array) -> pa.Array:
+    """Return seconds since midnight."""
+    return _as_seconds(pc.cast(values, pa.time64("us"), safe=False))
+
+
+def _lasting(values: pa.Array) -> pa.Array:
+    """Return seconds."""
+    return _as_seconds(pc.cast(values, pa.duration("us"), safe=False))
+
+
+def _as_seconds(values: pa.Array) -> pa.Array:
+    return pc.multiply(pc.cast(pc.cast(values, pa.int64()), pa.float64()), _MICROSECOND)
+
+
+_ENCODED = {"date": _days, "time": _seconds, "time-of-day": _of_day, "duration": _lasting}
+_WORDS = {
+    "date": "date, like 2026-01-31",
+    "time": "time, like 2026-01-31 12:30:00",
+    "time-of-day": "time of the day, like 12:30:00",
+    "duration": "duration",
+}

@@ -1,0 +1,93 @@
+"""Randomised response on a category's cell: its level, or with some probability one drawn from all of them.
+
+The exact trade-off between the two errors of whoever tells two levels apart is made of three straight lines. Its
+corners lie on the curve of mu = Phi^-1(p_same) - Phi^-1(p_other), and so it is nowhere below that: randomised response
+is mu-GDP with this mu and no smaller one, and composes with Gaussian noise.
+
+References
+----------
+Dong, Roth & Su (2022), section 2. Kairouz, Oh & Viswanath (2016), JMLR 17(17), section 3. Wang, Blocki, Li & Jha
+(2017), Locally differentially private protocols for frequency estimation, section 4.1, for the variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from dp_bundle.manifest import RandomizedResponse
+from dp_bundle.privacy import MIN_SIGMA, discrete_gaussian_variance, normal_quantile
+from dp_publish.sampling import Keystream, sample_replacements
+
+_STEPS = 2**32  # of the probability of another level
+
+
+def response_for(n_levels: int, mu: float) -> RandomizedResponse | None:
+    """Return randomised response of at most this mu; None where no probability on the grid is large enough."""
+
+    def excess(replaced: float) -> float:
+        return _response(n_levels, replaced).mu - mu
+
+    least, most = 1 / _STEPS, 1 - 1 / _STEPS
+    if excess(most) > 0:
+        return None
+    root = least if excess(least) <= 0 else _on_grid(float(optimize.brentq(_continuous(n_levels, mu), least, most)))
+    while excess(root) > 0:
+        root += 1 / _STEPS
+    return _response(n_levels, root)
+
+
+def is_response_better(n_levels: int, mu: float) -> bool:
+    """Return True if randomised response leaves less variance than discrete Gaussian noise of the same mu.
+
+    Compared is the sum over levels of the variances of unbiased indicators, those with noise being made to add up to
+    one. By randomised response it is the same for all levels, so that nothing has to be known of the data.
+    """
+    response, sigma = response_for(n_levels, mu), math.sqrt(2 if n_levels > 2 else 1) / mu
+    if response is None:
+        return False
+    if sigma < MIN_SIGMA:
+        return True
+    same, other = response.p_same, response.p_other
+    replaced = (same * (1 - same) + (n_levels - 1) * other * (1 - other)) / (same - other) ** 2
+    added = discrete_gaussian_variance(sigma) * (n_levels - 1 if n_levels > 2 else 2)
+    return replaced < added
+
+
+def respond(codes: NDArray[np.int64], response: RandomizedResponse, keystream: Keystream) -> NDArray[np.int64]:
+    """Return the levels that come out, as places from 0.
+
+    Parameters
+    ----------
+    codes : ndarray of int
+        The cells' own levels.
+    response : RandomizedResponse
+    keystream : Keystream
+        Where the random bits come from.
+    """
+    places, levels = sample_replacements(len(codes), int(response.replaced * _STEPS), response.n_levels, keystream)
+    out = codes.copy()
+    out[places] = levels
+    return out
+
+
+def _response(n_levels: int, replaced: float) -> RandomizedResponse:
+    return RandomizedResponse(distribution="randomized-response", n_levels=n_levels, replaced=replaced)
+
+
+def _continuous(n_levels: int, mu: float) -> Callable[[float], float]:
+    """Return what `excess` is between the points of the grid."""
+
+    def excess(replaced: float) -> float:
+        other = replaced / n_levels
+        return normal_quantile(1 - replaced + other) - normal_quantile(other) - mu
+
+    return excess
+
+
+def _on_grid(probability: float) -> float:
+    return math.ceil(probability * _STEPS) / _STEPS
