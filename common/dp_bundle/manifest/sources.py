@@ -78,9 +78,11 @@ def check_sources(sources: Sequence[Source], columns: Sequence[Column]) -> None:
     } or len(blocks) != len(dict(blocks)):
         raise ValueError("the columns of a block do not stand together, or have no source")
     for name, group in blocks:
-        if any(column.model_copy(update={"name": "", "description": ""}) != _like(group[0]) for column in group):
+        if any(_shared(column) != _shared(group[0]) for column in group):
             raise ValueError(f"the columns of {name!r} are not all alike")
 
 
-def _like(column: Column) -> Column:
-    return column.model_copy(update={"name": "", "description": ""})
+def _shared(column: Column) -> Column:
+    """Return what all columns of a category have in common: in rows everything but their names."""
+    own = {"name": "", "standards": (), "standard_obtained": None}
+    return column.model_copy(update=own)

@@ -17,11 +17,13 @@ from dp_publish.covariance import set_mechanism
 from dp_publish.data import Glance
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.power import drowns, moments_error
-from dp_publish.policy import Policy
+from dp_publish.policy import Policy, blocks_of, count_cells
 
 
 def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:
     """Return the columns whose variance in the first rows would not stand clear of its own error.
+
+    A category is among them if that is so of all of its levels.
 
     Parameters
     ----------
@@ -44,7 +46,11 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     spreads = {name: spread for name, spread in spreads.items() if spread > 0.0}
     n_rows = count_rows()
     errors = _errors_in_rows if privacy.release == "rows" else _errors_in_moments
-    return [name for name, error in errors(spreads, policy, kinds, n_rows).items() if drowns(error)]
+    drowned = {name: drowns(error) for name, error in errors(spreads, policy, kinds, n_rows).items()}
+    blocks = blocks_of(policy.sources)
+    shown = {blocks[name] for name, hidden in drowned.items() if name in blocks and not hidden}
+    hidden = [blocks.get(name, name) for name, hidden in drowned.items() if hidden]
+    return list(dict.fromkeys(name for name in hidden if name not in shown))
 
 
 def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:
@@ -66,7 +72,8 @@ def refuse_drowned(names: Sequence[str], policy: Policy, kinds: Mapping[str, str
     PolicyError
         The release would show too little; names the hidden columns.
     """
-    if len(kinds) - len(names) < min(2, len(kinds)):
+    n_cells = count_cells(kinds, policy.sources)
+    if n_cells - len(names) < min(2, n_cells):
         raise PolicyError(f"{describe_drowned(names, policy, n_rows)}; or publish all the same with --anyway")
 
 

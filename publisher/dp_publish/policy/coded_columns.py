@@ -103,20 +103,37 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> Source:
 def _section_of(source: Source, entry: ColumnPolicy, policy: Policy) -> ColumnPolicy:
     """Return the section of a published column."""
     privacy = policy.privacy
-    of_rows, in_ball = privacy.release == "rows", privacy.release == "rows" and privacy.l2_radius is not None
+    in_ball = privacy.release == "rows" and privacy.l2_radius is not None
     said: dict[str, Any] = entry.model_dump(exclude_unset=True, exclude={"categories", "levels", "other"})
     said["kind"] = "integer" if source.is_whole and not in_ball else "continuous"
     said["missing"] = "refuse" if source.gaps is not None else entry.missing
     said["unit"] = entry.unit or _UNITS.get(source.kind, "")
     if source.levels and not in_ball:
-        said["bounds"] = (-1.0, 1.0) if source.is_block and not of_rows else (0.0, max(1.0, _last_code(source)))
+        said |= _limits(source, 1.0 if source.is_block else len(source.levels) - 1.0, policy)
     return ColumnPolicy.model_validate(said)
 
 
-def _last_code(source: Source) -> float:
-    return 1.0 if source.is_block else len(source.levels) - 1.0
+def _limits(source: Source, highest: float, policy: Policy) -> dict[str, Any]:
+    """Return the bounds of a column of levels, and its place where that is public.
+
+    In a covariance release rows are put into a ball, in units of half-widths from the middle of the bounds. Between -1
+    and 1 the columns of a category have a length of 1 together, in any row, as every other column has at most.
+    """
+    privacy = policy.privacy
+    if privacy.release == "rows":
+        return {"bounds": (0.0, highest)}
+    low = -highest if source.is_block else 0.0
+    placed = privacy.mechanism in ("auto", "two-round") and privacy.l2_radius is None and highest == 1.0
+    middle = {"center": 0.5 * (low + highest), "scale": 0.5 * (highest - low)} if placed else {}
+    return {"bounds": (low, highest), **middle}
 
 
 def blocks_of(sources: Collection[Source]) -> Mapping[str, str]:
     """Return the category that each of those published columns belongs to that stand for one of its levels."""
     return {name: source.name for source in sources if source.is_block for name in source.columns}
+
+
+def count_cells(names: Collection[str], sources: Collection[Source]) -> int:
+    """Return how many cells of the raw table a row of these published columns comes from."""
+    blocks = blocks_of(sources)
+    return len({blocks.get(name, name) for name in names})

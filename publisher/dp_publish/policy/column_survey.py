@@ -65,7 +65,7 @@ def survey(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
     kinds : collection of str
         The columns.
     """
-    notes = point_out_names(kinds)
+    notes, seen = point_out_names(kinds), _numbers_alone(seen, policy)
     numbers, constant = _numberings(seen), _constants(seen)
     where = f"in the first {seen.n_rows:,} rows"
     if numbers:
@@ -98,8 +98,15 @@ def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collecti
     kinds : collection of str
         The columns to be published.
     """
-    found = (_unmeant(seen, policy, kinds), _coded(table, seen, policy), _misplaced(seen, policy))
+    numbers = _numbers_alone(seen, policy)
+    found = (_unmeant(numbers, policy, kinds), _coded(table, numbers, policy), _misplaced(seen, policy))
     return [PolicyError(f"{said}, or pass --anyway") for said in found if said]
+
+
+def _numbers_alone(seen: Glance, policy: Policy) -> Glance:
+    """Return the first rows without columns that stand for levels or dates, which look like numberings or are rare."""
+    meant = {name for source in policy.sources for name in source.columns}
+    return Glance(seen.n_rows, {name: values for name, values in seen.values.items() if name not in meant})
 
 
 def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:
