@@ -154,7 +154,9 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
 
 def _describe_unchanged(release: Release) -> list[str]:
     """Return the share of whole numbers that the noise leaves unchanged, if it is large, and the remedy."""
-    shares = {column.name: share_unchanged(column) for column in release.columns if column.kind == "integer"}
+    shares = {
+        column.block or column.name: share_unchanged(column) for column in release.columns if column.kind == "integer"
+    }
     still = {name: share for name, share in shares.items() if share > _HARDLY_CHANGED}
     if not still:
         return []

@@ -49,7 +49,11 @@ def policy_template(
         document.append("table", _table_section(layout, header))
     single = ""
     if len(types) < _WIDE:
-        columns = {name: _section(name, kind, boolean=name in booleans) for name, kind in types.items()}
+        texts = [name for name, kind in types.items() if kind is ColumnType.TEXT]
+        columns = {
+            name: _section(name, kind, boolean=name in booleans, explained=name in texts[1:])
+            for name, kind in types.items()
+        }
     else:
         columns, single = _wide_sections(types)
     document.append("columns", _sections(columns))
@@ -96,9 +100,9 @@ mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 
 def describe_undecided(types: dict[str, ColumnType]) -> list[str]:
     """Return a line on the columns that a new policy leaves out, and one on those that may be text, if there are."""
     dropped = {
-        name: "not numeric" if not kind.may_be_numbers else "by its name an identifier" if name else "an index"
+        name: _LEFT_OUT.get(kind, "by its name an identifier" if name else "an index")
         for name, kind in types.items()
-        if not kind.may_be_numbers or named_like_an_identifier(name)
+        if kind in _LEFT_OUT or named_like_an_identifier(name)
     }
     said = [f"{repr(name) if name else 'a column without a name'} ({reason})" for name, reason in dropped.items()]
     more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
@@ -134,15 +138,21 @@ def _sections(columns: dict[str, Table]) -> Table:
     return whole
 
 
-def _section(name: str, kind: ColumnType, *, boolean: bool = False) -> Table:
+def _section(name: str, kind: ColumnType, *, boolean: bool = False, explained: bool = False) -> Table:
+    """Return a column's section; text is explained once."""
     section = tomlkit.table()
-    if not kind.may_be_numbers:
-        return section.add(tomlkit.comment("not numeric: it is never published")).add("drop", True)
+    if kind in _LEFT_OUT:
+        short = [f"{_LEFT_OUT[kind]}: {'left out, see above' if explained else 'it is never published'}"]
+        for line in short if explained else _HINTS.get(kind, short):
+            section.add(tomlkit.comment(line))
+        return section.add("drop", True)
     if named_like_an_identifier(name):
         return section.add(tomlkit.comment(_IDENTIFIER)).add("drop", True)
 
     section.add("kind", _kind(kind, boolean=boolean))
-    if not boolean:
+    if kind in _DATES:
+        section.add(tomlkit.comment(_DATES[kind]))
+    elif not boolean:
         section.add(tomlkit.comment(_BOUNDS)).add(tomlkit.comment(_SPREAD)).add(tomlkit.comment(_PLACE))
     section.add("unit", "").add("description", "").add("missing", _missing())
     return section.add(tomlkit.comment("drop = true"))
@@ -153,19 +163,40 @@ def _kind(kind: ColumnType, *, boolean: bool = False) -> Item:
         return tomlkit.string("boolean").comment("its bounds are 0 and 1")
     if kind is ColumnType.UNKNOWN:
         return tomlkit.string("continuous").comment(_UNKNOWN)
-    return tomlkit.string(kind.value)
+    return tomlkit.string("time" if kind is ColumnType.TIME_OF_DAY else kind.value)
 
 
 def _missing() -> Item:
     return tomlkit.string("refuse").comment(_MISSING)
 
 
+_LEFT_OUT = {  # types that a new policy leaves out, and what is said of them
+    ColumnType.TEXT: "text",
+    ColumnType.NESTED: "lists or structures",
+    ColumnType.OTHER: "not numeric",
+}
+_HINTS = {
+    ColumnType.TEXT: (
+        "text: left out. If everybody may know which values can occur, publish it as a category, and delete drop:",
+        'kind = "category"            # or "ordered", with levels = ["lowest", ..., "highest"]',
+        'categories = ["...", "..."]  # public, never read off the data: a rare value in the list tells of a person',
+        'other = "other"              # counts all other values, which are refused otherwise',
+        'missing = "category"         # makes a gap a level of its own',
+    ),
+    ColumnType.NESTED: ("lists or structures: never published; make columns of them (pyarrow.Table.flatten)",),
+}
+_DATES = {
+    ColumnType.DATE: "bounds = [2020-01-01, 2029-12-31]   # published as days since 1970-01-01",
+    ColumnType.TIME: "bounds = [2020-01-01T00:00:00Z, 2029-12-31T23:59:59Z]   # published as seconds since 1970",
+    ColumnType.TIME_OF_DAY: "bounds = [00:00:00, 23:59:59]   # published as seconds since midnight",
+    ColumnType.DURATION: "bounds = [low, high]   # in seconds",
+}
 _BOUNDS = "bounds = [low, high]"
 _IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
 _MISSING = 'or "drop" to leave out rows without a value, "midpoint", or, in a release of rows, "center"'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
-_UNKNOWN = 'or "integer", or "boolean"; a text file does not say. A column of text needs drop = true'
+_UNKNOWN = 'or "integer", "boolean", "category", "ordered", "date"; a text file does not say. Other text: drop = true'
 
 
 def _wide_sections(types: dict[str, ColumnType]) -> tuple[dict[str, Table], str]:
@@ -182,6 +213,7 @@ def _wide_sections(types: dict[str, ColumnType]) -> tuple[dict[str, Table], str]
     sections = {"*": whole.add("missing", _missing())}
 
     numeric = [name for name, kind in types.items() if kind.may_be_numbers]
+    others = [name for name, kind in types.items() if kind in (ColumnType.TEXT, *_DATES)]
     identifiers = [name for name in numeric if named_like_an_identifier(name)]
     families = _families([name for name in numeric if name not in identifiers], types)
     for pattern, members in families.items():
@@ -190,10 +222,16 @@ def _wide_sections(types: dict[str, ColumnType]) -> tuple[dict[str, Table], str]
     sections |= {name: _section(name, types[name]) for name in identifiers}
 
     inside = {name for members in families.values() for name in members} | set(identifiers)
-    single = ", ".join(tomlkit.item(name).as_string() for name in numeric if name not in inside)
-    named = textwrap.wrap(single, 116, break_long_words=False, break_on_hyphens=False)
-    lines = ["# The other columns, for sections of their own:", *(f"#   {line}" for line in named)] if named else []
+    lines = _listing("The other columns, for sections of their own:", [n for n in numeric if n not in inside])
+    lines += _listing('Text and dates, left out unless a section gives a kind ("category", "date", ...):', others)
     return sections, "".join(f"{line}\n" for line in lines)
+
+
+def _listing(heading: str, names: list[str]) -> list[str]:
+    """Return names as lines of a comment below their heading; nothing without names."""
+    said = ", ".join(tomlkit.item(name).as_string() for name in names)
+    named = textwrap.wrap(said, 116, break_long_words=False, break_on_hyphens=False)
+    return [f"# {heading}", *(f"#   {line}" for line in named)] if named else []
 
 
 def _families(names: list[str], types: dict[str, ColumnType]) -> dict[str, list[str]]:

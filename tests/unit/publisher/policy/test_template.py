@@ -20,7 +20,7 @@ from dp_publish.policy.columns import choose_columns, require_bounds
 from dp_publish.policy.file import load_policy
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.sections import resolve
-from dp_publish.policy.template import policy_template
+from dp_publish.policy.template import describe_undecided, policy_template
 
 
 def load(tmp_path: Path, text: str, **overrides: object) -> Policy:
@@ -46,6 +46,33 @@ def test_template_needs_only_bounds(tmp_path: Path) -> None:
     assert [entry.drop for entry in policy.columns.values()] == [False, False, True, False]
     assert policy.columns["a"].bounds == (0.0, 10.0)
     assert all(entry.bounds is None for entry in load(tmp_path, policy_template("d", "d", types)).columns.values())
+
+
+def test_text_and_dates_need_a_list_of_levels_and_dates_as_bounds(tmp_path: Path) -> None:
+    """Uncommented as it says, what a template has of text and of dates is a policy that publishes them."""
+    types = {"sex": ColumnType.TEXT, "town": ColumnType.TEXT, "born": ColumnType.DATE, "seen": ColumnType.TIME}
+    types |= {"at": ColumnType.TIME_OF_DAY, "stay": ColumnType.DURATION, "tags": ColumnType.NESTED}
+    text = policy_template("data.parquet", "wine", types)
+    assert [entry.drop for entry in load(tmp_path, text).columns.values()] == [True, True, *[False] * 4, True]
+    assert describe_undecided(types) == ["left out: 'sex' (text), 'town' (text), 'tags' (lists or structures)"]
+
+    said = text.replace("drop = true", "", 1)
+    for entry in ("kind", "categories", "other", "missing", "bounds"):
+        said = said.replace(f"# {entry} = ", f"{entry} = ")
+    said = said.replace('["...", "..."]', '["f", "m"]').replace("[low, high]", "[0, 60]").replace("# spread", "#")
+    policy = load(tmp_path, said)
+    assert [entry.kind for entry in policy.columns.values()] == [
+        "category",
+        None,
+        "date",
+        "time",
+        "time",
+        "duration",
+        None,
+    ]
+    assert (policy.columns["sex"].categories, policy.columns["sex"].other) == (("f", "m"), "other")
+    assert policy.columns["born"].bounds == (18262.0, 21914.0)
+    assert policy.columns["at"].bounds == (0.0, 86399.0)
 
 
 def test_template_of_a_wide_table_is_short_and_covers_every_column(tmp_path: Path) -> None:
