@@ -121,6 +121,19 @@ def for_hospitals() -> dict[str, Any]:
     return {}
 
 
+def for_mixed_tables() -> dict[str, Any]:
+    """Make a table with categories, dates and gaps, and one of counts."""
+    rng = np.random.default_rng(3)
+    sex, age = rng.choice(["f", "m", "x"], 5000, p=[0.5, 0.48, 0.02]), rng.integers(0, 100, 5000)
+    district = rng.choice(["north", "east", "south", "west", "abroad", None], 5000)
+    admitted = pd.Timestamp(2026, 1, 1) + pd.to_timedelta(rng.integers(0, 365, 5000), unit="D")
+    table = {"sex": sex, "district": district, "smoker": rng.random(5000) < 0.3, "age": age}
+    table["triage"] = np.where(age + rng.normal(0, 20, 5000) > 60, "red", "green")
+    pd.DataFrame({**table, "admitted": admitted.date}).to_parquet("clinic.parquet")
+    pd.DataFrame(rng.poisson(30, (500, 4)), columns=list("abcd")).to_parquet("weekly.parquet")
+    return {}
+
+
 def for_other_tools() -> dict[str, Any]:
     """Make a bundle, and hand out its signer's fingerprint, the public key, and the page that verifies."""
     make_bundle("wine")
@@ -157,6 +170,7 @@ EXPECTED = {
     "how-to/choose-a-strength.md": Page(for_choices),
     "how-to/choose-an-estimator.md": Page(for_choices),
     "how-to/choose-rows-or-covariance.md": Page(for_choices),
+    "how-to/publish-a-mixed-table.md": Page(for_mixed_tables),
     "how-to/deposit-in-a-portal.md": Page(for_portals),
     "how-to/keep-keys-and-ledger.md": Page(for_keepers),
     "how-to/pool-hospitals.md": Page(for_hospitals, "nothing"),

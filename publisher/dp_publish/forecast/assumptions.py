@@ -48,11 +48,15 @@ def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_
 
 def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> str:
     """Return a phrase that says which spread is assumed: "standard deviations are ..."."""
-    own = [policy.column(name).spread is not None for name in names]
+    levels = {name for source in policy.sources if source.levels for name in source.columns}
+    own = [policy.column(name).spread is not None for name in names if name not in levels]
+    if levels and not own:
+        return "levels are equally frequent"
+    alike = ", levels equally frequent" if levels else ""
     if all(own):
-        return "standard deviations are what the policy's spread says"
+        return f"standard deviations are what the policy's spread says{alike}"
     general = f"{spread:.3g} of the width"
-    return f"standard deviations are {'what the policy says, or ' if any(own) else ''}{general}"
+    return f"standard deviations are {'what the policy says, or ' if any(own) else ''}{general}{alike}"
 
 
 def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:

@@ -5,6 +5,7 @@ Everything here follows from the policy and the columns' declared types; no cell
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -110,7 +111,15 @@ def _section_of(source: Source, entry: ColumnPolicy, policy: Policy) -> ColumnPo
     said["unit"] = entry.unit or _UNITS.get(source.kind, "")
     if source.levels and not in_ball:
         said |= _limits(source, 1.0 if source.is_block else len(source.levels) - 1.0, policy)
+        low, high = said["bounds"]
+        said.setdefault("spread", _deviation(source) / (high - low))
     return ColumnPolicy.model_validate(said)
+
+
+def _deviation(source: Source) -> float:
+    """Return the standard deviation of a published column if all levels are equally frequent, for forecasts."""
+    n_levels = len(source.levels)
+    return math.sqrt(n_levels - 1) / n_levels if source.is_block else math.sqrt((n_levels**2 - 1) / 12)
 
 
 def _limits(source: Source, highest: float, policy: Policy) -> dict[str, Any]:

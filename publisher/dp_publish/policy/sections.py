@@ -15,6 +15,8 @@ from dp_publish.policy.coded_columns import code_columns, is_coded
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
 
+_OF_NUMBERS = ("bounds", "center", "scale", "spread", "max_change")
+
 
 def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Table, Policy]:
     """Return the policy with a section for every column of the table and no patterns, and the table that it is about.
@@ -68,6 +70,9 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         given: dict[str, Any] = {}
         for section in [*(policy.columns[pattern] for pattern in patterns), own]:
             given |= section.model_dump(exclude_unset=True)
+        if given.get("categories") or given.get("levels"):
+            meant = own.model_fields_set  # what patterns say of numbers is not about levels
+            given = {entry: value for entry, value in given.items() if entry not in _OF_NUMBERS or entry in meant}
         try:
             entry = ColumnPolicy.model_validate(given)
         except ValidationError as error:

@@ -205,6 +205,6 @@ def test_a_new_policy_says_what_it_leaves_out(tmp_path: Path, command: Command) 
     """Identifiers by name and text are dropped by the template, which the command says as well."""
     pd.DataFrame({"patient_id": [1], "name": ["a"], "x": [0.5]}).to_parquet(tmp_path / "a.parquet")
     told = command("dp-publish", "policy", "a.parquet")
-    assert "left out: 'patient_id' (by its name an identifier), 'name' (not numeric)" in told.stdout
+    assert "left out: 'patient_id' (by its name an identifier), 'name' (text)" in told.stdout
     pd.DataFrame({"x": [0.5, 1.5]}).to_csv(tmp_path / "b.csv")
     assert "left out: a column without a name (an index)" in command("dp-publish", "policy", "b.csv").stdout
