@@ -204,6 +204,11 @@ class Column(Model):
         return math.sqrt(self.response.variance) if self.response is not None else self.cell_noise.sigma
 
     @property
+    def grid(self) -> float:
+        """What all published values are multiples of, where cells were released: a power of two."""
+        return 1.0 if self.response is not None else self.cell_noise.granularity
+
+    @property
     def is_gaussian(self) -> bool:
         """True if mu-GDP holds of a cell, and not only rho = mu^2 / 2: of all noise but the discrete Gaussian."""
         return self.noise is not None and self.noise.distribution != "discrete-gaussian"

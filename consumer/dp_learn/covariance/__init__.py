@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     )
     from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
     from dp_learn.covariance.drowned import clear_columns
+    from dp_learn.covariance.entry_variances import mechanism_entry_variances
     from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+    from dp_learn.covariance.levels import Levels
     from dp_learn.covariance.moments import Moments, estimate_moments
+    from dp_learn.covariance.node_columns import NodeColumns, choose_node_columns
     from dp_learn.covariance.penalties import (
         chance_alpha,
         null_standard_errors,

@@ -60,14 +60,13 @@ def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str
         found.append(
             f"values are not on the stated grid in {name_columns([column.name for column, _ in off_grid])}: "
             f"{count} of {moments.n_rows} in {name_columns([worst.name])} are not multiples of "
-            f"{worst.cell_noise.granularity:g}"
+            f"{worst.grid:g}"
         )
     if moments.n_rows < 2:
         return found
     found += _beyond_bounds(columns, moments)
-    noises = [column.cell_noise for column in columns]
-    gaussian = [index for index, noise in enumerate(noises) if noise.sigma >= _FINE_SIGMA * noise.granularity]
-    variance = np.array([noises[index].variance for index in gaussian])
+    gaussian = [index for index, column in enumerate(columns) if _is_fine(column)]
+    variance = np.array([columns[index].cell_noise.variance for index in gaussian])
     covariance = moments.covariance[np.ix_(gaussian, gaussian)]
     return found + _contradicting_noise(
         [columns[index].name for index in gaussian], covariance, variance, moments.n_rows
@@ -252,6 +251,11 @@ def _contradicting_noise(names: Sequence[str], covariance: FloatArray, variance:
     return []
 
 
+def _is_fine(column: Column) -> bool:
+    """Return True if noise was added that is Gaussian enough for these tails."""
+    return column.response is None and column.cell_noise.sigma >= _FINE_SIGMA * column.cell_noise.granularity
+
+
 def _beyond_bounds(columns: Sequence[Column], moments: Moments) -> list[str]:
     """Compare each variance with the largest that values within the bounds, at both ends, and the noise can have."""
     m = moments.n_rows - 1
@@ -269,10 +273,9 @@ def _with_variance_beyond(columns: Sequence[Column], moments: Moments, room: flo
     m = moments.n_rows - 1
     beyond = []
     for column, variance in zip(columns, np.diagonal(moments.covariance).tolist(), strict=True):
-        noise = column.cell_noise
-        if column.bounds is None or noise.sigma < _FINE_SIGMA * noise.granularity:
+        if column.bounds is None or not _is_fine(column):
             continue
-        largest = math.sqrt(moments.n_rows / m) * column.width / 2.0 + math.sqrt(noise.variance) * room
+        largest = math.sqrt(moments.n_rows / m) * column.width / 2.0 + math.sqrt(column.cell_noise.variance) * room
         if variance > largest * largest:
             beyond.append(column.name)
     return beyond

@@ -22,7 +22,7 @@ from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.manifest import Column
 from dp_bundle.privacy import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.covariance.bilinear_forms import Part
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices import FloatArray, sandwich, scale_columns
 
 
 def debias_covariance(covariance: FloatArray, noise_variance: npt.ArrayLike) -> FloatArray:
@@ -82,12 +82,15 @@ class NoisyCovariance:
         The exact variance of each column's noise.
     noise_fourth_cumulant : ndarray of shape (n_features,)
         Its fourth cumulant, zero for Gaussian noise; see `noise_fourth_cumulants`.
+    noise_shared : ndarray of shape (n_features, n_features) or None
+        The covariances of the noise of different columns, with a zero diagonal; None where it is independent.
     """
 
     n_rows: int
     covariance: FloatArray
     noise_variance: FloatArray
     noise_fourth_cumulant: FloatArray
+    noise_shared: FloatArray | None = None
 
     def __post_init__(self) -> None:
         p = len(self.covariance)
@@ -103,12 +106,21 @@ class NoisyCovariance:
     @property
     def debiased(self) -> FloatArray:
         """The covariance less the noise's part, in data units."""
-        return debias_covariance(self.covariance, self.noise_variance)
+        debiased = debias_covariance(self.covariance, self.noise_variance)
+        return debiased if self.noise_shared is None else debiased - self.noise_shared
+
+    def noise_forms(self, b: Any) -> Any:
+        """Return the noise's covariance of the forms, B N B'; sparse if B is, and the noise independent."""
+        if self.noise_shared is None:
+            return scale_columns(b, self.noise_variance) @ b.T
+        forms = b.toarray() if hasattr(b, "toarray") else b
+        return sandwich(forms, self.noise_shared + np.diag(self.noise_variance))
 
     def keep(self, kept: npt.NDArray[np.int64]) -> NoisyCovariance:
         """Return the source on some of its columns."""
         block = self.covariance[np.ix_(kept, kept)]
-        return NoisyCovariance(self.n_rows, block, self.noise_variance[kept], self.noise_fourth_cumulant[kept])
+        shared = None if self.noise_shared is None else self.noise_shared[np.ix_(kept, kept)]
+        return NoisyCovariance(self.n_rows, block, self.noise_variance[kept], self.noise_fourth_cumulant[kept], shared)
 
 
 class SumNoise(Protocol):
@@ -187,6 +199,8 @@ def noise_fourth_cumulants(columns: Sequence[Column]) -> FloatArray:
 
 
 def _fourth_cumulant(column: Column) -> float:
+    if column.response is not None:
+        return 0.0  # its noise depends on the levels' frequencies: see `levels`
     noise = column.cell_noise
     if noise.distribution == "discrete-gaussian":
         return discrete_gaussian_fourth_cumulant(noise.sigma)

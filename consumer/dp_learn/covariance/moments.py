@@ -96,7 +96,7 @@ def estimate_moments(bundle: Bundle) -> Moments:
             "bundle.second_moments() is the noisy matrix)",
             f"a {bundle.release.kind} release",
         )
-    granularity = [column.cell_noise.granularity for column in bundle.release.columns]
+    granularity = [column.grid for column in bundle.release.columns]
     return fold_moments(BundleRows(bundle), len(granularity), 1, granularity)[0]
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from dp_learn.covariance.bilinear_forms import inner_product, squares_of_pairs
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.matrices import FloatArray, scale_columns, sparse_if_worth_it
+from dp_learn.matrices import FloatArray, sparse_if_worth_it
 
 
 def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:
@@ -48,7 +48,7 @@ def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[flo
 
 
 def _row_sum(source: NoisyCovariance, b: Any, c: Any) -> float:
-    n = scale_columns(b, source.noise_variance) @ b.T
+    n = source.noise_forms(b)
     d = n.diagonal()
     trace, squares = float(d.sum()), float(d @ d)
     gaussian = (len(d) - 2) * trace + inner_product(c, n) + (trace * trace + inner_product(n, n)) / 2.0 - squares

@@ -39,6 +39,13 @@ class Rows(NamedTuple):
         return Rows(self.start, lambda: self.read()[:, places])
 
 
+class Change(NamedTuple):
+    """What becomes of the values that were read: (value - shift) * factor, arrays of shape (n_features,)."""
+
+    shift: FloatArray
+    factor: FloatArray
+
+
 class BundleRows:
     """All rows of a verified bundle, which can be passed over again and again.
 
@@ -48,15 +55,20 @@ class BundleRows:
         A release of rows.
     places : sequence of int, optional
         Which columns, in which order; all, by default.
+    change : Change, optional
+        What becomes of their values; nothing, by default.
     """
 
-    def __init__(self, bundle: Bundle, places: Sequence[int] | None = None) -> None:
-        self.bundle, self.places = bundle, places
+    def __init__(self, bundle: Bundle, places: Sequence[int] | None = None, change: Change | None = None) -> None:
+        self.bundle, self.places, self.change = bundle, places, change
 
     def select(self, places: Sequence[int] | npt.NDArray[np.int64]) -> BundleRows:
         """Return the same rows with the columns at these places, in this order."""
         chosen = [int(place) for place in places]
-        return BundleRows(self.bundle, chosen if self.places is None else [self.places[place] for place in chosen])
+        change = None if self.change is None else Change(*(values[chosen] for values in self.change))
+        return BundleRows(
+            self.bundle, chosen if self.places is None else [self.places[place] for place in chosen], change
+        )
 
     def __iter__(self) -> Iterator[Rows]:
         """Yield the rows of every row group, to be read by any thread of this process.
@@ -67,7 +79,7 @@ class BundleRows:
             The data are not what the manifest says, or not numbers that can be computed with.
         """
         for group in self.bundle.row_groups():
-            yield _rows_of(group, self.bundle.path, self.places)
+            yield _rows_of(group, self.bundle.path, self.places, self.change)
         pa.default_memory_pool().release_unused()  # which it would keep, as much as it ever held
 
 
@@ -109,7 +121,7 @@ def _map_on_workers(engine: Engine, function: Callable[[Rows], R], rows: BundleR
     n_columns = len(release.columns)
     at_once = max(engine.n_workers, room // -(-part_rows(n_columns) // group_rows(n_columns)))
     tasks = rows.bundle.part_tasks()
-    of_part = partial(_map_part, function=function, places=rows.places, n_columns=n_columns)
+    of_part = partial(_map_part, function=function, places=rows.places, change=rows.change, n_columns=n_columns)
     for task, found in zip(tasks, map_in_order(engine, of_part, tasks, at_once), strict=True):
         if task.start != seen:
             where = quote_path(rows.bundle.path)
@@ -121,16 +133,24 @@ def _map_on_workers(engine: Engine, function: Callable[[Rows], R], rows: BundleR
 
 
 def _map_part(
-    task: PartTask, *, function: Callable[[Rows], R], places: Sequence[int] | None, n_columns: int
+    task: PartTask,
+    *,
+    function: Callable[[Rows], R],
+    places: Sequence[int] | None,
+    change: Change | None,
+    n_columns: int,
 ) -> list[tuple[int, R]]:
     """Return the size of every row group of a part, and the function of it."""
     with open_part(task) as groups, few_threads(n_columns):
-        return [(group.n_rows, function(_rows_of(group, task.place, places))) for group in groups]
+        return [(group.n_rows, function(_rows_of(group, task.place, places, change))) for group in groups]
 
 
-def _rows_of(group: RowGroup, path: str | os.PathLike[str], places: Sequence[int] | None) -> Rows:
+def _rows_of(
+    group: RowGroup, path: str | os.PathLike[str], places: Sequence[int] | None, change: Change | None
+) -> Rows:
     rows = Rows(group.start, partial(_read_matrix, group, path))
-    return rows if places is None else rows.select(places)
+    chosen = rows if places is None else rows.select(places)
+    return chosen if change is None else Rows(group.start, lambda: (chosen.read() - change.shift) * change.factor)
 
 
 def _read_matrix(group: RowGroup, path: str | os.PathLike[str]) -> FloatArray:

@@ -17,6 +17,7 @@ from dp_bundle.errors import EstimationError
 from dp_learn.covariance.bilinear_forms import FormErrors
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.moments import Moments, merge_moments, subsample_moments
 from dp_learn.covariance.pooling import pool_sources
 from dp_learn.covariance.row_errors import row_errors
@@ -71,6 +72,11 @@ class Sample:
         self.moments = [reduce(merge_moments, folds) if folds else None for folds in self._folds]
         described = [_describe(source, whole) for source, whole in zip(sources, self.moments, strict=True)]
         self.pooled: PooledCovariance = pool_sources(sources[0].columns, described, same_rows=same_rows)
+
+    @property
+    def levels(self) -> Levels | None:
+        """What the columns indicate, where some are levels of a category, or randomised."""
+        return self.sources[0].levels
 
     @property
     def location(self) -> FloatArray:
@@ -161,7 +167,7 @@ def _describe(source: RowSource | CovarianceSource, moments: Moments | None) -> 
     if isinstance(source, CovarianceSource):
         return source.released
     moments = moments if moments is not None else reduce(merge_moments, source.moments())
-    return NoisyCovariance(moments.n_rows, moments.covariance, source.noise_variance, source.noise_fourth_cumulant)
+    return source.describe(moments)
 
 
 def _mean_of(source: RowSource | CovarianceSource, moments: Moments | None) -> FloatArray:

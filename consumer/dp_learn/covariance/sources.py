@@ -6,7 +6,7 @@ Rows are never kept in memory: each pass streams them again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,16 @@ from dp_bundle import Bundle
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
 from dp_bundle.manifest import Column
 from dp_bundle.quoting import quote_name, quote_path
-from dp_learn.covariance.debias import ReleasedCovariance, debias_covariance, noise_fourth_cumulants
+from dp_learn.covariance.debias import (
+    NoisyCovariance,
+    ReleasedCovariance,
+    debias_covariance,
+    noise_fourth_cumulants,
+)
+from dp_learn.covariance.levels import Levels, find_levels
 from dp_learn.covariance.moments import Moments, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
-from dp_learn.covariance.row_passes import LARGEST, BundleRows, Rows
+from dp_learn.covariance.row_passes import LARGEST, BundleRows, Change, Rows
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
 from dp_learn.matrices import FloatArray
 
@@ -34,9 +40,14 @@ class RowSource:
     noise_variance, noise_fourth_cumulant : ndarray of shape (n_features,)
         Of each column's noise.
     granularity : ndarray of shape (n_features,) or None
-        The grid that values lie on, if one is stated.
+        The grid that values lie on as they were published, if one is stated.
     matrices : callable
         Returns consecutive batches, for one pass.
+    levels : Levels or None
+        What columns indicate, where some are levels of a category, or randomised. `matrices` holds unbiased
+        indicators, and the noise of randomised ones is that of `describe` alone.
+    published : callable or None
+        Returns the batches as they were published, where `matrices` does not.
     """
 
     columns: tuple[str, ...]
@@ -44,16 +55,36 @@ class RowSource:
     noise_fourth_cumulant: FloatArray
     granularity: FloatArray | None
     matrices: Callable[[], Iterable[Rows]]
+    levels: Levels | None = None
+    published: Callable[[], Iterable[Rows]] | None = None
 
     def moments(self, n_folds: int = 1) -> list[Moments]:
         """Return the moments of every fold of the rows, in one pass."""
-        return fold_moments(self.matrices(), len(self.columns), n_folds, self.granularity)
+        published = self.published or self.matrices
+        found = fold_moments(published(), len(self.columns), n_folds, self.granularity)
+        if self.levels is None or self.published is None:
+            return found
+        shift, factor = self.levels.shift, self.levels.factor
+        return [
+            replace(each, mean=(each.mean - shift) * factor, scatter=each.scatter * np.outer(factor, factor))
+            for each in found
+        ]
+
+    def describe(self, moments: Moments) -> NoisyCovariance:
+        """Return the covariance of these rows, or of a part of them, with its noise."""
+        variance, cumulant, shared = self.noise_variance, self.noise_fourth_cumulant, None
+        if self.levels is not None and self.levels.responses:
+            noise, cumulants = self.levels.noise(moments.mean)
+            variance, cumulant = variance + np.diagonal(noise), cumulant + cumulants
+            shared = noise - np.diag(np.diagonal(noise))
+        return NoisyCovariance(moments.n_rows, moments.covariance, variance, cumulant, shared)
 
     def second_moments_about(self, location: FloatArray) -> FloatArray:
         """Return the debiased second moments of the rows about a point, in data units."""
         (moments,) = self.moments()
-        shift = moments.mean - location
-        return debias_covariance(moments.scatter / moments.n_rows + np.outer(shift, shift), self.noise_variance)
+        described, shift = self.describe(moments), moments.mean - location
+        own = debias_covariance(moments.scatter / moments.n_rows + np.outer(shift, shift), described.noise_variance)
+        return own if described.noise_shared is None else own - described.noise_shared
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +99,14 @@ class CovarianceSource:
         The column means, in data units.
     released : ReleasedCovariance
         The covariance and its noise.
+    levels : Levels or None
+        What columns indicate, where some are levels of a category.
     """
 
     columns: tuple[str, ...]
     mean: FloatArray
     released: ReleasedCovariance
+    levels: Levels | None = None
 
     def second_moments_about(self, location: FloatArray) -> FloatArray:
         """Return the debiased second moments about a point, in data units."""
@@ -106,13 +140,19 @@ def _bundle_rows(bundle: Bundle, like: Bundle | None = None) -> RowSource:
     chosen, places = _ordered_columns(bundle, like)
     reordered = places != list(range(len(places)))
     rows = BundleRows(bundle, places if reordered else None)
+    levels = find_levels(chosen, bundle.release.sources)
+    randomised = levels is not None and bool(levels.responses)
+    change = Change(levels.shift, levels.factor) if levels is not None and randomised else None
+    unbiased = BundleRows(bundle, rows.places, change)
 
     return RowSource(
         tuple(column.name for column in chosen),
-        np.array([column.cell_noise.variance for column in chosen]),
+        np.array([0.0 if column.response is not None else column.cell_noise.variance for column in chosen]),
         noise_fourth_cumulants(chosen),
-        np.array([column.cell_noise.granularity for column in chosen]),
-        lambda: rows,
+        np.array([column.grid for column in chosen]),
+        lambda: unbiased,
+        levels,
+        (lambda: rows) if randomised else None,
     )
 
 
@@ -182,7 +222,8 @@ def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
         order = [*places, len(places)] if moments.constant else places
         matrix = bundle.second_moments()[np.ix_(order, order)]
         mean, released = debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)
-    return CovarianceSource(tuple(column.name for column in chosen), mean, released)
+    levels = find_levels(chosen, release.sources)
+    return CovarianceSource(tuple(column.name for column in chosen), mean, released, levels)
 
 
 def counts_rows(bundle: Bundle) -> bool:
@@ -223,6 +264,11 @@ def _require_same_columns(bundle: Bundle, like: Bundle) -> None:
             f"{' and others' if len(differing) > 5 else ''}"
         )
     for name, column in mine.items():
+        if column.block != other[name].block:
+            raise SchemaError(
+                f"column {name!r} is a level of a category in only one of {quote_path(bundle.path)} and "
+                f"{quote_path(like.path)}: bundles are pooled with the same columns only"
+            )
         if column.unit != other[name].unit:
             raise SchemaError(
                 f"column {name!r} is in {_unit(column)} in {quote_path(bundle.path)} and in "

@@ -76,7 +76,7 @@ def _row_noise_forms(source: NoisyCovariance, b: FloatArray) -> Callable[[slice,
     """Return a function that gives the products of `_row_noise` alone, in a fraction of the time."""
     forms = sparse_if_worth_it(b)
     squares = forms * forms
-    n = scale_columns(forms, source.noise_variance) @ forms.T
+    n = source.noise_forms(forms)
     kurtosis = scale_columns(squares, source.noise_fourth_cumulant) @ squares.T
     v = n.diagonal()
 
@@ -161,7 +161,7 @@ def _mechanism_of(source: NoisyCovariance | ReleasedCovariance, c: FloatArray, b
 
 def _row_noise(source: NoisyCovariance, c: FloatArray, b: Any) -> Part:
     """Return Isserlis' formula at C + N less that at C, plus the part of the noise's fourth cumulant."""
-    n = scale_columns(b, source.noise_variance) @ b.T
+    n = source.noise_forms(b)
     weighted, square = scale_columns(b, source.noise_fourth_cumulant), b * b
     squares, cubes = (b * weighted) @ square.T, (square * weighted) @ b.T
 

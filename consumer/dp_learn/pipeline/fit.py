@@ -5,14 +5,13 @@ The one pipeline behind the command, `learn_graph` and the scikit-learn estimato
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import NotConvergedError, ParameterError
+from dp_bundle.errors import NotConvergedError
 from dp_learn.covariance import (
     PooledCovariance,
     Sample,
@@ -25,7 +24,8 @@ from dp_learn.covariance import (
     penalty_weights,
 )
 from dp_learn.glasso import GraphFit, Solution, fit_on_graph, graphical_lasso, make_problem, solve_on_graph
-from dp_learn.matrices import FloatArray, Repair, RepairMethod, repair_covariance
+from dp_learn.matrices import FloatArray, RepairMethod, repair_covariance
+from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
 from dp_learn.selection import (
     SMALLEST,
     Rule,
@@ -38,119 +38,6 @@ from dp_learn.selection import (
 )
 
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
-GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
-PATIENCE = 8  # graphs; the path is short
-_AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"
-REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
-
-
-class Options(TypedDict, total=False):
-    """The fields of `Settings`, as keyword arguments."""
-
-    alpha: float | None
-    select: str
-    alphas: int | Sequence[float]
-    weights: str | FloatArray
-    scale: str
-    repair: str
-    refit: bool
-    penalize_diagonal: bool
-    solver: str
-    tol: float
-    max_iter: int
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of an estimate.
-
-    Attributes
-    ----------
-    alpha : float or None
-        The penalty, on the chosen scale; None to select it.
-    select : {"cv", "mse", "ebic", "stars"}
-        The rule that selects it.
-    alphas : int or sequence of float
-        The path that it selects from: a number of alphas, or the alphas, largest first. With a number, EBIC's path ends
-        at `chance_alpha`.
-    weights : {"equal", "noise"} or ndarray
-        Equal penalties, penalties in proportion to each entry's standard error, or a matrix as in `graphical_lasso`.
-    scale : {"correlation", "covariance"}
-        The scale of the penalty: correlations, where one alpha means the same for every pair of columns, or data units.
-    repair : {"none", "maxnorm", "clip", "shrink"}
-        The method that first makes an indefinite matrix positive semidefinite.
-    refit : bool
-        Whether the reported precision matrix is fitted again on the chosen graph, without the penalty, whose shrinkage
-        is what chose the graph. Otherwise it is the penalised estimate.
-    penalize_diagonal, solver, tol, max_iter
-        As in `graphical_lasso`.
-    """
-
-    alpha: float | None = None
-    select: str = "ebic"
-    alphas: int | Sequence[float] = 20
-    weights: str | FloatArray = "equal"
-    scale: str = "correlation"
-    repair: str = "none"
-    refit: bool = True
-    penalize_diagonal: bool = True
-    solver: str = "auto"
-    tol: float = 1e-6
-    max_iter: int = 10_000
-
-    def __post_init__(self) -> None:
-        for name, allowed in (("select", list(Rule)), ("scale", ["correlation", "covariance"])):
-            if getattr(self, name) not in allowed:
-                raise ParameterError(name, "one of " + ", ".join(allowed), getattr(self, name))
-        if not isinstance(self.refit, bool | np.bool_):
-            raise ParameterError("refit", "true or false", self.refit)
-        if isinstance(self.weights, str) and self.weights not in {"equal", "noise"}:
-            raise ParameterError("weights", "equal, noise, or a matrix", self.weights)
-
-    @property
-    def needs_folds(self) -> bool:
-        """True if the rule looks at folds of the rows."""
-        return self.alpha is None and self.select in {Rule.CV, Rule.MSE}
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """An estimate and everything that it rests on.
-
-    Attributes
-    ----------
-    pooled : PooledCovariance
-        The debiased covariance of the columns that are left, in data units.
-    kept : ndarray of int
-        Their positions.
-    drowned : tuple of str
-        The columns left out, because their debiased variance is not clearly positive.
-    precision : ndarray of shape (n_kept, n_kept)
-        The reported estimate, in data units: fitted again on the chosen graph, or penalised.
-    share : float
-        The share of the penalty that it keeps: 0 for an unpenalised refit, 1 for the penalised estimate.
-    solution : Solution
-        The penalised estimate, on the scale that the penalty worked on.
-    selection : Selection or None
-        How alpha was chosen.
-    repair : Repair
-        What was done to the debiased matrix before solving, on that scale.
-    debiased : ndarray of shape (n_kept, n_kept)
-        The debiased covariance on that scale, before any repair.
-    weights : ndarray of shape (n_kept, n_kept) or None
-        The weights of the penalty on that scale.
-    """
-
-    pooled: PooledCovariance
-    kept: npt.NDArray[np.int64]
-    drowned: tuple[str, ...]
-    precision: FloatArray
-    share: float
-    solution: Solution
-    selection: Selection | None
-    repair: Repair
-    debiased: FloatArray
-    weights: FloatArray | None
 
 
 def fit_graph(sample: Sample, settings: Settings) -> Fit:
@@ -167,6 +54,10 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     NotConvergedError
         The solver stopped before its tolerance.
     """
+    if sample.levels is not None and sample.levels.blocks:
+        from dp_learn.pipeline.nodes import fit_nodes
+
+        return fit_nodes(sample, sample.levels, settings)
     kept, drowned = clear_columns(sample.pooled)
     pooled = keep_columns(sample.pooled, kept)
     units = _units(pooled, settings)
@@ -205,6 +96,10 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
 
 def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
     """Return the unpenalised precision matrix on other edges than the fit's, in data units; None if there is none."""
+    if fit.nodes is not None:
+        from dp_learn.pipeline.nodes import fit_node_edges
+
+        return fit_node_edges(fit, edges, settings)
     fitted = solve_on_graph(
         fit.repair.covariance, edges, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER
     )
@@ -262,7 +157,7 @@ def _select(
             alphas,
             gamma=GAMMA,
             patience=PATIENCE,
-            why_last=_AT_CHANCE if ends_at_chance else SMALLEST,
+            why_last=AT_CHANCE if ends_at_chance else SMALLEST,
             **problem,
         )
 

@@ -20,7 +20,6 @@ from dp_learn.selection.path import (
     check_alphas,
     check_patience,
     choose,
-    count_edges,
     solve_path,
     why_ended,
 )
@@ -42,6 +41,7 @@ def select_ebic(
     penalize_diagonal: bool = True,
     patience: int | None = PATIENCE,
     why_last: str = SMALLEST,
+    groups: ArrayLike | None = None,
 ) -> Selection:
     r"""Choose alpha by the extended Bayesian information criterion of its graph.
 
@@ -76,6 +76,9 @@ def select_ebic(
         them; a graph without a certified fit does not count. None walks the whole path.
     why_last : str
         The note on a choice of the last alpha.
+    groups : sequence of length p, optional
+        The node of each column, as in `graphical_lasso`. A node's own block is part of every model, and each entry of
+        another block is a parameter.
 
     Returns
     -------
@@ -105,6 +108,10 @@ def select_ebic(
         weights=weights,
         penalize_diagonal=penalize_diagonal,
         definite=judge is matrix,
+        groups=groups,
+    )
+    within = (
+        np.eye(len(matrix), dtype=bool) if groups is None else np.equal.outer(np.asarray(groups), np.asarray(groups))
     )
     best, n_worse, ended = 0, 0, False
     edges: npt.NDArray[np.bool_] | None = None
@@ -117,13 +124,13 @@ def select_ebic(
         n = n_effective(solution.precision) if callable(n_effective) else n_effective
         price = (math.log(max(n, 1.0)) + 4.0 * gamma * math.log(len(matrix))) / n
 
-        support = solution.precision != 0.0
+        support = (solution.precision != 0.0) | within
         is_new = edges is None or not np.array_equal(edges, support)
         if is_new:
             edges = support
             tol = PATH_TOL if len(matrix) >= WIDE else min(PATH_TOL, price / len(matrix))
             likelihood, fitted = _fit(judge, support, fitted or solution, solver, tol)
-        n_edges[index] = count_edges(solution)
+        n_edges[index] = int(np.count_nonzero(support & ~within)) // 2
         scores[index] = likelihood - n_edges[index] * price
 
         if scores[index] > np.nan_to_num(scores[best], nan=-math.inf):

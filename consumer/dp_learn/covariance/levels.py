@@ -1,0 +1,117 @@
+"""Published columns that indicate a category's levels: from what came out to unbiased indicators, and their noise.
+
+By randomised response a level x comes out as itself with probability p and as any other with probability q, so that
+``(y_k - q) / (p - q)`` has the mean 1[x = k], and given x the covariance ``(diag(pi) - pi pi^T) / (p - q)^2`` with pi
+the probabilities of what comes out. Its mean over rows is linear in the frequencies of the levels, which are estimated
+without bias, and so is it. With noise of its own on each column, nothing of this is needed.
+
+References
+----------
+Warner (1965), JASA 60(309). Chaudhuri & Mukerjee (1988), Randomized Response, section 2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.manifest import Column, RandomizedResponse, Source
+from dp_learn.matrices import FloatArray
+
+Places = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """What columns indicate, and how they became noisy.
+
+    Attributes
+    ----------
+    nodes : tuple of str
+        The raw table's column that each published one comes from.
+    sources : tuple of Source
+        What those stand for that are no numbers.
+    shift, factor : ndarray of shape (n_features,)
+        An unbiased indicator is (y - shift) * factor.
+    responses : tuple of (ndarray of int, RandomizedResponse)
+        The places of the columns that randomised response is on, a pair for each category.
+    """
+
+    nodes: tuple[str, ...]
+    sources: tuple[Source, ...]
+    shift: FloatArray
+    factor: FloatArray
+    responses: tuple[tuple[Places, RandomizedResponse], ...]
+
+    @property
+    def blocks(self) -> dict[str, Places]:
+        """The places of the columns of every node of several."""
+        nodes = np.array(self.nodes)
+        return {name: np.flatnonzero(nodes == name) for name in dict.fromkeys(self.nodes) if (nodes == name).sum() > 1}
+
+    def noise(self, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the covariance and the fourth cumulants of what randomised response adds.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n_features,)
+            Of the unbiased indicators: the frequencies of the levels.
+        """
+        covariance, cumulants = np.zeros((len(mean), len(mean))), np.zeros(len(mean))
+        for places, response in self.responses:
+            if len(places) == 1:
+                frequencies = np.array([1.0 - mean[places[0]], mean[places[0]]])
+                both, fourth = _response_noise(frequencies, response)
+                covariance[places[0], places[0]], cumulants[places[0]] = both[1, 1], fourth[1]
+            else:
+                covariance[np.ix_(places, places)], cumulants[places] = _response_noise(mean[places], response)
+        return covariance, cumulants
+
+
+def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels | None:
+    """Return what the columns indicate; None where each is a number, or a level of its own, with noise of its own.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Those of a category stand together.
+    sources : sequence of Source
+        What the manifest says of them.
+    """
+    if all(column.block is None and column.response is None for column in columns):
+        return None
+    responses: list[tuple[Places, RandomizedResponse]] = []
+    for _, group in groupby(enumerate(columns), key=lambda pair: pair[1].block or pair[1].name):
+        members = list(group)
+        if (response := members[0][1].response) is not None:
+            responses.append((np.array([place for place, _ in members]), response))
+    shift, factor = np.zeros(len(columns)), np.ones(len(columns))
+    for places, response in responses:
+        shift[places], factor[places] = response.p_other, 1.0 / (response.p_same - response.p_other)
+    nodes = {name: source.name for source in sources for name in source.columns}
+    return Levels(
+        tuple(nodes.get(column.name, column.name) for column in columns),
+        tuple(sources),
+        shift,
+        factor,
+        tuple(responses),
+    )
+
+
+def _response_noise(frequencies: FloatArray, response: RandomizedResponse) -> tuple[FloatArray, FloatArray]:
+    """Return the covariance of the noise on all levels' indicators, and its fourth cumulants."""
+    same, other, n = response.p_same, response.p_other, response.n_levels
+    factor = 1.0 / (same - other)
+    covariance, fourth = np.zeros((n, n)), np.zeros(n)
+    for level, frequency in enumerate(frequencies):
+        pi = np.full(n, other)
+        pi[level] = same
+        variance = pi * (1.0 - pi)
+        covariance += frequency * (np.diag(pi) - np.outer(pi, pi))
+        fourth += frequency * variance * (1.0 - 3.0 * variance)
+    variances = np.diagonal(covariance)
+    return covariance * factor**2, (fourth - 3.0 * variances**2) * factor**4

@@ -1,0 +1,100 @@
+"""Which columns stand for a category: all of its levels but one, and without those that are too rare to be told apart.
+
+The indicators of all levels add up to one, so that one of them says nothing: the most frequent level is left out, as
+the reference. A level that the noise drowns, or that makes the others look determined by one another, counts with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.errors import DrownedColumnError
+from dp_learn.covariance.drowned import clear_variances
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.levels import Levels
+from dp_learn.covariance.penalties import null_standard_errors
+from dp_learn.matrices import FloatArray, smallest_eigenvalue
+
+LEAST = 1e-3  # eigenvalue of a category's correlations
+_ERRORS = 2.0  # standard errors of an eigenvalue
+
+
+@dataclass(frozen=True, eq=False)
+class NodeColumns:
+    """The columns that the nodes of a graph are estimated from.
+
+    Attributes
+    ----------
+    kept : ndarray of int
+        Their positions.
+    drowned : tuple of str
+        The nodes of which nothing is left.
+    reference : dict of str to int
+        The position of every category's reference level.
+    merged : dict of str to list of str
+        The levels of a category that count with its reference, if there are any.
+    """
+
+    kept: npt.NDArray[np.int64]
+    drowned: tuple[str, ...]
+    reference: dict[str, int]
+    merged: dict[str, list[str]]
+
+
+def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: Levels) -> NodeColumns:
+    """Return the columns that stand for the nodes.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        On all columns.
+    location : ndarray of shape (n_features,)
+        Their means: of indicators, the frequencies of levels.
+    levels : Levels
+        What they indicate.
+
+    Raises
+    ------
+    DrownedColumnError
+        Fewer than two nodes are left.
+    """
+    clear, blocks = clear_variances(pooled), levels.blocks
+    reference = {name: int(places[np.argmax(location[places])]) for name, places in blocks.items()}
+    usable = {
+        name: _usable(places[clear[places] & (places != reference[name])], pooled, location)
+        for name, places in blocks.items()
+    }
+
+    of_blocks = set(np.concatenate([*blocks.values(), np.empty(0, dtype=int)]).tolist())
+    single = [place for place in range(len(clear)) if clear[place] and place not in of_blocks]
+    kept = np.sort(np.concatenate([np.array(single, dtype=np.int64), *usable.values()])).astype(np.int64)
+    left = dict.fromkeys(levels.nodes[place] for place in kept)
+    drowned = tuple(name for name in dict.fromkeys(levels.nodes) if name not in left)
+    if len(left) < 2:
+        raise DrownedColumnError(
+            list(drowned),
+            "the noise drowns all columns but one, or all: their variance cannot be told from the noise; learn from a "
+            "bundle with more rows or less noise",
+        )
+    merged = {
+        name: [pooled.columns[place] for place in places if place != reference[name] and place not in usable[name]]
+        for name, places in blocks.items()
+        if name in left
+    }
+    return NodeColumns(kept, drowned, reference, {name: rare for name, rare in merged.items() if rare})
+
+
+def _usable(places: npt.NDArray[np.intp], pooled: PooledCovariance, location: FloatArray) -> npt.NDArray[np.int64]:
+    """Return those of a category's levels, the most frequent first, whose correlations are clearly of full rank."""
+    chosen = places[np.argsort(-location[places], kind="stable")]
+    while len(chosen) > 1:
+        own = keep_columns(pooled, chosen)
+        error = float(np.median(null_standard_errors(own))) if own.has_errors else 0.0
+        if smallest_eigenvalue(own.correlation) > max(LEAST, _ERRORS * error * math.sqrt(len(chosen))):
+            break
+        chosen = chosen[:-1]
+    return chosen.astype(np.int64)

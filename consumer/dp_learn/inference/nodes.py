@@ -1,0 +1,165 @@
+"""Tests of all pairs of nodes from the errors of single entries, whatever released them.
+
+Brought to units in which the residuals y = Theta (x - mean x) of a node, noise included, are uncorrelated, the entries
+of a block of T are uncorrelated where the nodes are independent given the others: Cov[y_i y_j, y_k y_l] is then
+E[y_i y_k] E[y_j y_l]. So the sum of the squares of the entries over their own errors is chi-squared with as many
+degrees of freedom as there are entries. The errors of entries are those of `edges`: from the rows, or stated by the
+release.
+
+References
+----------
+Jankova & van de Geer (2015), eq. 4, for T. White (1980) for errors from the rows. Wilson & Hilferty (1931), The
+distribution of chi-square, PNAS 17(12). Benjamini & Hochberg (1995).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from dp_learn.covariance import FormErrors, NoisyCovariance, PooledCovariance
+from dp_learn.inference.blocks import canonical_partial_correlations
+from dp_learn.inference.edges import benjamini_hochberg, desparsify
+from dp_learn.matrices import FloatArray, sandwich
+
+_LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
+
+
+@dataclass(frozen=True, eq=False)
+class NodeInference:
+    """Strengths and tests of all pairs of nodes, G of them.
+
+    Attributes
+    ----------
+    nodes : tuple of str
+    strength : ndarray of shape (G, G)
+        The largest canonical partial correlation of each pair, without a graph; with the sign of the partial
+        correlation where both nodes have one column.
+    statistic : ndarray of shape (G, G)
+        Wald's, chi-squared where there is no edge; 0 on the diagonal.
+    degrees : ndarray of int, shape (G, G)
+        Its degrees of freedom.
+    p_values, q_values : ndarray of shape (G, G)
+        Of no edge, and the smallest false discovery rate at which a pair would be listed; 1 on the diagonal.
+    """
+
+    nodes: tuple[str, ...]
+    strength: FloatArray
+    statistic: FloatArray
+    degrees: npt.NDArray[np.intp]
+    p_values: FloatArray
+    q_values: FloatArray
+
+    @property
+    def scores(self) -> FloatArray:
+        """The statistics as normal scores: how many standard errors a link of one column each would be from zero."""
+        return normal_scores(self.statistic, self.degrees)
+
+
+def infer_nodes(
+    pooled: PooledCovariance,
+    precision: FloatArray,
+    labels: npt.NDArray[np.intp],
+    nodes: tuple[str, ...],
+    errors_of: Callable[[FloatArray], FormErrors],
+) -> NodeInference:
+    """Test every pair of nodes for an edge.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        S^ and what it came from.
+    precision : ndarray of shape (n_features, n_features)
+        Theta, positive definite, in inverse data units.
+    labels : ndarray of int, shape (n_features,)
+        The node of each column, a place in `nodes`.
+    nodes : tuple of str
+        The nodes.
+    errors_of : callable
+        Returns the errors of the forms B S^ B' for a matrix B.
+    """
+    t = desparsify(pooled, precision)
+    root = _residual_roots(sandwich(precision, _noisy(pooled)), labels, len(nodes))
+    errors = errors_of(root @ precision)
+    whitened = root @ t @ root.T
+    squares = np.divide(whitened**2, errors.products, out=np.zeros_like(t), where=errors.products > 0.0)
+
+    members = np.zeros((len(nodes), len(labels)))
+    members[labels, np.arange(len(labels))] = 1.0
+    statistic = members @ squares @ members.T
+    statistic = (statistic + statistic.T) / 2.0
+    sizes = members.sum(axis=1).astype(np.intp)
+    degrees = np.outer(sizes, sizes)
+    p_values = np.asarray(special.chdtrc(degrees.astype(float), statistic))
+    for matrix, value in ((statistic, 0.0), (p_values, 1.0)):
+        np.fill_diagonal(matrix, value)
+
+    upper = np.triu_indices(len(nodes), 1)
+    q_values = np.ones_like(p_values)
+    q_values[upper] = benjamini_hochberg(p_values[upper])
+    strength = node_strengths(_definite(t, precision), labels, len(nodes))
+    return NodeInference(nodes, strength, statistic, degrees, p_values, np.minimum(q_values, q_values.T))
+
+
+def node_strengths(precision: FloatArray, labels: npt.NDArray[np.intp], n_nodes: int) -> FloatArray:
+    """Return the largest canonical partial correlation of each pair of nodes, shape (G, G), 1 on the diagonal.
+
+    Of two nodes of one column it is the partial correlation, with its sign.
+    """
+    places = [np.flatnonzero(labels == node) for node in range(n_nodes)]
+    strength = np.eye(n_nodes)
+    for g, h in zip(*np.triu_indices(n_nodes, 1), strict=True):
+        a, b = places[g], places[h]
+        if not precision[np.ix_(a, b)].any():
+            continue
+        value = float(canonical_partial_correlations(precision, a, b)[0])
+        if len(a) == len(b) == 1 and precision[a[0], b[0]] > 0.0:
+            value = -value
+        strength[g, h] = strength[h, g] = value
+    return strength
+
+
+def normal_scores(statistic: FloatArray, degrees: npt.NDArray[np.intp]) -> FloatArray:
+    """Return the sizes of normal numbers that are as unlikely as chi-squared ones, by Wilson and Hilferty's cube root.
+
+    For one degree of freedom they are exact.
+    """
+    d = np.maximum(degrees, 1).astype(np.float64)
+    upper = (np.cbrt(statistic / d) - (1.0 - 2.0 / (9.0 * d))) / np.sqrt(2.0 / (9.0 * d))
+    both = -special.ndtri_exp(special.log_ndtr(-upper) - math.log(2.0))  # two tails of the one for one of the other
+    scores: FloatArray = np.where(d == 1.0, np.sqrt(np.maximum(statistic, 0.0)), both)
+    return scores
+
+
+def _noisy(pooled: PooledCovariance) -> FloatArray:
+    """Return the covariance with the noise of rows, as far as it is known."""
+    total = pooled.covariance.copy()
+    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
+        if isinstance(source, NoisyCovariance):
+            total += weight * (source.covariance - source.debiased)
+    return total
+
+
+def _residual_roots(residuals: FloatArray, labels: npt.NDArray[np.intp], n_nodes: int) -> FloatArray:
+    """Return the block diagonal matrix that makes the residuals of each node uncorrelated, of variance 1."""
+    root = np.zeros_like(residuals)
+    for node in range(n_nodes):
+        place = np.ix_(np.flatnonzero(labels == node), np.flatnonzero(labels == node))
+        values, vectors = np.linalg.eigh(residuals[place])
+        least = _LEAST * max(float(values[-1]), np.finfo(float).tiny)
+        root[place] = (vectors / np.sqrt(np.maximum(values, least))) @ vectors.T
+    return root
+
+
+def _definite(t: FloatArray, precision: FloatArray) -> FloatArray:
+    """Return T where every pair's own block is one of a precision matrix, and else Theta."""
+    try:
+        np.linalg.cholesky(t)
+    except np.linalg.LinAlgError:
+        return precision
+    return t

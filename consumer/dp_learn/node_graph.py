@@ -1,0 +1,120 @@
+"""A graph whose nodes are columns of the raw table: numbers, and categories with several columns of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_learn.graph import GraphEstimate
+from dp_learn.inference import NodeInference, node_strengths, normal_scores
+from dp_learn.matrices import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Variables:
+    """The columns that the nodes are estimated from, n_variables of them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        As they are published.
+    labels : ndarray of int, shape (n_variables,)
+        The node of each.
+    precision, covariance : ndarray of shape (n_variables, n_variables)
+        In data units.
+    loadings : dict of str to list, or to ndarray
+        The table of how levels and other nodes go together: source, level, target, target_level, effect.
+    """
+
+    names: tuple[str, ...]
+    labels: npt.NDArray[np.intp]
+    precision: FloatArray
+    covariance: FloatArray
+    loadings: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeGraph(GraphEstimate):
+    """A graph between nodes. Its matrices hold strengths, as partial correlations, and correlations; see `make`.
+
+    Attributes
+    ----------
+    variables : Variables or None
+        What it was estimated from.
+    tests : NodeInference or None
+        Tests of every pair.
+    """
+
+    variables: Variables | None = None
+    tests: NodeInference | None = None
+
+    @classmethod
+    def make(
+        cls, nodes: tuple[str, ...], variables: Variables, tests: NodeInference | None, fdr: float | None
+    ) -> NodeGraph:
+        """Return the graph of an estimate.
+
+        Parameters
+        ----------
+        nodes : tuple of str
+        variables : Variables
+            Where there is no edge, all entries of the block of `precision` are zero.
+        tests : NodeInference or None
+            Tests of every pair.
+        fdr : float or None
+            The false discovery rate at which edges are listed; None lists those of the precision matrix.
+        """
+        strength = node_strengths(variables.precision, variables.labels, len(nodes))
+        if tests is not None and fdr is not None:  # edges that have no fit of their own
+            strength = np.where((tests.q_values <= fdr) & (strength == 0.0), tests.strength, strength)
+        partial = 2.0 * np.eye(len(nodes)) - strength  # as a precision matrix of unit diagonal has them
+        marginal = node_strengths(variables.covariance, variables.labels, len(nodes))
+        single = np.bincount(variables.labels, minlength=len(nodes)) == 1
+        marginal[np.outer(single, single)] *= -1.0  # a covariance has the sign of its correlation
+        np.fill_diagonal(marginal, 1.0)
+        return cls(nodes, partial, marginal, None, fdr, None, variables, tests)
+
+    @cached_property
+    def edge_columns(self) -> dict[str, Any]:
+        """The table of edges; `partial_correlation` is without a sign unless both ends are one column."""
+        chosen = self.precision != 0.0
+        if self.tests is not None and self.fdr is not None:
+            chosen = self.tests.q_values <= self.fdr
+        pairs = np.nonzero(np.triu(chosen, 1))
+        partial = 0.0 - self.precision[pairs]
+        if self.tests is None:
+            return self._ranked(pairs, {"partial_correlation": partial}, np.abs(partial))
+        tests = self.tests
+        numbers: dict[str, Any] = {
+            "partial_correlation": partial,
+            "evidence": normal_scores(tests.statistic[pairs], tests.degrees[pairs]),
+            "statistic": tests.statistic[pairs],
+            "degrees_of_freedom": tests.degrees[pairs],
+            "p_value": tests.p_values[pairs],
+            "q_value": tests.q_values[pairs],
+        }
+        return self._ranked(pairs, numbers, numbers["evidence"])
+
+    def ranking_columns(self) -> dict[str, Any]:
+        """Return all pairs of nodes by the evidence for an edge, empty without tests."""
+        if self.tests is None:
+            return {}
+        pairs = np.triu_indices(len(self.columns), 1)
+        scores = self.tests.scores[pairs]
+        numbers = {"evidence": scores, "partial_correlation": self.tests.strength[pairs]}
+        numbers["p_value"] = self.tests.p_values[pairs]
+        return self._ranked(pairs, numbers, scores)
+
+    def strongest_loadings(self, source: str, target: str, most: int = 3) -> list[tuple[str, str, float]]:
+        """Return the levels of an edge's ends that go together most, or least, with the effect: see `loadings`."""
+        table = self.variables.loadings if self.variables is not None else {"source": []}
+        found = [
+            (table["level"][row], table["target_level"][row], float(table["effect"][row]))
+            for row in range(len(table["source"]))
+            if {table["source"][row], table["target"][row]} == {source, target}
+        ]
+        return sorted(found, key=lambda each: -abs(each[2]))[:most]

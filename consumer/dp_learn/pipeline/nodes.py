@@ -1,0 +1,221 @@
+"""The fit where nodes are categories: whitened within nodes, penalised by the norms of blocks, and refitted.
+
+In units in which every node's own block of the covariance is the identity nothing depends on which level of a category
+is the reference. Everything else is as in `fit`: alpha by EBIC, whose price is for every entry of a block, on a path
+that ends where chance alone would make edges; the penalised estimate; and a fit on its graph without the penalty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from dp_bundle.errors import NotConvergedError, ParameterError
+from dp_learn.covariance import (
+    Levels,
+    NodeColumns,
+    PooledCovariance,
+    Sample,
+    choose_node_columns,
+    effective_rows,
+    keep_columns,
+    mechanism_entry_variances,
+)
+from dp_learn.glasso import Solution, graphical_lasso, solve_on_graph, whiten_nodes
+from dp_learn.matrices import FloatArray, repair_covariance
+from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
+from dp_learn.selection import Rule, Selection, alpha_grid, select_ebic
+
+CHANCE_EDGES = 0.2  # as `chance_alpha` has it
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The nodes of a fit.
+
+    Attributes
+    ----------
+    names : tuple of str
+        In the order of their columns.
+    labels : ndarray of int, shape (n_kept,)
+        The node of each kept column.
+    root : ndarray of shape (n_kept, n_kept)
+        What whitens the covariance within nodes: R S R.
+    columns : NodeColumns
+        How the kept columns were chosen.
+    levels : Levels
+        What all columns indicate.
+    """
+
+    names: tuple[str, ...]
+    labels: npt.NDArray[np.intp]
+    root: FloatArray
+    columns: NodeColumns
+    levels: Levels
+
+    @property
+    def sizes(self) -> npt.NDArray[np.intp]:
+        """The number of columns of each node."""
+        return np.bincount(self.labels, minlength=len(self.names))
+
+    def spread(self, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return pairs of nodes, shape (G, G), as pairs of their columns."""
+        spread: npt.NDArray[np.bool_] = pairs[np.ix_(self.labels, self.labels)]
+        return spread
+
+    def linked(self, precision: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which pairs of nodes have an edge, shape (G, G)."""
+        linked = np.zeros((len(self.names), len(self.names)), dtype=bool)
+        rows, columns = np.nonzero(precision)
+        linked[self.labels[rows], self.labels[columns]] = True
+        return linked
+
+
+def fit_nodes(sample: Sample, levels: Levels, settings: Settings) -> Fit:
+    """Estimate the sparse precision matrix between nodes; see `fit_graph`.
+
+    Raises
+    ------
+    ParameterError
+        A setting does not go with categories.
+    DrownedColumnError
+        Fewer than two nodes have variance left.
+    NoSolutionError, EstimationError, NotConvergedError
+        As `fit_graph`.
+    """
+    _check(settings)
+    columns = choose_node_columns(sample.pooled, sample.location, levels)
+    pooled = keep_columns(sample.pooled, columns.kept)
+    own = [levels.nodes[place] for place in columns.kept]
+    names = tuple(dict.fromkeys(own))
+    labels = np.array([names.index(name) for name in own], dtype=np.intp)
+    whitened, root = whiten_nodes(pooled.covariance, labels)
+    nodes = Nodes(names, labels, root, columns, levels)
+
+    repair = repair_covariance(whitened, settings.repair)
+    errors = block_errors(pooled, nodes)
+    weights = errors / float(np.median(errors[np.triu_indices(len(names), 1)])) if settings.weights == "noise" else None
+    alpha, selection = settings.alpha, None
+    if alpha is None:
+        selection = _select(pooled, repair.covariance, nodes, errors, weights, settings)
+        alpha = selection.alpha
+
+    solution = graphical_lasso(
+        repair.covariance,
+        alpha,
+        weights=weights,
+        penalize_diagonal=settings.penalize_diagonal,
+        tol=settings.tol,
+        max_iter=settings.max_iter,
+        groups=labels,
+    )
+    if not solution.converged:
+        raise NotConvergedError(
+            f"the {solution.solver} solver stopped at a duality gap of {solution.duality_gap:.3g}: "
+            f"{solution.status.message}",
+            solution,
+        )
+
+    reported, share = solution.precision, 1.0
+    if settings.refit and (refitted := _refit(repair.covariance, solution, nodes, settings)) is not None:
+        reported, share = refitted, 0.0
+    precision = root @ reported @ root
+    precision = np.where(nodes.spread(nodes.linked(reported)), precision, 0.0)
+    return Fit(
+        pooled, columns.kept, columns.drowned, precision, share, solution, selection, repair, whitened, weights, nodes
+    )
+
+
+def fit_node_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
+    """Return the unpenalised precision matrix on these pairs of nodes, in data units; None if there is none."""
+    assert fit.nodes is not None  # noqa: S101  it is a fit of nodes
+    mask = fit.nodes.spread(edges | np.eye(len(edges), dtype=bool))
+    fitted = solve_on_graph(fit.repair.covariance, mask, tol=settings.tol, max_iter=REFIT_MAX_ITER)
+    if fitted is None or not fitted.converged:
+        return None
+    return np.where(mask, fit.nodes.root @ fitted.precision @ fit.nodes.root, 0.0)
+
+
+def block_errors(pooled: PooledCovariance, nodes: Nodes) -> FloatArray:
+    """Return the root of the expected squared norm of every whitened block of unrelated nodes, shape (G, G).
+
+    Sampling adds one over the number of rows for every entry. What noise of variance v_ij on an entry adds is
+    ``sum_ij (R_g^2)_.i v_ij (R_h^2)_.j``.
+    """
+    sizes = nodes.sizes.astype(float)
+    squares = np.zeros((len(nodes.names), len(nodes.labels)))
+    np.add.at(squares, nodes.labels, nodes.root**2)
+    total = np.outer(sizes, sizes) * pooled.sampling_factor
+    if pooled.has_errors:
+        scale = np.outer(pooled.deviations, pooled.deviations) ** 2
+        total += squares @ (mechanism_entry_variances(pooled) * scale) @ squares.T
+    root: FloatArray = np.sqrt(total)
+    return root
+
+
+def chance_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp], weights: FloatArray | None) -> float:
+    """Return the alpha at which chance is expected to make a fifth of an edge among unrelated nodes.
+
+    The squared norm of a block of k entries is taken for its mean over k times a chi-squared number with k degrees of
+    freedom. See `chance_alpha`.
+    """
+    upper = np.triu_indices(len(sizes), 1)
+    degrees = np.outer(sizes, sizes)[upper].astype(float)
+    each = errors[upper] / np.sqrt(degrees)  # of one entry
+    w = np.sqrt(degrees) if weights is None else weights[upper]
+    low, high = 0.0, float((each * np.sqrt(degrees) / w).max()) * 20.0
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        expected = float(special.chdtrc(degrees, (middle * w / each) ** 2).sum())
+        low, high = (middle, high) if expected > CHANCE_EDGES else (low, middle)
+    return high
+
+
+def _check(settings: Settings) -> None:
+    """Refuse settings that mean nothing for nodes of several columns."""
+    if settings.alpha is None and settings.select != Rule.EBIC:
+        raise ParameterError("select", '"ebic" for a table with categories (or give alpha)', settings.select)
+    if settings.scale != "correlation":
+        raise ParameterError("scale", '"correlation" for a table with categories', settings.scale)
+    if not isinstance(settings.weights, str):
+        raise ParameterError("weights", '"equal" or "noise" for a table with categories', "a matrix")
+
+
+def _select(
+    pooled: PooledCovariance,
+    matrix: FloatArray,
+    nodes: Nodes,
+    errors: FloatArray,
+    weights: FloatArray | None,
+    settings: Settings,
+) -> Selection:
+    """Choose alpha by EBIC, on a path that ends where chance alone would make edges."""
+    path, ends_at_chance = settings.alphas, isinstance(settings.alphas, int)
+    if isinstance(path, int):
+        alphas = alpha_grid(matrix, path, weights=weights, groups=nodes.labels)
+        smallest = chance_alpha_of_nodes(errors, nodes.sizes, weights)
+        above = alphas[alphas > smallest]
+        alphas = np.append(above, smallest) if above.size else alphas[:1]
+    else:
+        alphas = np.asarray(path, dtype=float)
+    return select_ebic(
+        matrix,
+        lambda theta: effective_rows(pooled, nodes.root @ theta @ nodes.root),
+        alphas,
+        gamma=GAMMA,
+        patience=PATIENCE,
+        weights=weights,
+        penalize_diagonal=settings.penalize_diagonal,
+        groups=nodes.labels,
+        **({"why_last": AT_CHANCE} if ends_at_chance else {}),
+    )
+
+
+def _refit(matrix: FloatArray, solution: Solution, nodes: Nodes, settings: Settings) -> FloatArray | None:
+    """Return the fit on the graph of the penalised estimate without the penalty; None if there is none."""
+    mask = nodes.spread(nodes.linked(solution.precision))
+    fitted = solve_on_graph(matrix, mask, tol=settings.tol, max_iter=REFIT_MAX_ITER)
+    return fitted.precision if fitted is not None and fitted.converged else None

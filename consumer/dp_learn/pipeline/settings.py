@@ -1,0 +1,136 @@
+"""What an estimate is asked for, and what it consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle.errors import ParameterError
+from dp_learn.covariance import PooledCovariance
+from dp_learn.glasso import Solution
+from dp_learn.matrices import FloatArray, Repair
+from dp_learn.selection import Rule, Selection
+
+if TYPE_CHECKING:
+    from dp_learn.pipeline.nodes import Nodes
+
+GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
+PATIENCE = 8  # graphs; the path is short
+AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"
+REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
+
+
+class Options(TypedDict, total=False):
+    """The fields of `Settings`, as keyword arguments."""
+
+    alpha: float | None
+    select: str
+    alphas: int | Sequence[float]
+    weights: str | FloatArray
+    scale: str
+    repair: str
+    refit: bool
+    penalize_diagonal: bool
+    solver: str
+    tol: float
+    max_iter: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of an estimate.
+
+    Attributes
+    ----------
+    alpha : float or None
+        The penalty, on the chosen scale; None to select it.
+    select : {"cv", "mse", "ebic", "stars"}
+        The rule that selects it.
+    alphas : int or sequence of float
+        The path that it selects from: a number of alphas, or the alphas, largest first. With a number, EBIC's path ends
+        at `chance_alpha`.
+    weights : {"equal", "noise"} or ndarray
+        Equal penalties, penalties in proportion to each entry's standard error, or a matrix as in `graphical_lasso`.
+    scale : {"correlation", "covariance"}
+        The scale of the penalty: correlations, where one alpha means the same for every pair of columns, or data units.
+    repair : {"none", "maxnorm", "clip", "shrink"}
+        The method that first makes an indefinite matrix positive semidefinite.
+    refit : bool
+        Whether the reported precision matrix is fitted again on the chosen graph, without the penalty, whose shrinkage
+        is what chose the graph. Otherwise it is the penalised estimate.
+    penalize_diagonal, solver, tol, max_iter
+        As in `graphical_lasso`.
+    """
+
+    alpha: float | None = None
+    select: str = "ebic"
+    alphas: int | Sequence[float] = 20
+    weights: str | FloatArray = "equal"
+    scale: str = "correlation"
+    repair: str = "none"
+    refit: bool = True
+    penalize_diagonal: bool = True
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("select", list(Rule)), ("scale", ["correlation", "covariance"])):
+            if getattr(self, name) not in allowed:
+                raise ParameterError(name, "one of " + ", ".join(allowed), getattr(self, name))
+        if not isinstance(self.refit, bool | np.bool_):
+            raise ParameterError("refit", "true or false", self.refit)
+        if isinstance(self.weights, str) and self.weights not in {"equal", "noise"}:
+            raise ParameterError("weights", "equal, noise, or a matrix", self.weights)
+
+    @property
+    def needs_folds(self) -> bool:
+        """True if the rule looks at folds of the rows."""
+        return self.alpha is None and self.select in {Rule.CV, Rule.MSE}
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """An estimate and everything that it rests on.
+
+    Attributes
+    ----------
+    pooled : PooledCovariance
+        The debiased covariance of the columns that are left, in data units.
+    kept : ndarray of int
+        Their positions.
+    drowned : tuple of str
+        The columns left out, because their debiased variance is not clearly positive.
+    precision : ndarray of shape (n_kept, n_kept)
+        The reported estimate, in data units: fitted again on the chosen graph, or penalised.
+    share : float
+        The share of the penalty that it keeps: 0 for an unpenalised refit, 1 for the penalised estimate.
+    solution : Solution
+        The penalised estimate, on the scale that the penalty worked on.
+    selection : Selection or None
+        How alpha was chosen.
+    repair : Repair
+        What was done to the debiased matrix before solving, on that scale.
+    debiased : ndarray of shape (n_kept, n_kept)
+        The debiased covariance on that scale, before any repair.
+    weights : ndarray of shape (n_kept, n_kept) or None
+        The weights of the penalty on that scale; of nodes, shape (G, G).
+    nodes : Nodes or None
+        The nodes, where some have several columns; `drowned` are nodes then.
+    """
+
+    pooled: PooledCovariance
+    kept: npt.NDArray[np.int64]
+    drowned: tuple[str, ...]
+    precision: FloatArray
+    share: float
+    solution: Solution
+    selection: Selection | None
+    repair: Repair
+    debiased: FloatArray
+    weights: FloatArray | None
+    nodes: Nodes | None = None
