@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_type_hints
 
-from dp_learn.pipeline.fit import Options, Settings
+from dp_learn.pipeline.settings import Options, Settings
 
 
 def test_options_are_the_fields_of_settings() -> None:
