@@ -37,8 +37,8 @@ from dp_learn.matrices import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.node_graph import NodeGraph, Variables
 from dp_learn.pipeline.fit import fit_edges, fit_graph
 from dp_learn.pipeline.loadings import tabulate_loadings
+from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_tests import describe_merged, infer_node_pairs, require_testable
-from dp_learn.pipeline.nodes import Nodes
 from dp_learn.pipeline.settings import Fit, Options, Settings
 
 N_FOLDS = 5

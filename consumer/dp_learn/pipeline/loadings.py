@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_learn.matrices import FloatArray
-from dp_learn.pipeline.nodes import Nodes
+from dp_learn.pipeline.node_layout import Nodes
 
 
 class _Node(NamedTuple):

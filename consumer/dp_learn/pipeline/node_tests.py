@@ -10,7 +10,8 @@ from dp_learn.covariance import PooledCovariance, Sample
 from dp_learn.glasso import graphical_lasso, solve_on_graph
 from dp_learn.inference import NodeInference, infer_nodes
 from dp_learn.matrices import FloatArray, is_positive_definite
-from dp_learn.pipeline.nodes import Nodes, block_errors, chance_alpha_of_nodes
+from dp_learn.pipeline.node_layout import Nodes
+from dp_learn.pipeline.nodes import block_errors, chance_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit
 
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more

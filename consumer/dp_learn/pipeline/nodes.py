@@ -7,8 +7,6 @@ that ends where chance alone would make edges; the penalised estimate; and a fit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 from scipy import special
@@ -16,7 +14,6 @@ from scipy import special
 from dp_bundle.errors import NotConvergedError, ParameterError
 from dp_learn.covariance import (
     Levels,
-    NodeColumns,
     PooledCovariance,
     Sample,
     choose_node_columns,
@@ -26,52 +23,11 @@ from dp_learn.covariance import (
 )
 from dp_learn.glasso import Solution, graphical_lasso, solve_on_graph, whiten_nodes
 from dp_learn.matrices import FloatArray, repair_covariance
+from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
 from dp_learn.selection import Rule, Selection, alpha_grid, select_ebic
 
 CHANCE_EDGES = 0.2  # as `chance_alpha` has it
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes:
-    """The nodes of a fit.
-
-    Attributes
-    ----------
-    names : tuple of str
-        In the order of their columns.
-    labels : ndarray of int, shape (n_kept,)
-        The node of each kept column.
-    root : ndarray of shape (n_kept, n_kept)
-        What whitens the covariance within nodes: R S R.
-    columns : NodeColumns
-        How the kept columns were chosen.
-    levels : Levels
-        What all columns indicate.
-    """
-
-    names: tuple[str, ...]
-    labels: npt.NDArray[np.intp]
-    root: FloatArray
-    columns: NodeColumns
-    levels: Levels
-
-    @property
-    def sizes(self) -> npt.NDArray[np.intp]:
-        """The number of columns of each node."""
-        return np.bincount(self.labels, minlength=len(self.names))
-
-    def spread(self, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return pairs of nodes, shape (G, G), as pairs of their columns."""
-        spread: npt.NDArray[np.bool_] = pairs[np.ix_(self.labels, self.labels)]
-        return spread
-
-    def linked(self, precision: FloatArray) -> npt.NDArray[np.bool_]:
-        """Return which pairs of nodes have an edge, shape (G, G)."""
-        linked = np.zeros((len(self.names), len(self.names)), dtype=bool)
-        rows, columns = np.nonzero(precision)
-        linked[self.labels[rows], self.labels[columns]] = True
-        return linked
 
 
 def fit_nodes(sample: Sample, levels: Levels, settings: Settings) -> Fit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,8 @@ from dp_bundle.errors import ParameterError
 from dp_learn.covariance import PooledCovariance
 from dp_learn.glasso import Solution
 from dp_learn.matrices import FloatArray, Repair
+from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.selection import Rule, Selection
-
-if TYPE_CHECKING:
-    from dp_learn.pipeline.nodes import Nodes
 
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
 PATIENCE = 8  # graphs; the path is short
