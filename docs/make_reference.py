@@ -80,7 +80,12 @@ MEANINGS = {
     "columns.center": "publicly known middle, with scale: for l2_radius of rows, and for two rounds",
     "columns.scale": "publicly known standard deviation, with center",
     "columns.spread": "the standard deviation that forecasts assume (0.14 if not given); it changes no noise",
-    "columns.kind": "the column's type decides if it is not given",
+    "columns.kind": "the column's type decides if it is not given, and text is left out",
+    "columns.categories": "all values that may occur, as everybody knows, for a category",
+    "columns.levels": "the same for an ordered column, and the words for no and yes of a boolean",
+    "columns.other": "the category that counts values which are not listed; they are refused otherwise",
+    "columns.mechanism": "of a category: what is more accurate if it is not given",
+    "columns.max_change": 'how far one person changes a count, with unit = "change"',
     "columns.unit": "of measurement",
     "columns.description": "what the column holds",
     "columns.missing": 'what becomes of cells without a value; "center" in a release of rows alone',
@@ -95,9 +100,9 @@ MEANINGS = {
 MANIFEST_HEAD = """# The manifest
 
 The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest of
-version 3 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
+version 4 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
 can say, a reader checks that the guarantee follows from the noise ([the file format](../bundle-format.md)).
-The schema itself is [manifest-v3.schema.json](../manifest-v3.schema.json). (`make docs` writes this page.)
+The schema itself is [manifest-v4.schema.json](../manifest-v4.schema.json). (`make docs` writes this page.)
 """
 
 LIMITS = {

@@ -46,6 +46,24 @@ export function muImpliedBy(epsilon) {
   return 2 * x
 }
 
+// The number that a standard normal one is below with this probability, by Newton's method.
+export function normalQuantile(probability) {
+  if (probability > 0.5) return upperQuantile(1 - probability)
+  return -upperQuantile(probability)
+}
+
+// The number that a standard normal one exceeds with this probability, at most 1/2.
+function upperQuantile(tail) {
+  let x = Math.sqrt(Math.max(0, -2 * Math.log(2 * tail)))
+  for (let n = 0; n < 100; n++) {
+    const scaled = 0.5 * scaledErfc(x / Math.SQRT2) // exp(x^2 / 2) times the tail beyond x
+    const step = (Math.log(scaled) - (x * x) / 2 - Math.log(tail)) * scaled * Math.sqrt(2 * Math.PI)
+    x = Math.max(x + step, x / 2)
+    if (Math.abs(step) < 1e-15 * Math.max(x, 1)) break
+  }
+  return x
+}
+
 // The chi-squared distribution function.
 export function chiSquared(x, degrees) {
   if (x <= 0) return 0

@@ -1,7 +1,13 @@
 // Rules C, N, G and T, and R of a release by itself: what the manifest states, and what follows from it.
 
 import { checkCovariance } from './covariance.mjs'
-import { discreteGaussianVariance, gaussianDelta, muImpliedBy, roundedGaussianVariance } from './functions.mjs'
+import {
+  discreteGaussianVariance,
+  gaussianDelta,
+  muImpliedBy,
+  normalQuantile,
+  roundedGaussianVariance,
+} from './functions.mjs'
 import { require } from './refusal.mjs'
 
 const FOUND = ['private-quantiles', 'private-histogram']
@@ -18,7 +24,8 @@ export function checkRelease(release) {
   require(new Set(columns.map((each) => each.name)).size === columns.length, 'C1', 'two columns have one name')
   require((release.second_moments !== null) === (kind === 'covariance'), 'C3', 'the kind is not that of the data')
   checkTime(release.lineage.created)
-  if (release.format_version !== '3') checkWords(release)
+  checkWords(release)
+  checkSources(release)
 
   require(release.sigma_derived_from_data === (guarantee === null), 'C5', 'a guarantee is missing, or too many')
   if (guarantee) {
@@ -48,15 +55,62 @@ function checkColumn(column, release) {
 
   const isRows = release.kind === 'rows'
   require((noise !== null) === isRows, 'C3', `the noise of ${column.name} is that of another kind of release`)
-  const isDiscrete = noise?.distribution === 'discrete-gaussian'
-  require(isDiscrete === (column.kind === 'integer'), 'C3', `the noise of ${column.name} is of another kind`)
+  const isWhole = noise !== null && noise.distribution !== 'rounded-gaussian'
+  require(isWhole === (column.kind === 'integer'), 'C3', `the noise of ${column.name} is of another kind`)
   const radius = (each) => each.ball?.radius ?? null
   require(!isRows || radius(column) === radius(release.columns[0]), 'C3', 'not all columns have one ball')
 
   const rounds = release.second_moments?.first_round ? 2 : 0
   require(column.standards.length === rounds, 'C4', `${column.name} has not one standard for each round`)
   require((column.standard_obtained !== null) === rounds > 0, 'C4', `the standards of ${column.name} have no origin`)
-  if (noise) checkNoise(column.name, noise)
+  if (noise?.distribution === 'randomized-response') checkResponse(column)
+  else if (noise) checkNoise(column.name, noise)
+  const indicates = noise?.distribution === 'randomized-response' || (column.block !== null && noise && !ball)
+  const isZeroOrOne = bounds !== null && bounds[0] === 0 && bounds[1] === 1
+  require(!indicates || isZeroOrOne, 'B2', `${column.name} indicates a level, and its bounds are not 0 and 1`)
+  const isCount = column.kind === 'integer' && column.block === null && bounds !== null
+  require(column.max_change === null || isCount, 'B5', `${column.name} has a max_change, and is no count`)
+}
+
+function checkResponse({ name, block, noise: { n_levels: levels, replaced } }) {
+  require(Number.isInteger(replaced * 2 ** 32), 'B4', `the probability of ${name} is not a multiple of 2^-32`)
+  require(block !== null || levels === 2, 'B4', `${name} has more levels than its two values`)
+}
+
+function checkSources({ sources, columns }) {
+  const differ = (list) => new Set(list).size === list.length
+  require(differ(sources.map((each) => each.name)), 'B1', 'two sources have one name')
+  require(differ(sources.flatMap((each) => each.columns)), 'B1', 'a column has two sources')
+  const named = new Map(columns.map((column) => [column.name, column]))
+  for (const source of sources) checkSource(source, named)
+
+  const starts = columns.filter((column, index) => column.block && column.block !== columns[index - 1]?.block)
+  const blocks = sources.filter(isBlock)
+  require(starts.length === blocks.length && differ(starts.map((each) => each.block)), 'B3', 'a block does not stand together')
+  for (const { name, columns: own } of blocks) {
+    const members = columns.filter((column) => column.block === name)
+    const isSame = members.length === own.length && members.every((column, index) => column.name === own[index])
+    require(isSame, 'B3', `the columns of ${name} are not those of its source`)
+    const shared = (column) => JSON.stringify({ ...column, name: '', standards: [], standard_obtained: null })
+    const isAlike = members.every((column) => shared(column) === shared(members[0]))
+    require(isAlike, 'B3', `the columns of ${name} are not all alike`)
+  }
+}
+
+const isBlock = ({ kind, levels }) => kind === 'category' && levels.length > 2
+
+function checkSource(source, named) {
+  const { name, kind, levels, columns } = source
+  require(new Set(levels).size === levels.length, 'B1', `${name} has a level twice`)
+  const isOfLevels = ['boolean', 'category', 'ordered'].includes(kind)
+  require(isOfLevels ? levels.length >= 2 : levels.length === 0, 'B1', `${name} has not the levels of its kind`)
+  require(kind !== 'boolean' || levels.length === 2, 'B1', `${name} has not two levels`)
+  const counted = [source.other, source.gaps].filter((level) => level !== null)
+  require(counted.every((level) => levels.includes(level)), 'B1', `${name} counts values as a level that is none`)
+  require(columns.length === (isBlock(source) ? levels.length : 1), 'B1', `${name} has not a column for each level`)
+  const block = isBlock(source) ? name : null
+  const isThere = columns.every((column) => named.has(column) && named.get(column).block === block)
+  require(isThere, 'B3', `${name} is published as columns that are not there, or are not its block`)
 }
 
 function checkNoise(name, { distribution, sigma, granularity, variance }) {
@@ -74,17 +128,45 @@ function checkTime(created) {
   require(exists && !created.startsWith('0000'), 'P5', 'there is no such time')
 }
 
-function checkWords({ columns, second_moments: moments }) {
-  const words = [...columns.map((each) => each.bounds_obtained), moments?.mechanism]
-  const later = words.find((word) => ['two-round', 'wishart-difference', 'private-quantiles'].includes(word))
+const WORDS_SINCE = {
+  'two-round': '3',
+  'wishart-difference': '3',
+  'private-quantiles': '3',
+  'randomized-response': '4',
+  change: '4',
+}
+
+function checkWords({ columns, second_moments: moments, guarantee, format_version: version }) {
+  const words = [...columns.flatMap((each) => [each.bounds_obtained, each.noise?.distribution])]
+  const later = [...words, moments?.mechanism, guarantee?.unit].find((word) => (WORDS_SINCE[word] ?? '1') > version)
   require(!later, 'P4', `${later} is no word of this format version`)
+}
+
+// The mu of every cell of a row: of a category that of two of its columns together (B2).
+function cellMus(unit, columns) {
+  const width = ({ bounds, ball }) => (ball ? 2 * ball.radius * ball.scale : bounds ? bounds[1] - bounds[0] : Infinity)
+  const reach = (column) => Math.min(width(column), unit === 'change' ? (column.max_change ?? Infinity) : Infinity)
+  const mus = []
+  columns.forEach((column, index) => {
+    const isBlock = column.block !== null && !column.ball
+    const isResponse = column.noise.distribution === 'randomized-response'
+    const mu = isResponse ? muOfResponse(column.noise) : reach(column) / column.noise.sigma
+    const own = isBlock && !isResponse ? Math.SQRT2 * mu : mu
+    if (isBlock && index && columns[index - 1].block === column.block) mus.push(Math.max(mus.pop(), own))
+    else mus.push(own)
+  })
+  return mus
+}
+
+function muOfResponse({ n_levels: levels, replaced }) {
+  const other = replaced / levels
+  return normalQuantile(1 - replaced + other) - normalQuantile(other)
 }
 
 // The mu of rows (G2): of a cell, of a row, or of an entity's rows together.
 function muOf(unit, columns, rows = 1) {
-  const width = ({ bounds, ball }) => (ball ? 2 * ball.radius * ball.scale : bounds ? bounds[1] - bounds[0] : Infinity)
-  const mus = columns.map((column) => width(column) / column.noise.sigma)
-  const isWhole = unit !== 'cell' || columns.some((column) => column.missing === 'center')
+  const mus = cellMus(unit, columns)
+  const isWhole = !['cell', 'change'].includes(unit) || columns.some((column) => column.missing === 'center')
   return Math.sqrt(rows) * (isWhole && !columns[0].ball ? Math.hypot(...mus) : Math.max(...mus))
 }
 
@@ -97,12 +179,23 @@ function checkRowsGuarantee(guarantee, columns) {
   const isFilled = columns.every((column) => (column.fill !== null) === isCentered)
   require(guarantee.centers_mu > 0 === isCentered && isFilled, 'G2', 'the cost of centers is not stated')
 
+  checkChanges(guarantee, columns)
   const own = muOf(guarantee.unit, columns, guarantee.max_rows ?? 1)
-  const isContinuous = columns.every((column) => column.kind === 'continuous')
+  const isContinuous = columns.every((column) => column.noise.distribution !== 'discrete-gaussian')
   const accountant = isContinuous ? 'gaussian-dp' : 'privacy-loss-distribution'
   const isStated = (guarantee.mu !== null) === isContinuous && guarantee.accountant === accountant
   require(isStated, 'G3', 'the accountant is not the one for these columns')
   checkStrength(guarantee, Math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu), isContinuous)
+}
+
+function checkChanges(guarantee, columns) {
+  const limited = columns.filter((column) => column.max_change !== null)
+  require((guarantee.unit === 'change') === limited.length > 0, 'B5', 'changes are limited where they are no unit, or not')
+  if (!limited.length) return
+  const isDeclared = columns.every((column) => column.bounds_obtained === 'declared')
+  const isWhole = limited.every((column) => column.missing === 'refuse')
+  const isApart = columns.every((column) => column.missing !== 'center')
+  require(isDeclared && isWhole && isApart, 'B5', 'columns whose changes are protected have gaps, or bounds that were found')
 }
 
 // G2 and G4 for a mu that the noise leaves.
@@ -151,7 +244,7 @@ function checkTotals(release) {
   require(!isFirst || (lineage.previous === null && total.releases === 1), 'T1', 'the first release is one of several')
   if (!guarantee) {
     const isEmpty = total.mu === null && total.rho === null && Object.keys(total.other_units_rho).length === 0
-    require(isEmpty && /^(cell|row|entity:.*)$/.test(total.unit), 'T2', 'a total without a guarantee')
+    require(isEmpty && /^(cell|row|change|entity:.*)$/.test(total.unit), 'T2', 'a total without a guarantee')
     return
   }
   const unit = guarantee.unit === 'entity' ? `entity:${guarantee.entity}` : guarantee.unit
@@ -178,7 +271,7 @@ function costOfRows(guarantee, columns, unit) {
   const m = guarantee.max_rows ?? 1
   const k = columns.filter((column) => FOUND.includes(column.bounds_obtained)).length
   const moved = { row: Math.sqrt(k), [unit]: Math.sqrt(k) * m, cell: 1 }
-  const noise = { [unit]: muOf('entity', columns, m), cell: muOf('cell', columns), row: muOf('row', columns) }
+  const noise = { [unit]: muOf(unit === 'change' ? unit : 'entity', columns, m), cell: muOf('cell', columns), row: muOf('row', columns) }
   const cost = (each) => {
     const search = k ? (guarantee.bounds_mu * moved[each]) / moved[unit] : 0
     return Math.hypot(noise[each], search, guarantee.centers_mu / (each === unit ? 1 : m))

@@ -4,12 +4,17 @@ import fs from 'node:fs'
 import { Integer, plain } from './json.mjs'
 import { require } from './refusal.mjs'
 
-const PAGE = new URL('../../docs/manifest-v3.schema.json', import.meta.url)
+const PAGE = new URL('../../docs/manifest-v4.schema.json', import.meta.url)
 const SCHEMA = JSON.parse(fs.readFileSync(PAGE, 'utf8'))
 const SINCE_3 = {
   Column: ['standards', 'standard_obtained'],
   SecondMoments: ['first_round', 'column_clip', 'fourth_moment'],
 }
+const SINCE_4 = { Column: ['block', 'max_change'], Release: ['sources'] }
+const laterFields = (title, version) => [
+  ...(version < '3' ? (SINCE_3[title] ?? []) : []),
+  ...(version < '4' ? (SINCE_4[title] ?? []) : []),
+]
 
 // The document with plain numbers, objects and lists, after a check that it fits; defaults are filled in.
 export function readFields(document, version) {
@@ -20,6 +25,11 @@ function read(value, schema, version, place, title) {
   if (schema.$ref) {
     const name = schema.$ref.split('/').pop()
     return read(value, SCHEMA.$defs[name], version, place, name)
+  }
+  if (schema.discriminator) {
+    const kind = value instanceof Map && schema.discriminator.mapping[value.get(schema.discriminator.propertyName)]
+    require(kind, 'P4', `${place} is not of its type`)
+    return read(value, { $ref: kind }, version, place, title)
   }
   if (schema.anyOf) {
     const kind = schema.anyOf.find((each) => (each.type === 'null') === (value === null))
@@ -80,7 +90,7 @@ function readObject(value, schema, version, place, title) {
   const size = value.size
   require(size >= (schema.minProperties ?? 0) && size <= (schema.maxProperties ?? Infinity), 'P4', `${place} has too many`)
   const known = { ...schema.properties }
-  if (version !== '3') for (const name of SINCE_3[title] ?? []) delete known[name]
+  for (const name of laterFields(title, version)) delete known[name]
 
   const found = Object.create(null)
   for (const [name, inner] of value) {
@@ -96,7 +106,7 @@ function readObject(value, schema, version, place, title) {
     require(isOptional, 'P4', `${place} lacks ${name}`)
     found[name] = property.default ?? (property.type === 'object' ? {} : null)
   }
-  for (const name of SINCE_3[title] ?? []) found[name] ??= schema.properties[name].default
+  for (const name of laterFields(title, version)) found[name] ??= schema.properties[name].default
   return found
 }
 
@@ -106,7 +116,7 @@ function readOther(name, value, schema, version, place, title) {
     return read(value, schema.additionalProperties, version, `${place}.${name}`)
   }
   require(schema.additionalProperties !== false, 'P4', `${place} has no field ${JSON.stringify(name)}`)
-  require(title === 'Dataset' && version === '3', 'P6', `${place} may have no further fields`)
+  require(title === 'Dataset' && version >= '3', 'P6', `${place} may have no further fields`)
   return readFurther(value)
 }
 

@@ -14,6 +14,7 @@ from dp_bundle.describe import (
     describe_moments,
     describe_noise,
     describe_size,
+    describe_sources,
     describe_total,
 )
 from dp_bundle.manifest import Column, Release
@@ -60,6 +61,7 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
         ("so far", describe_total(release)),
         *_under("noise", noise),
         *_under("gaps", describe_gaps(release)),
+        *_under("levels", describe_sources(release)),
         *_under("format", _OLD_FORMAT if release.format_version == "1" else []),
         *_signers_words(release),
     ]

@@ -77,7 +77,9 @@ def _who(guarantee: Guarantee) -> str:
         return "Every single cell: one value of one row, but not a row as a whole."
     presence = "" if guarantee.neighbours.n_rows_public else ", and whether there is one at all"
     if guarantee.unit == "change":
-        return "Every change of one cell by as much as its column states, or of any one value where it states nothing."
+        return (
+            "Every change of one cell by as much as its column states, such as one case, and any where it states none."
+        )
     if guarantee.unit == "row":
         return f"Every row: all values of one row together{presence}."
     return f"Every “{guarantee.entity}”: all values of its rows together, at most {guarantee.max_rows} rows{presence}."

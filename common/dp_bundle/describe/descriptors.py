@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release, SecondMoments
+from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Column, Release, SecondMoments
 
 _PARQUET = "application/x-parquet"
 _NO_IDENTIFIER = re.compile(r"[^\w.-]+")
@@ -203,15 +204,21 @@ def _fields(release: Release, member: str) -> list[_Field]:
     if release.second_moments is not None:
         texts = _entry_fields(release.second_moments, member)
         return [_Field(name, "continuous" if name == "value" else "text", text) for name, text in texts.items()]
+    meanings = column_meanings(release)
     return [
         _Field(
             column.name,
             column.kind,
-            f"{column.description} Noise: {describe_noise(column)}.".strip(),
+            f"{_said(column, meanings)} Noise: {describe_noise(column)}.".strip(),
             column.unit,
         )
         for column in release.columns
     ]
+
+
+def _said(column: Column, meanings: Mapping[str, str]) -> str:
+    """Return what the publisher says of a column, and what it stands for."""
+    return " ".join(text for text in (column.description, meanings.get(column.name, "")) if text)
 
 
 def _entry_fields(moments: SecondMoments, member: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import (
     describe_bounds,
     describe_gaps,
@@ -43,6 +44,8 @@ def make_readme(release: Release, n_files: int) -> str:
     for sentence in (*describe_guarantee(release), describe_total(release, in_file=True)):
         lines += [_inactive(sentence), ""]
 
+    if release.sources:
+        lines += ["## What columns stand for", "", *(f"- {_inactive(each)}" for each in describe_sources(release)), ""]
     lines += ["## Columns", "", *_table(release)]
     return "\n".join(lines) + "\n"
 

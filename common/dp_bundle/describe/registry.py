@@ -109,6 +109,7 @@ def _privacy_loss(release: Release, guarantee: Guarantee) -> dict[str, Any]:
         chosen = max(small, key=lambda point: point.delta, default=min(guarantee.epsilon_delta, key=lambda p: p.delta))
         parameters = {"rho": guarantee.rho, "epsilon": chosen.epsilon, "delta": chosen.delta}
     unit = f"all rows of one {guarantee.entity}" if guarantee.unit == "entity" else guarantee.unit
+    unit = "change of one cell by as much as its column states" if guarantee.unit == "change" else unit
     adjacent = _ADJACENT[guarantee.neighbours.n_rows_public].format(unit)
     return {
         "privacy_unit": unit,

@@ -61,7 +61,8 @@ def describe_bounds(column: Column, clip: float | None = None) -> str:
     if column.bounds is None:
         return "not clipped"
     found = " (found privately)" if column.bounds_found else ""
-    return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}"
+    change = "" if column.max_change is None else f", protected are changes by up to {column.max_change:g}"
+    return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}{change}"
 
 
 def describe_gaps(release: Release) -> list[str]:
@@ -197,6 +198,8 @@ def describe_unprotected(guarantee: Guarantee, kind: str) -> list[str]:
     unit = "If a person has several rows, each of them is protected as stated, but not all of them together."
     if guarantee.unit == "entity":
         unit = f"Rows of one {quote(guarantee.entity or '')} beyond {guarantee.max_rows} are left out of the release."
+    elif guarantee.unit == "change":
+        unit = "Each change of that size is protected, as one case more or less; someone who makes several is less so."
     elif guarantee.unit == "cell" and kind == "rows":
         unit = "Each cell of a row is protected as stated, but not the whole row."
     return [
@@ -214,6 +217,8 @@ def _change(guarantee: Guarantee) -> str:
         return f"Adding or removing {one if guarantee.unit == 'entity' else 'one row'}"
     if guarantee.unit == "entity":
         return f"Replacing the content of {one}"
+    if guarantee.unit == "change":
+        return "Changing one cell by as much as its column states, or to anything else where its column states nothing,"
     return f"Replacing one {guarantee.unit} by any other"
 
 

@@ -16,6 +16,8 @@ def change(guarantee: Guarantee) -> str:
         return f"{rows} are replaced by any others" if guarantee.neighbours.n_rows_public else f"{rows} are left out"
     if not guarantee.neighbours.n_rows_public:
         return "one row is left out"
+    if guarantee.unit == "change":
+        return "one count is larger or smaller by as much as the policy's max_change"
     return f"one {guarantee.unit} is replaced by any other"
 
 
@@ -23,6 +25,8 @@ def protected(plan: Plan, guarantee: Guarantee) -> str:
     """Return what is protected: of second moments, a whole row where the unit is a cell."""
     if guarantee.unit == "entity":
         return f"the rows of one {quote(guarantee.entity or '')}"
+    if guarantee.unit == "change":
+        return "one case in one cell"
     return "one row" if plan.release == "covariance" else f"one {guarantee.unit}"
 
 

@@ -159,6 +159,6 @@ def test_stored_manifests_fit_the_schema(path: Path) -> None:
 
 def test_schema_is_the_stored_one() -> None:
     """The schema beside the format's page is the one that the command prints, under its own identifier."""
-    stored = json.loads((GOLDEN.parents[1] / "docs" / "manifest-v3.schema.json").read_text())
+    stored = json.loads((GOLDEN.parents[1] / "docs" / "manifest-v4.schema.json").read_text())
     assert stored == manifest_schema()
-    assert stored["$id"] == "dpgraph:release/v3/schema"
+    assert stored["$id"] == "dpgraph:release/v4/schema"
