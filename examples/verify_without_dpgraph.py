@@ -7,7 +7,7 @@ It checks all that makes every byte the signer's, by the rules of docs/bundle-fo
 
 It leaves out by design, as dp-bundle verify does not, what an honest signer would not break: E3 (a key that no private
 half belongs to), P1, P4, P5 and P6 (sizes, fields, texts), M3 and M5 (which members there are, and their words), all of
-C, N, G, T, K and W (what the manifest states), D (the form of the data) and R (releases seen before).
+B, C, N, G, T, K and W (what the manifest states), D (the form of the data) and R (releases seen before).
 """
 
 import base64

@@ -23,6 +23,7 @@ const PARAMETERS = {
 const MOST = 1e9
 
 export function checkCovariance({ columns, guarantee, second_moments: moments }) {
+  require(guarantee.unit !== 'change', 'K1', 'changes of counts are no unit of second moments')
   const isTwoRounds = moments.mechanism === 'two-round'
   const p = columns.length
   const m = guarantee.max_rows ?? 1

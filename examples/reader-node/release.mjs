@@ -1,4 +1,4 @@
-// Rules C, N, G and T, and R of a release by itself: what the manifest states, and what follows from it.
+// Rules B, C, N, G and T, and R of a release by itself: what the manifest states, and what follows from it.
 
 import { checkCovariance } from './covariance.mjs'
 import {
@@ -94,6 +94,8 @@ function checkSources({ sources, columns }) {
     const shared = (column) => JSON.stringify({ ...column, name: '', standards: [], standard_obtained: null })
     const isAlike = members.every((column) => shared(column) === shared(members[0]))
     require(isAlike, 'B3', `the columns of ${name} are not all alike`)
+    const replaced = members[0].noise?.n_levels ?? own.length
+    require(replaced === own.length, 'B4', `the levels of ${name} are replaced by those of another list`)
   }
 }
 
@@ -136,9 +138,10 @@ const WORDS_SINCE = {
   change: '4',
 }
 
-function checkWords({ columns, second_moments: moments, guarantee, format_version: version }) {
+function checkWords({ columns, second_moments: moments, guarantee, cumulative, format_version: version }) {
   const words = [...columns.flatMap((each) => [each.bounds_obtained, each.noise?.distribution])]
-  const later = [...words, moments?.mechanism, guarantee?.unit].find((word) => (WORDS_SINCE[word] ?? '1') > version)
+  const units = [guarantee?.unit, cumulative.unit]
+  const later = [...words, moments?.mechanism, ...units].find((word) => (WORDS_SINCE[word] ?? '1') > version)
   require(!later, 'P4', `${later} is no word of this format version`)
 }
 

@@ -79,6 +79,8 @@ class SecondMoments(NoisyMatrix):
     def check_guarantee(self, guarantee: Guarantee, n_features: int) -> None:
         """Refuse, by ValueError, a guarantee that the noise cannot give."""
         check_unit(guarantee)
+        if guarantee.unit == "change":
+            raise ValueError("changes of counts are no unit of privacy of second moments")
         if self.first_round is not None and self.fourth_moment is not None:
             check_two_rounds_guarantee(guarantee, self.first_round, self, self.fourth_moment, n_features)
             return

@@ -153,7 +153,7 @@ class Release(Model):
         """The words that may have come with a version of the format."""
         words: set[str] = {column.bounds_obtained for column in self.columns}
         words |= {column.noise.distribution for column in self.columns if column.noise is not None}
-        words |= {self.guarantee.unit} if self.guarantee is not None else set()
+        words |= {self.cumulative.unit, self.guarantee.unit if self.guarantee is not None else ""}
         moments = self.second_moments
         return words | ({moments.mechanism, moments.distribution or ""} if moments is not None else set())
 

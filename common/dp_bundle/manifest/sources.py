@@ -80,6 +80,8 @@ def check_sources(sources: Sequence[Source], columns: Sequence[Column]) -> None:
     for name, group in blocks:
         if any(_shared(column) != _shared(group[0]) for column in group):
             raise ValueError(f"the columns of {name!r} are not all alike")
+        if group[0].response is not None and group[0].response.n_levels != len(group):
+            raise ValueError(f"the levels of {name!r} are replaced by those of a list of another length")
 
 
 def _shared(column: Column) -> Column:

@@ -16,7 +16,7 @@ def check_total(total: Cumulative, guarantee: Guarantee | None) -> None:
     if guarantee is None:
         if total.mu is not None or total.rho is not None or total.other_units_rho:
             raise ValueError("a total is stated although this release has no guarantee")
-        if total.unit not in ("cell", "row") and not total.unit.startswith("entity:"):
+        if total.unit not in ("cell", "row", "change") and not total.unit.startswith("entity:"):
             raise ValueError("the stated total is about no unit of privacy")
         return
     if total.unit != (guarantee.unit if guarantee.entity is None else f"entity:{guarantee.entity}"):

@@ -1,0 +1,167 @@
+"""What a cell and a row lose: against all neighbouring rows, one by one, and the exact law of randomised response."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dp_bundle.manifest import Column, Noise, RandomizedResponse, cells_of, release_mu
+from dp_bundle.privacy import gaussian_delta
+
+STEPS = 2**32
+
+
+def integers(name: str, bounds: tuple[float, float], sigma: float, **more: Any) -> Column:
+    """Return a column of integers with noise of this sigma."""
+    noise = Noise.discrete_gaussian(sigma)
+    return Column(name=name, kind="integer", bounds=bounds, bounds_obtained="declared", noise=noise, **more)
+
+
+def block(name: str, n_levels: int, sigma: float) -> list[Column]:
+    """Return a category's columns with noise of this sigma."""
+    return [integers(f"{name}={level}", (0.0, 1.0), sigma, block=name) for level in range(n_levels)]
+
+
+def replaced(name: str, n_levels: int, steps: int) -> list[Column]:
+    """Return a category's columns, or those of two levels, under randomised response."""
+    noise = RandomizedResponse(distribution="randomized-response", n_levels=n_levels, replaced=steps / STEPS)
+    names = [name] if n_levels == 2 else [f"{name}={level}" for level in range(n_levels)]
+    common = {"kind": "integer", "bounds": (0.0, 1.0), "bounds_obtained": "declared", "noise": noise}
+    return [Column(name=each, block=None if n_levels == 2 else name, **common) for each in names]
+
+
+def _cell_values(columns: list[Column]) -> Iterator[list[tuple[float, ...]]]:
+    """Yield, for each cell of a raw row, all that its published columns can hold before the noise."""
+    for name, group in itertools.groupby(columns, key=lambda column: column.block):
+        members = list(group)
+        if name is not None:
+            yield [tuple(float(level == j) for j in range(len(members))) for level in range(len(members))]
+            continue
+        for column in members:
+            assert column.bounds is not None
+            yield [(value,) for value in np.arange(column.bounds[0], column.bounds[1] + 1)]
+
+
+def _farthest(columns: list[Column], unit: str) -> tuple[float, float]:
+    """Return how far one cell, and all cells, of a row move it in units of sigma, by trying all pairs of values."""
+    squares, at = [], 0
+    for values in _cell_values(columns):
+        own = columns[at : at + len(values[0])]
+        at += len(own)
+        limit = own[0].max_change if unit == "change" and own[0].max_change is not None else math.inf
+        sigmas = np.array([column.cell_noise.sigma for column in own])
+        moves = [np.subtract(one, other) for one, other in itertools.product(values, values)]
+        allowed = [move for move in moves if np.max(np.abs(move)) <= limit]
+        squares.append(max(float(np.sum((move / sigmas) ** 2)) for move in allowed))
+    return math.sqrt(max(squares)), math.sqrt(math.fsum(squares))
+
+
+cells = st.one_of(
+    st.tuples(st.just("block"), st.integers(3, 6), st.floats(0.3, 5), st.none()),
+    st.tuples(st.just("count"), st.integers(1, 8), st.floats(0.3, 5), st.one_of(st.none(), st.integers(1, 10))),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(cells, min_size=1, max_size=6))
+def test_mu_is_that_of_the_farthest_neighbouring_rows(drawn: list[tuple[str, int, float, int | None]]) -> None:
+    """Of any blocks and integers, mu for a cell, a row and a change is that of the worst of all pairs of rows."""
+    columns: list[Column] = []
+    for index, (kind, size, sigma, limit) in enumerate(drawn):
+        if kind == "block":
+            columns += block(f"c{index}", size, sigma)
+        else:
+            columns.append(integers(f"c{index}", (0.0, float(size)), sigma, max_change=limit and float(limit)))
+    cell, row = _farthest(columns, "cell")
+    change, _ = _farthest(columns, "change")
+    assert release_mu("cell", columns) == pytest.approx(cell, rel=1e-12)
+    assert release_mu("row", columns) == pytest.approx(row, rel=1e-12)
+    assert release_mu("entity", columns, 3) == pytest.approx(math.sqrt(3) * row, rel=1e-12)
+    assert release_mu("change", columns) == pytest.approx(change, rel=1e-12)
+    assert len(cells_of(columns)) == len(drawn)
+
+
+def test_category_counted_as_one_column_costs_too_little() -> None:
+    """A category's cell costs sqrt(2) of one of its columns, however many levels it has; two levels are one column."""
+    for n_levels in (3, 12, 50):
+        assert release_mu("cell", block("edu", n_levels, 2.0)) == math.sqrt(2) / 2.0
+        assert release_mu("row", block("edu", n_levels, 2.0) + block("work", 4, 2.0)) == pytest.approx(1.0)
+    assert release_mu("cell", [integers("flag", (0.0, 1.0), 2.0)]) == 0.5
+
+
+def _errors(response: RandomizedResponse) -> list[tuple[float, float]]:
+    """Return the corners of the exact trade-off between two levels, by the likelihood ratio of every outcome."""
+    rest = response.n_levels - 2
+    null = [response.p_same, response.p_other, *[response.p_other] * rest]
+    other = [response.p_other, response.p_same, *[response.p_other] * rest]
+    order = sorted(range(response.n_levels), key=lambda k: -other[k] / null[k])  # what is rejected first
+    corners = [(0.0, 1.0)]
+    for k in order:
+        first, second = corners[-1]
+        corners.append((first + null[k], second - other[k]))
+    return corners
+
+
+def _normal_curve(mu: float, alpha: float) -> float:
+    return float(stats.norm.cdf(stats.norm.isf(alpha) - mu))
+
+
+responses = st.builds(
+    lambda n_levels, steps: RandomizedResponse(
+        distribution="randomized-response", n_levels=n_levels, replaced=steps / STEPS
+    ),
+    st.integers(2, 40),
+    st.integers(1, STEPS - 1),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(responses)
+def test_mu_of_randomised_response_is_the_smallest_below_its_trade_off(response: RandomizedResponse) -> None:
+    """The normal curve of mu is nowhere above the exact trade-off, touches it at a corner; a smaller one is above."""
+    corners = [(alpha, beta) for alpha, beta in _errors(response) if 1e-13 < alpha < 1 - 1e-13]
+    slack = [beta - _normal_curve(response.mu, alpha) for alpha, beta in corners]
+    assert min(slack) >= -1e-12
+    alpha, beta = response.p_other, 1 - response.p_same
+    assert _normal_curve(response.mu, alpha) == pytest.approx(beta, rel=1e-5)
+    assert _normal_curve(0.99 * response.mu, alpha) > beta
+
+
+@pytest.mark.parametrize(("n_levels", "share"), [(2, 0.25), (3, 0.125), (8, 0.5), (16, 0.875)])
+def test_curve_of_randomised_response_is_below_that_of_mu(n_levels: int, share: float) -> None:
+    """The delta that dp-accounting's distribution has is nowhere above that of mu, alone and composed."""
+    response = RandomizedResponse(distribution="randomized-response", n_levels=n_levels, replaced=share)
+    exact = privacy_loss_distribution.from_randomized_response(
+        share, n_levels, value_discretization_interval=1e-4, pessimistic_estimate=False
+    )
+    epsilons = np.linspace(0, 4, 81)
+    for times in (1, 3):
+        composed = exact.self_compose(times)
+        mu = math.sqrt(times) * response.mu
+        for epsilon in epsilons:
+            assert composed.get_delta_for_epsilon(float(epsilon)) <= gaussian_delta(mu, float(epsilon)) + 1e-12
+    smaller = [gaussian_delta(0.9 * response.mu, float(epsilon)) for epsilon in epsilons]
+    assert any(exact.get_delta_for_epsilon(float(e)) > delta for e, delta in zip(epsilons, smaller, strict=True))
+
+
+@pytest.mark.parametrize(("n_levels", "steps"), [(2, 2**30), (3, 2**31), (7, 3 * 2**28)])
+def test_variance_of_unbiased_indicators_is_that_of_every_outcome(n_levels: int, steps: int) -> None:
+    """The mean over levels of the variance of (y - q) / (p - q), by listing outcomes, is the stated one."""
+    response = RandomizedResponse(distribution="randomized-response", n_levels=n_levels, replaced=steps / STEPS)
+    chances = np.full(n_levels, response.p_other)
+    chances[0] = response.p_same
+    assert math.fsum(chances) == pytest.approx(1, rel=1e-15)
+    outcomes = (np.eye(n_levels) - response.p_other) / (response.p_same - response.p_other)
+    mean = chances @ outcomes
+    np.testing.assert_allclose(mean, np.eye(n_levels)[0], atol=1e-12)
+    variance = chances @ (outcomes - mean) ** 2
+    assert float(np.mean(variance)) == pytest.approx(response.variance, rel=1e-12)
