@@ -83,7 +83,10 @@ function describe({ statement, data }, signer) {
   const lines = [`release ${lineage.number} of ${JSON.stringify(dataset.name)}, signed by ${signer}`]
   lines.push(`guarantee: ${JSON.stringify(guarantee)}`)
   if (kind === 'rows') {
-    for (const { name, noise } of columns) lines.push(`${JSON.stringify(name)}: noise variance ${noise.variance}`)
+    for (const { name, noise } of columns) {
+      const said = noise.replaced ? `levels replaced with probability ${noise.replaced}` : `noise variance ${noise.variance}`
+      lines.push(`${JSON.stringify(name)}: ${said}`)
+    }
     const shown = Math.min(5, data[0].length)
     for (let row = 0; row < shown; row++) lines.push(data.map((values) => String(values[row])).join('\t'))
   } else {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,11 +97,16 @@ def _spell(value: Any) -> str:
 
 
 def _describe_columns(release: Release) -> list[str]:
-    names = [quote_name(column.name) for column in release.columns]
-    width = max(len(name) for name in names)
+    sizes = Counter(column.block for column in release.columns)
+    first = {column.block or column.name: column for column in reversed(release.columns)}  # a category's alone
+    shown = [
+        (f"{quote_name(name)} ({sizes[name]} columns)" if column.block else quote_name(name), column)
+        for name, column in reversed(first.items())
+    ]
+    width = max(len(name) for name, _ in shown)
     clip = release.second_moments.column_clip if release.second_moments is not None else None
     lines = []
-    for name, column in zip(names, release.columns, strict=True):
+    for name, column in shown:
         unit = f" {quote_name(column.unit)}" if column.unit else ""
         noise = "" if column.noise is None else f": {describe_noise(column)}"
         kept = f"{describe_bounds(column)}{unit}" if not column.standards else _describe_kept(column, clip or 1.0, unit)

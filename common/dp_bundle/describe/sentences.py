@@ -5,6 +5,8 @@ The sentences are ours, and whatever in them is the signer's text is shown as a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dp_bundle.manifest import (
     NUMBER_PUBLIC,
     ORDER_PUBLIC,
@@ -166,7 +168,7 @@ def describe_guarantee(release: Release) -> list[str]:
         strengths.insert(0, f"epsilon = {round_up(guarantee.epsilon)} ({pure}differential privacy)")
 
     bounded = "" if release.columns[0].standards else " within the bounds"
-    lines = [f"{_change(guarantee)}{bounded} changes the release by at most {', '.join(strengths)}."]
+    lines = [f"{_change(guarantee, release.columns)}{bounded} changes the release by at most {', '.join(strengths)}."]
     if guarantee.excepted_delta:
         lines.append(f"All of that holds except with a probability of {round_up(guarantee.excepted_delta)}.")
     if guarantee.epsilon_delta:
@@ -210,7 +212,7 @@ def describe_unprotected(guarantee: Guarantee, kind: str) -> list[str]:
     ]
 
 
-def _change(guarantee: Guarantee) -> str:
+def _change(guarantee: Guarantee, columns: Sequence[Column]) -> str:
     """Return what the guarantee says makes little difference."""
     one = f"all rows of one {quote(guarantee.entity or '')}, at most {guarantee.max_rows} of them,"
     if not guarantee.neighbours.n_rows_public:
@@ -218,7 +220,10 @@ def _change(guarantee: Guarantee) -> str:
     if guarantee.unit == "entity":
         return f"Replacing the content of {one}"
     if guarantee.unit == "change":
-        return "Changing one cell by as much as its column states, or to anything else where its column states nothing,"
+        limits = {column.max_change for column in columns}
+        if len(limits) == 1:
+            return f"Changing one cell by at most {max(limit or 0 for limit in limits):g}"
+        return "Changing one cell by at most what its column states, or to any value where it states nothing,"
     return f"Replacing one {guarantee.unit} by any other"
 
 

@@ -90,12 +90,13 @@ def epsilon_of_rows(
     """Return epsilon at delta of a release of rows and of what was found for it privately."""
     if has_unknown_steps(kinds, columns):
         return epsilon_for_delta_zcdp(rho_for_mu(mu), delta)
-    if all(column.kind == "continuous" for column in columns):
+    if all(column.is_gaussian for column in columns):
         return epsilon_for_delta(mu, delta)
     found = 0.0
     if any(column.bounds_found for column in columns):
         found = math.sqrt(max(0.0, mu**2 - release_mu(strength.unit_name, columns, strength.max_rows) ** 2))
-    return epsilon_of_unit(strength.unit_name, losses_of(columns), delta, strength.max_rows, found)
+    losses = losses_of(columns, strength.unit_name)
+    return epsilon_of_unit(strength.unit_name, losses, delta, strength.max_rows, found)
 
 
 def has_unknown_steps(kinds: Mapping[str, str], columns: Sequence[Column]) -> bool:
@@ -113,7 +114,8 @@ def _protection_of_rows(policy: Policy, kinds: Mapping[str, str]) -> Protection:
     if guarantee.mu is not None:
         return Protection(guarantee, GaussianTradeOff(guarantee.mu))
     epsilons = trade_off_epsilons(math.sqrt(2 * guarantee.rho))
-    deltas = deltas_of_unit(guarantee.unit, losses_of(columns), epsilons, policy.privacy.max_rows, guarantee.bounds_mu)
+    losses = losses_of(columns, guarantee.unit)
+    deltas = deltas_of_unit(guarantee.unit, losses, epsilons, policy.privacy.max_rows, guarantee.bounds_mu)
     return Protection(guarantee, EnvelopeTradeOff(list(zip(epsilons, deltas, strict=True))))
 
 

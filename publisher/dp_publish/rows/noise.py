@@ -146,7 +146,7 @@ def granularity_for(sigma: float, bounds: Bounds | None) -> float:
     return math.ldexp(0.5, math.frexp(step)[1])
 
 
-def losses_of(columns: Sequence[Column], unit: str = "row") -> list[Loss]:
+def losses_of(columns: Sequence[Column], unit: str) -> list[Loss]:
     """Return the privacy losses that compose to a row's: one for each of its cells, or one for all of a ball.
 
     Parameters
