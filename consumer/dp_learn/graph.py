@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_learn.inference import EdgeInference, Pairs
 from dp_learn.matrices import FloatArray
@@ -18,6 +19,29 @@ if TYPE_CHECKING:  # slow to import, and the command has no use for it
 
 MOST_RANKED = 10_000  # of all pairs; those of 141 columns
 _LABEL = re.compile(r"[\x00-\x1f\x7f]")  # what XML and pictures cannot show
+
+
+@dataclass(frozen=True, eq=False)
+class Variables:
+    """The columns that the nodes are estimated from, n_variables of them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        As they are published.
+    labels : ndarray of int, shape (n_variables,)
+        The node of each.
+    precision, covariance : ndarray of shape (n_variables, n_variables)
+        In data units.
+    loadings : dict of str to list, or to ndarray
+        The table of how levels and other nodes go together: source, level, target, target_level, effect.
+    """
+
+    names: tuple[str, ...]
+    labels: npt.NDArray[np.intp]
+    precision: FloatArray
+    covariance: FloatArray
+    loadings: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +61,8 @@ class GraphEstimate:
         The false discovery rate at which edges are listed; None lists those of the precision matrix.
     evidence : ndarray of shape (n_features, n_features) or None
         The evidence for an edge between each pair, where it is known; see `score_pairs`.
+    variables : Variables or None
+        What the nodes were estimated from, where some of them have several columns.
     """
 
     columns: tuple[str, ...]
@@ -45,6 +71,7 @@ class GraphEstimate:
     inference: EdgeInference | None = None
     fdr: float | None = None
     evidence: FloatArray | None = None
+    variables: Variables | None = None
 
     def edges(self) -> pd.DataFrame:
         """Return the edges as a table: those of the precision matrix, or those found at the false discovery rate.

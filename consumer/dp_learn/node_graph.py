@@ -7,34 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dp_learn.graph import GraphEstimate
+from dp_learn.graph import GraphEstimate, Variables
 from dp_learn.inference import NodeInference, node_strengths, normal_scores
-from dp_learn.matrices import FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Variables:
-    """The columns that the nodes are estimated from, n_variables of them.
-
-    Attributes
-    ----------
-    names : tuple of str
-        As they are published.
-    labels : ndarray of int, shape (n_variables,)
-        The node of each.
-    precision, covariance : ndarray of shape (n_variables, n_variables)
-        In data units.
-    loadings : dict of str to list, or to ndarray
-        The table of how levels and other nodes go together: source, level, target, target_level, effect.
-    """
-
-    names: tuple[str, ...]
-    labels: npt.NDArray[np.intp]
-    precision: FloatArray
-    covariance: FloatArray
-    loadings: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +18,10 @@ class NodeGraph(GraphEstimate):
 
     Attributes
     ----------
-    variables : Variables or None
-        What it was estimated from.
     tests : NodeInference or None
         Tests of every pair.
     """
 
-    variables: Variables | None = None
     tests: NodeInference | None = None
 
     @classmethod

@@ -8,6 +8,8 @@ from typing import Any
 from tests.bad_bundles.making import Case, statement
 from tests.bad_bundles.of_signers import put
 
+from dp_bundle.privacy import discrete_gaussian_variance
+
 __all__ = ["CASES"]
 
 Predicate = dict[str, Any]
@@ -103,7 +105,43 @@ def _free_search(predicate: Predicate) -> None:
     predicate["guarantee"]["bounds_mu"] = 0.0
 
 
+def _of_block(name: str, change: Callable[[Predicate], None]) -> Callable[[Predicate], None]:
+    """Return a change of one column of a category, by the category's name."""
+
+    def of_column(predicate: Predicate) -> None:
+        change(next(column for column in predicate["columns"] if column["block"] == name))
+
+    return of_column
+
+
+def _source(change: Callable[[Predicate], None]) -> Callable[[Predicate], None]:
+    """Return a change of the source of a category."""
+    return lambda predicate: change(predicate["sources"][0])
+
+
+def _apart(predicate: Predicate) -> None:
+    predicate["columns"].append(predicate["columns"].pop(3))
+
+
+def _without_sources(predicate: Predicate) -> None:
+    predicate["sources"] = []
+
+
+def _as_one_column(predicate: Predicate) -> None:
+    """State the noise of a category as if its cell moved one column alone: sigma is too small by the root of 2."""
+    for column in predicate["columns"]:
+        if column["block"] == "maker":
+            column["noise"] |= {"sigma": 1 / 6, "variance": discrete_gaussian_variance(1 / 6)}
+
+
+def _too_few_replaced(predicate: Predicate) -> None:
+    for column in predicate["columns"]:
+        if column["block"] == "size":
+            column["noise"]["replaced"] = 2.0**-20
+
+
 _S = "the signed manifest is not sound"
+_MIXED, _CHANGES = "v4-mixed", "v4-changes"
 
 CASES = [
     Case("two columns of one name", "C1", statement(_same_name), "the same name"),
@@ -181,5 +219,28 @@ CASES = [
         "multiple",
     ),
     Case("search that costs nothing", "W4", statement(_free_search, _TWO), "found privately, at a cost"),
+    Case("level twice", "B1", statement(_source(put("levels", ["small"] * 5)), _MIXED), "a level twice"),
+    Case("gaps of no level", "B1", statement(_source(put("gaps", "nowhere")), _MIXED), "a level that is none"),
+    Case("level without a column", "B1", statement(_source(put("columns", ["size=small"])), _MIXED), "for each level"),
+    Case(
+        "indicator beyond 1",
+        "B2",
+        statement(_of_block("maker", put("bounds", [0.0, 2.0])), _MIXED),
+        "its bounds are not 0 and 1",
+    ),
+    Case("block that does not stand together", "B3", statement(_apart, _MIXED), "do not stand together"),
+    Case("block without a source", "B3", statement(_without_sources, _MIXED), "do not stand together"),
+    Case("columns that differ", "B3", statement(_of_block("maker", put("unit", "m")), _MIXED), "not all alike"),
+    Case(
+        "probability off its grid",
+        "B4",
+        statement(_of_block("size", put("noise.replaced", 0.1)), _MIXED),
+        r"not a multiple of 2\^-32",
+    ),
+    Case("changes of another unit", "B5", statement(put("columns.0.max_change", 1.0), "v4"), "and is no count"),
+    Case("change of nothing", "B5", statement(put("columns.0.missing", "midpoint"), _CHANGES), "have no gaps"),
+    Case("change larger than stated", "G2", statement(put("columns.0.max_change", 2.0), _CHANGES), "rho is smaller"),
+    Case("category that counts once", "G2", statement(_as_one_column, _MIXED), "rho is smaller"),
+    Case("levels that hardly change", "G2", statement(_too_few_replaced, _MIXED), "rho is smaller"),
     Case("total that leaves out the half", "T3", statement(_half_of_the_total), "total rho is smaller"),
 ]

@@ -6,6 +6,7 @@ signed with a key made for the purpose and thrown away; only its public half is 
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import tempfile
@@ -31,7 +32,13 @@ COVARIANCE = {"unit": "row", "mu": 2.0, "release": "covariance", "mechanism": "g
 EIGENVECTORS = {"unit": "row", "epsilon": 4.0, "release": "covariance", "mechanism": "eigenvectors"}
 DIFFERENCE = {"unit": "row", "epsilon": 4.0, "release": "covariance", "mechanism": "wishart-difference"}
 TWO_ROUND = {"unit": "row", "mu": 10.0, "release": "covariance", "mechanism": "two-round"}
+MIXED = {"unit": "cell", "mu": 6.0}
+MIXED_COVARIANCE = {"unit": "row", "mu": 10.0, "release": "covariance", "mechanism": "gaussian"}
+CHANGES = {"unit": "change", "mu": 1.0}
 KINDS = {
+    "-mixed": MIXED,
+    "-changes": CHANGES,
+    "-mixed-covariance": MIXED_COVARIANCE,
     "": ROWS,
     "-covariance": COVARIANCE,
     "-eigenvectors-covariance": EIGENVECTORS,
@@ -54,7 +61,7 @@ def main() -> None:
             guarantee = bundle.release.guarantee
             found = {
                 "manifest_sha256": bundle.manifest_sha256,
-                **(_rows(bundle) if privacy is ROWS else _second_moments(bundle)),
+                **(_rows(bundle) if bundle.release.kind == "rows" else _second_moments(bundle)),
                 "rho": guarantee.rho if guarantee else None,
             }
         (FOLDER / f"expected-{name}.json").write_text(json.dumps(found, indent=1) + "\n")
@@ -62,12 +69,44 @@ def main() -> None:
 
 def _publish(path: Path, privacy: dict[str, Any], key: Ed25519PrivateKey) -> None:
     table: pd.DataFrame = load_wine(as_frame=True).data[list(BOUNDS)].astype({"proline": int})
-    columns = {name: {"bounds": bounds, "unit": "u"} for name, bounds in BOUNDS.items()}
+    columns: dict[str, Any] = {name: {"bounds": bounds, "unit": "u"} for name, bounds in BOUNDS.items()}
+    if privacy in (MIXED, MIXED_COVARIANCE):
+        table, columns = _mixed(table, columns)
+    elif privacy is CHANGES:
+        table = table[["proline"]].assign(hue=(100 * table["hue"]).astype(int))
+        columns = {name: {"bounds": [0, 2000], "max_change": 1} for name in table}
     dataset = {"name": "wine", "license": "CC-BY-4.0"}
     policy = Policy.model_validate({"dataset": dataset, "privacy": privacy, "columns": columns})
     with tempfile.TemporaryDirectory() as home:
         os.environ["DPGRAPH_HOME"] = home
         publish(table, policy, out=path, key=key)
+
+
+def _mixed(table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the table with a category by either mechanism, one of two, an ordered column, a date and gaps."""
+    size = pd.cut(table["proline"], [0, 500, 700, 1000, 2000], labels=["small", "middle", "large", "huge"])
+    table = table.assign(
+        size=size.astype(str).where(table["hue"] < 1.3, None),
+        maker=table["hue"].round(1).astype(str),
+        red=(table["hue"] > 1).map({True: "yes", False: "no"}),
+        grade=pd.cut(table["alcohol"], [0, 12, 13, 20], labels=["low", "middle", "high"]).astype(str),
+        made=pd.Timestamp(2020, 1, 1) + pd.to_timedelta(table["proline"], unit="D"),
+    )
+    levels = ["small", "middle", "large"]
+    columns |= {
+        "size": {
+            "kind": "category",
+            "categories": levels,
+            "other": "other",
+            "missing": "category",
+            "mechanism": "randomized-response",
+        },
+        "maker": {"kind": "category", "categories": ["0.9", "1.0", "1.1"], "other": "other", "mechanism": "gaussian"},
+        "red": {"kind": "boolean", "levels": ["no", "yes"], "mechanism": "randomized-response"},
+        "grade": {"kind": "ordered", "levels": ["low", "middle", "high"]},
+        "made": {"kind": "date", "bounds": [datetime.date(2020, 1, 1), datetime.date(2026, 1, 1)]},
+    }
+    return table, columns
 
 
 def _rows(bundle: Bundle) -> dict[str, Any]:

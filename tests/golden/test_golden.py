@@ -16,16 +16,23 @@ from dp_learn import estimate_moments, learn_graph
 from dp_learn.covariance import CovarianceSource, bundle_source
 
 FOLDER = Path(__file__).parent
-VERSIONS = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("bundle-v?.tar"))
+VERSIONS = sorted(
+    path.stem.removeprefix("bundle-") for path in FOLDER.glob("bundle-v*.tar") if not path.stem.endswith("-covariance")
+)
 COVARIANCES = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("bundle-v?*-covariance.tar"))
 
 
 def test_there_is_a_stored_bundle() -> None:
     """Every format version is among the stored ones, in all kinds."""
-    assert {"v1", "v2", "v3"} <= set(VERSIONS)
+    assert {"v1", "v2", "v3", "v4", "v4-mixed", "v4-changes"} <= set(VERSIONS)
     kinds = ("covariance", "eigenvectors-covariance")
-    assert {f"{version}-{kind}" for version in ("v1", "v2", "v3") for kind in kinds} <= set(COVARIANCES)
-    assert {"v3-wishart-difference-covariance", "v3-two-round-covariance"} <= set(COVARIANCES)
+    assert {f"{version}-{kind}" for version in ("v1", "v2", "v3", "v4") for kind in kinds} <= set(COVARIANCES)
+    later = {
+        f"{version}-{kind}"
+        for version in ("v3", "v4")
+        for kind in ("wishart-difference-covariance", "two-round-covariance")
+    }
+    assert later | {"v4-mixed-covariance"} <= set(COVARIANCES)
 
 
 def _trusted(version: str) -> Bundle:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from dp_learn.graph import GraphEstimate, labelled_edges, labels
-from dp_learn.node_graph import NodeGraph
 from dp_learn.output.wide_files import write_graphml, write_square, write_table
 
 
@@ -19,7 +18,7 @@ def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
     if ranking := estimate.ranking_columns():
         write_table(ranking, folder / "ranking.csv")
     names, precision, covariance = estimate.columns, estimate.precision, estimate.covariance
-    if isinstance(estimate, NodeGraph) and (variables := estimate.variables) is not None:
+    if (variables := estimate.variables) is not None:
         names, precision, covariance = variables.names, variables.precision, variables.covariance
         write_table(variables.loadings, folder / "loadings.csv")
     write_square(precision, names, folder / "precision.csv")

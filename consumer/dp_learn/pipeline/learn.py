@@ -30,21 +30,17 @@ from dp_learn.covariance import (
     share_rows,
     typical_errors,
 )
-from dp_learn.glasso import RTOL, make_groups, smallest_group_alpha, smallest_solvable_alpha
+from dp_learn.glasso import RTOL, smallest_solvable_alpha
 from dp_learn.graph import GraphEstimate
 from dp_learn.inference import EdgeInference, error_forms, fit_for_inference, infer_edges, score_pairs
 from dp_learn.matrices import FloatArray, few_threads, smallest_eigenvalue
-from dp_learn.node_graph import NodeGraph, Variables
 from dp_learn.pipeline.fit import fit_edges, fit_graph
-from dp_learn.pipeline.loadings import tabulate_loadings
-from dp_learn.pipeline.node_layout import Nodes
-from dp_learn.pipeline.node_tests import describe_merged, infer_node_pairs, require_testable
+from dp_learn.pipeline.reliable import describe_share, require_testable
 from dp_learn.pipeline.settings import Fit, Options, Settings
 
 N_FOLDS = 5
 MANY = 100  # columns: from here on the smallest alpha is computed less closely, as it takes a while
 TOLD = 0.05
-_FAR_BELOW = 1e-4  # an alpha that solves an indefinite matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +149,24 @@ def _learn(
     notes = [fit.selection.note] if fit.selection and fit.selection.note else []
 
     if fit.nodes is not None:
-        return _learn_nodes(sample, fit, fit.nodes, settings, fdr, begin, contradictions, notes, error_bars=error_bars)
+        from dp_learn.pipeline.learn_nodes import learn_nodes
+
+        begin("testing the edges")
+        found = learn_nodes(sample, fit, fit.nodes, settings, fdr, error_bars=error_bars)
+        return Learned(
+            estimate=found.graph,
+            fit=fit,
+            settings=settings,
+            penalty_share=found.share,
+            sample=sample,
+            noise_share=sample.pooled.noise_share,
+            typical_errors=typical_errors(fit.pooled),
+            smallest_eigenvalue=smallest_eigenvalue(fit.debiased),
+            smallest_alpha=found.smallest_alpha,
+            contradictions=contradictions,
+            notes=[*notes, *found.notes],
+            collinear=(),
+        )
 
     begin("weighing the evidence")  # before the tests, whose matrices leave no room for it
     evidence = score_pairs(fit.pooled, solver=settings.solver) if fit.pooled.has_errors else None
@@ -168,7 +181,7 @@ def _learn(
     if fdr is not None and inference is not None:
         precision, doubts = _refit_found(fit, inference, fdr, settings)
         share, notes = 0.0, notes + doubts
-    notes += _describe_share(share, settings)
+    notes += describe_share(share, settings)
 
     collinear, sentences = _find_collinearity(fit.pooled)
     notes += sentences
@@ -186,68 +199,6 @@ def _learn(
         contradictions=contradictions,
         notes=notes,
         collinear=collinear,
-    )
-
-
-def _learn_nodes(
-    sample: Sample,
-    fit: Fit,
-    nodes: Nodes,
-    settings: Settings,
-    fdr: float | None,
-    begin: Callable[[str], None],
-    contradictions: list[str],
-    notes: list[str],
-    *,
-    error_bars: bool,
-) -> Learned:
-    """Learn a graph between nodes of which some are categories."""
-    tests = None
-    if error_bars or fdr is not None:
-        begin("testing the edges")
-        try:
-            tests = infer_node_pairs(sample, fit, nodes)
-        except EstimationError as error:
-            if fdr is not None:
-                raise
-            notes = [*notes, f"there are no tests: {error}"]
-
-    precision, share = fit.precision, fit.share
-    linked = nodes.linked(precision)
-    if fdr is not None and tests is not None:
-        linked = (tests.q_values <= fdr) | np.eye(len(nodes.names), dtype=bool)
-        found = fit_edges(fit, linked, settings)
-        if found is None:
-            notes = [*notes, "the edges found have no unpenalised fit: strengths are those of the sparse estimate"]
-        precision, share = (fit.precision, fit.share) if found is None else (found, 0.0)
-    notes = [*notes, *_describe_share(share, settings), *describe_merged(nodes)]
-    loadings = tabulate_loadings(nodes, linked, precision, fit.pooled.covariance, sample.location)
-    variables = Variables(fit.pooled.columns, nodes.labels, precision, fit.pooled.covariance, loadings)
-
-    eigenvalue = smallest_eigenvalue(fit.debiased)
-    smallest = 0.0
-    if eigenvalue <= 0.0:
-        groups = make_groups(nodes.labels, len(nodes.labels))
-        smallest = smallest_group_alpha(
-            fit.debiased,
-            fit.solution.alpha * _FAR_BELOW,
-            groups,
-            weights=fit.weights,
-            penalize_diagonal=settings.penalize_diagonal,
-        )
-    return Learned(
-        estimate=NodeGraph.make(nodes.names, variables, tests, fdr),
-        fit=fit,
-        settings=settings,
-        penalty_share=share,
-        sample=sample,
-        noise_share=sample.pooled.noise_share,
-        typical_errors=typical_errors(fit.pooled),
-        smallest_eigenvalue=eigenvalue,
-        smallest_alpha=smallest,
-        contradictions=contradictions,
-        notes=notes,
-        collinear=(),
     )
 
 
@@ -321,18 +272,6 @@ def infer_pairs(
             f"{started.share:.0%} of the usual penalty, and the intervals of strong edges may be too short"
         )
     return infer_edges(pooled, started.precision, errors), doubts
-
-
-def _describe_share(share: float, settings: Settings) -> list[str]:
-    """Return a note on weights that had to keep some of the penalty although a refit was asked for."""
-    if not settings.refit or share == 0.0:
-        return []
-    if share < 1.0:
-        return [
-            "the debiased covariance is so indefinite that the graph has no unpenalised fit: its weights keep "
-            f"{share:.0%} of the penalty and are shrunk by it"
-        ]
-    return ["the graph could not be fitted without the penalty: its weights are the penalised estimate's, and shrunk"]
 
 
 def _refit_found(fit: Fit, inference: EdgeInference, fdr: float, settings: Settings) -> tuple[FloatArray, list[str]]:

@@ -6,33 +6,16 @@ import numpy as np
 
 from dp_bundle.errors import EstimationError
 from dp_bundle.quoting import listed, quote_name
-from dp_learn.covariance import PooledCovariance, Sample
+from dp_learn.covariance import Sample
 from dp_learn.glasso import graphical_lasso, solve_on_graph
 from dp_learn.inference import NodeInference, infer_nodes
 from dp_learn.matrices import FloatArray, is_positive_definite
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.nodes import block_errors, chance_alpha_of_nodes
+from dp_learn.pipeline.reliable import require_testable
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit
 
-FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
 _WELL_DETERMINED = 30  # rows without noise for each column, from which on the inverse needs no graph
-
-
-def require_testable(pooled: PooledCovariance) -> None:
-    """Refuse tests of an estimate whose errors have no known law, or of too few rows.
-
-    Raises
-    ------
-    EstimationError
-        There are no error bars; the sentence says why.
-    """
-    if not pooled.has_error_law:
-        raise EstimationError(
-            "the distribution of a release's errors is not known, so there are no intervals and no tests"
-        )
-    fewest = min(source.n_rows for source in pooled.sources)
-    if fewest < FEWEST_ROWS:
-        raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")
 
 
 def infer_node_pairs(sample: Sample, fit: Fit, nodes: Nodes) -> NodeInference:

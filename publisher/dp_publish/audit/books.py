@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from scipy import special
+
 from dp_bundle.manifest import Column
 from dp_publish.accounting import (
     SLACK,
@@ -29,7 +31,7 @@ def claimed_mu(policy: Policy, columns: Sequence[Column]) -> float:
         return privacy.mu
     if privacy.rho is not None:
         return mu_for_rho(privacy.rho)
-    continuous = all(column.kind == "continuous" for column in columns)
+    continuous = all(column.is_gaussian for column in columns)
     if privacy.epsilon is not None and privacy.delta is not None and continuous:
         return mu_for_epsilon_delta(privacy.epsilon, privacy.delta)
     return _mus(privacy, columns)[privacy.account]
@@ -76,20 +78,57 @@ def check_books_of_moments(policy: Policy, mechanism: Mechanism, published: Publ
 
 def _mus(privacy: Privacy, columns: Sequence[Column]) -> dict[str, float]:
     """Return what bounds and noise come to for every unit that they protect."""
-    cells = [column.width / column.cell_noise.sigma for column in columns]
+    cells = [_cell_mu(group, privacy) for group in _grouped(columns, privacy)]
     row = max(cells) if privacy.l2_radius is not None else math.hypot(*cells)
     mus = {"cell": max(cells), "row": row}
+    if privacy.unit == "change":
+        limits = [column.width if column.max_change is None else float(column.max_change) for column in columns]
+        mus["change"] = max(
+            mu if column.response is not None else mu * min(limit, column.width) / column.width
+            for mu, limit, column in zip(cells, limits, columns, strict=True)
+        )
     if privacy.entity:
         mus[privacy.account] = math.sqrt(privacy.max_rows) * row
     return mus
 
 
+def _grouped(columns: Sequence[Column], privacy: Privacy) -> list[list[Column]]:
+    """Return the columns of every cell: all of a category's together, unless rows are held in a ball."""
+    groups: dict[str, list[Column]] = {}
+    for column in columns:
+        block = column.block if privacy.l2_radius is None else None
+        groups.setdefault(block or column.name, []).append(column)
+    return list(groups.values())
+
+
+def _cell_mu(group: list[Column], privacy: Privacy) -> float:
+    """Return the distinguishability of a cell, from what its values may become."""
+    column = group[0]
+    if column.response is not None:
+        n, replaced = column.response.n_levels, column.response.replaced
+        likely, rare = 1 - replaced * (n - 1) / n, replaced / n  # of one outcome, where it is the cell's own, or not
+        return float(special.ndtri(likely) - special.ndtri(rare))
+    moved = 1 if len(group) == 1 or privacy.l2_radius is not None else 2  # one indicator falls, and another one rises
+    return math.sqrt(moved) * column.width / column.cell_noise.sigma
+
+
 def _above_curve(privacy: Privacy, columns: Sequence[Column], mu: float) -> list[str]:
     """Return what is wrong with the (epsilon, delta) that bounds and noise amount to, or nothing."""
     epsilon, delta = privacy.epsilon or 0.0, privacy.delta or 0.0
-    if all(column.kind == "continuous" for column in columns):
+    if all(column.is_gaussian for column in columns):
         above = delta_for_epsilon(mu, epsilon) > delta * (1 + 1e-6)
     else:
-        losses = [Loss(column.width, column.cell_noise.sigma, column.kind == "integer") for column in columns]
+        losses = [_loss(group, privacy) for group in _grouped(columns, privacy)]
         above = epsilon_of_unit(privacy.unit_name, losses, delta, privacy.max_rows) > epsilon * (1 + 1e-6)
     return [f"bounds and noise do not give epsilon = {epsilon:g} at delta = {delta:g}"] if above else []
+
+
+def _loss(group: list[Column], privacy: Privacy) -> Loss:
+    """Return the privacy loss of a cell."""
+    column = group[0]
+    if column.response is not None:
+        return Loss(_cell_mu(group, privacy), 1.0, discrete=False)
+    width = column.width
+    if privacy.unit == "change" and column.max_change is not None:
+        width = min(width, column.max_change)
+    return Loss(width, column.cell_noise.sigma, column.kind == "integer", min(len(group), 2))

@@ -96,6 +96,17 @@ def close(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Generato
     return Draft(near, high, coins, values)
 
 
+def changed(columns: Sequence[Column], n: int, rng: np.random.Generator) -> Draft:
+    """Return canaries at the upper bound, or below it by as much as one person's part of a count."""
+    low, high = _step_bounds(columns)
+    limits = np.array([math.inf if column.max_change is None else column.max_change for column in columns])
+    near = np.maximum(low, high - limits)
+    coins = _toss("cell", n, len(columns), rng)
+    steps = np.where(coins, high, near)
+    values = [_typed(column, steps[:, j] * column.cell_noise.granularity) for j, column in enumerate(columns)]
+    return Draft(near, high, coins, values)
+
+
 def outside(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Generator) -> Draft:
     """Return canaries outside their bounds; rows go through the distances in `OUTSIDE` in turn."""
     coins = _toss(unit, n, len(columns), rng)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.store import Place
+from dp_publish.audit.level_releases import LEVELS, audit_levels
 from dp_publish.audit.press import Press
 from dp_publish.audit.report import AuditReport
 from dp_publish.audit.whole_covariance_releases import audit_covariance
@@ -51,7 +53,7 @@ def audit_planned_release(
     require_bounds(policy, kinds)
 
     if policy.privacy.release == "rows":
-        return audit_rows(policy, kinds, press, n_canaries=n_canaries, confidence=confidence)
+        return _audit_rows(policy, kinds, press, n_canaries, confidence)
     return audit_covariance(
         policy,
         kinds,
@@ -61,3 +63,27 @@ def audit_planned_release(
         confidence=confidence,
         tell=tell,
     )
+
+
+def _audit_rows(
+    policy: Policy, kinds: dict[str, str], press: Press, n_canaries: int | None, confidence: float
+) -> AuditReport:
+    """Attack a release of rows: its numbers, and then its categories, each as all that is released under the policy."""
+    of_levels = [source for source in policy.sources if source.kind in LEVELS]
+    levels = {name: kinds[name] for source in of_levels for name in source.columns if name in kinds}
+    in_ball = policy.privacy.l2_radius is not None
+    numbers = {name: kind for name, kind in kinds.items() if name not in levels or in_ball}
+    reports = []
+    if numbers:
+        alone = policy.model_copy(update={"sources": ()})
+        reports.append(audit_rows(alone, numbers, press, n_canaries=n_canaries, confidence=confidence))
+    if levels and not in_ball:
+        own = policy.model_copy(update={"sources": tuple(of_levels)})
+        reports.append(audit_levels(own, levels, press, n_canaries=n_canaries, confidence=confidence))
+    if len(reports) == 1:
+        return reports[0]
+
+    first, second = reports
+    checks = [*first.checks, *(replace(check, name=f"levels: {check.name}") for check in second.checks)]
+    mu_lower = max(first.mu_lower or 0.0, second.mu_lower or 0.0)
+    return replace(first, mu_lower=mu_lower, checks=tuple(checks))

@@ -43,7 +43,7 @@ _MOST_COLUMNS = 8  # that are changed alone
 _SEED = 20
 
 
-class _Tap:
+class Tap:
     """Random bits that can be repeated, and how many were asked for each time."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class _Replayer:
         return first, second
 
     def _publish(self, table: Table, owners: list[str] | None) -> tuple[Published, list[int]]:
-        unit, tap = self.policy.privacy.entity, _Tap()
+        unit, tap = self.policy.privacy.entity, Tap()
         if unit and owners is None:
             owners = [f"row {index}" for index in range(len(table[0]))]
         types = [pa.int64() if column.kind == "integer" else pa.float64() for column in self.columns]
@@ -224,7 +224,11 @@ def _replay_rows(replayer: _Replayer, base: Table) -> None:
         one[j][_CHANGED] = _end(column, columns)
         other[j][_CHANGED] = far_values(column, len(columns))[1].tolist()[j % 3]
 
-    if privacy.unit == "cell" and columns[0].noise is not None:
+    if privacy.unit == "change":  # from one end by as much as is protected, or to the other end
+        for column, values, own in zip(columns, other, one, strict=True):
+            if column.max_change is not None:
+                values[_CHANGED] = own[_CHANGED] + int(column.max_change)
+    if privacy.unit in ("cell", "change") and columns[0].noise is not None:
         for j in range(min(len(columns), _MOST_COLUMNS)):
             changed = [other[index] if index == j else values for index, values in enumerate(one)]
             replayer.neighbours(one, changed)

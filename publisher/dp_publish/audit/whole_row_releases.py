@@ -35,7 +35,7 @@ from pydantic import ValidationError
 from dp_bundle.errors import DpGraphError, ParameterError
 from dp_bundle.manifest import Column
 from dp_publish.audit.books import check_books, claimed_mu
-from dp_publish.audit.canaries import Canaries, Unit, at_bounds, close, inside, outside
+from dp_publish.audit.canaries import Canaries, Unit, at_bounds, changed, close, inside, outside
 from dp_publish.audit.checks import (
     Check,
     check_attack,
@@ -97,7 +97,7 @@ def audit_rows(
     claim = claimed_mu(policy, columns)
     unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
     n = -(-choose_canaries(n_canaries, claim, len(columns) * alike) // alike) * alike
-    nearest = close(columns, unit, n, rng, alike)
+    nearest = changed(columns, n, rng) if policy.privacy.unit == "change" else close(columns, unit, n, rng, alike)
     drafts = [at_bounds(columns, unit, n, rng, alike), *([] if nearest is None else [nearest])]
     drafts += [inside(columns, n, rng), outside(columns, unit, n, rng)]
     made_up = make_up(policy, columns, drafts, rng)
@@ -131,7 +131,7 @@ def choose_canaries(wanted: int | None, mu: float, n_columns: int) -> int:
 
 def _coin_unit(policy: Policy) -> Unit:
     """Return what has a coin of its own: a cell, or a whole row where a ball holds it together."""
-    return "cell" if policy.privacy.unit == "cell" and policy.privacy.l2_radius is None else "row"
+    return "cell" if policy.privacy.unit in ("cell", "change") and policy.privacy.l2_radius is None else "row"
 
 
 def _judge(
@@ -148,10 +148,11 @@ def _judge(
     steps = np.array([column.cell_noise.granularity for column in columns])
     noisy = published.values / steps
     *within, beyond = made_up.canaries(noisy)
-    attacked = [_units(canaries, alike) for canaries in within[:-1]]
+    of_changes = policy.privacy.unit == "change"  # which are protected where they are as small as canaries close by
+    attacked = [_units(canaries, alike) for canaries in (within[1:-1] if of_changes else within[:-1])]
     mu_lower, attack = check_attack([*columns] * alike, unit, attacked, alpha, rng, claim)
     bounds = check_bounds(columns, within[0], beyond, alpha, _judge_empty(made_up, noisy, columns))
-    if attack.passed and bounds.passed:  # all columns of a row together may show what each hides
+    if attack.passed and bounds.passed and not of_changes:  # all columns of a row together may show what each hides
         bounds = check_attack_from_outside(columns, unit, beyond, alpha / 2, rng, claim) or bounds
     signs = np.nan_to_num(np.sign(np.rint(noisy) - made_up.expected))[~np.isnan(made_up.expected).any(axis=1)]
     independence = check_signs([signs.astype(np.int8)], alpha)

@@ -57,7 +57,10 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
     """
     sections: dict[str, ColumnPolicy] = {}
     sources: list[Source] = []
+    resolved = {column for source in policy.sources for column in source.columns}
     for name, entry in policy.columns.items():
+        if entry.mechanism is not None and name not in resolved and entry.kind not in ("category", "boolean"):
+            raise PolicyError(f"mechanism, of column {name!r}, is for categories: a number has the noise of its kind")
         if entry.drop or name in skipped or not is_coded(entry):
             sections[name] = entry
             continue

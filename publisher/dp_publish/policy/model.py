@@ -251,8 +251,6 @@ class ColumnPolicy(_Model):
         if levels is None and (self.other is not None or self.missing == "category"):
             raise ValueError('other and missing = "category" are for columns with categories or levels')
         if levels is None:
-            if self.mechanism is not None:
-                raise ValueError("mechanism is for categories: a number has the noise of its kind")
             return
 
         if len(set(levels)) != len(levels):
