@@ -1,0 +1,146 @@
+"""The audit of categories and of counts: sound releases pass, and planted faults are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_bundle.manifest import Source, cells
+from dp_publish import Policy
+from dp_publish.audit import audit_planned_release
+from dp_publish.audit.report import AuditReport
+from dp_publish.policy import coded_columns
+from dp_publish.release import publish_aside, publishing
+from dp_publish.rows import calibration, response
+
+LEVELS = ["a", "b", "c", "d", "e"]
+COLUMNS: dict[str, Any] = {
+    "town": {"kind": "category", "categories": LEVELS, "mechanism": "gaussian"},
+    "job": {"kind": "category", "categories": LEVELS, "mechanism": "randomized-response", "missing": "category"},
+    "sex": {"kind": "category", "categories": ["f", "m"]},
+    "x": {"bounds": [0, 10]},
+}
+
+
+def audit(tmp_path: Any, columns: dict[str, Any], **privacy: Any) -> AuditReport:
+    """Audit the release of a table that has one row."""
+    table = {name: ["a"] if "categories" in entry else [1] for name, entry in columns.items()}
+    pq.write_table(pa.table({**table, **({"who": ["w"]} if "entity" in str(privacy) else {})}), tmp_path / "t.parquet")
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    return audit_planned_release(tmp_path / "t.parquet", policy, publish_aside, n_canaries=30_000, tell=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"unit": "cell", "mu": 2.0},
+        {"unit": "row", "mu": 3.0},
+        {"unit": "cell", "epsilon": 3.0, "delta": 1e-5},
+        {"unit": {"entity": "who", "max_rows": 3}, "mu": 4.0},
+    ],
+)
+def test_sound_releases_of_categories_pass(privacy: dict[str, Any], tmp_path: Any) -> None:
+    """Numbers and categories are attacked in turn, and nothing is found; the bound comes near what is stated."""
+    report = audit(tmp_path, COLUMNS, **privacy)
+    assert [f"{check.name}: {check.detail}" for check in report.findings] == []
+    assert {"attack", "levels: attack", "levels: noise", "levels: replay", "levels: books"} <= {
+        check.name for check in report.checks
+    }
+    if privacy["unit"] == "cell":
+        assert 0.8 < (report.mu_lower or 0.0) / (report.stated_mu or 1.0) <= 1.0
+
+
+def test_sound_changes_pass(tmp_path: Any) -> None:
+    """Counts are attacked by a case more or less."""
+    report = audit(tmp_path, {"n": {"kind": "integer", "bounds": [0, 5000], "max_change": 1}}, unit="change", mu=1.0)
+    assert report.findings == ()
+    assert 0.9 < (report.mu_lower or 0.0) <= 1.0
+
+
+def _as_one_column(patch: pytest.MonkeyPatch) -> None:
+    """Let calibration and the reader count a category as one column; the audit counts for itself."""
+    patch.setattr(calibration, "_moved", lambda _: 1.0)
+    patch.setattr(cells.Cell, "mu", property(lambda cell: cell.column.cell_mu))
+
+
+def _stays_more_often(patch: pytest.MonkeyPatch) -> None:
+    honest = response.sample_replacements
+    patch.setattr(response, "sample_replacements", lambda n, numerator, *rest: honest(n, int(numerator * 0.9), *rest))
+
+
+def _among_others_alone(patch: pytest.MonkeyPatch) -> None:
+    honest = response.sample_replacements
+
+    def drawn(n: int, numerator: int, n_levels: int, keystream: Any) -> Any:
+        places, levels = honest(n, numerator, n_levels, keystream)
+        return places, levels % (n_levels - 1)
+
+    patch.setattr(response, "sample_replacements", drawn)
+
+
+def _read_off_the_data(patch: pytest.MonkeyPatch) -> None:
+    """List the levels that occur in the table alone."""
+    resolve = publishing.resolve
+
+    def cut(table: Any, policy: Policy, withheld: Any = ()) -> Any:
+        raw = table
+        seen = {name: set() for name in raw.types}
+        for batch in raw.read(dict.fromkeys(raw.types, "text"), 10_000):
+            for name in seen:
+                seen[name] |= set(batch.column(name).to_pylist())
+        sources = [_only(source, seen[source.name]) for source in policy.sources]
+        kept = {name for source in sources for name in source.columns}
+        columns = {name: entry for name, entry in policy.columns.items() if name in kept}
+        return resolve(table, policy.model_copy(update={"sources": tuple(sources), "columns": columns}), withheld)
+
+    patch.setattr(publishing, "resolve", cut)
+
+
+def _only(source: Source, seen: set[Any]) -> Source:
+    levels = tuple(level for level in source.levels if level in seen)
+    columns = tuple(f"{source.name}={level}" for level in levels) if source.is_block else source.columns
+    gaps = source.gaps if source.gaps in levels else None
+    return source.model_copy(update={"levels": levels, "columns": columns, "gaps": gaps})
+
+
+@pytest.mark.parametrize(
+    ("plant", "found"),
+    [
+        (_as_one_column, {"levels: attack", "levels: replay", "levels: books"}),
+        (_stays_more_often, {"levels: noise"}),
+        (_among_others_alone, {"levels: noise"}),
+    ],
+)
+def test_planted_faults_are_found(
+    plant: Callable[[pytest.MonkeyPatch], None], found: set[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A category that counts as one column, and levels that are replaced with other probabilities."""
+    plant(monkeypatch)
+    report = audit(tmp_path, COLUMNS, unit="cell", mu=2.0)
+    assert found <= {check.name for check in report.findings}
+
+
+def test_a_list_that_is_read_off_the_data_is_found(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that differ in one cell, which alone has its level, show other columns."""
+    _read_off_the_data(monkeypatch)
+    report = audit(tmp_path, {"town": COLUMNS["town"]}, unit="cell", mu=2.0)
+    (finding,) = [check for check in report.findings if check.name == "replay"]
+    assert "differ in their" in finding.detail
+
+
+def test_changes_that_are_larger_than_protected_are_found(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise for a change of 1 is too little where a person may change a count by 2."""
+    reach, alone = calibration._reach, cells._alone
+    monkeypatch.setattr(calibration, "_reach", lambda *each: reach(*each) / 2)
+    monkeypatch.setattr(cells, "_alone", lambda column, _: alone(column, "change")._replace(reach=1.0))
+    report = audit(tmp_path, {"n": {"kind": "integer", "bounds": [0, 5000], "max_change": 2}}, unit="change", mu=1.0)
+    assert {"attack", "replay", "books"} <= {check.name for check in report.findings}
+
+
+def test_levels_are_named_once(tmp_path: Any) -> None:
+    """A category's gaps are a level of its own, by a name that the policy does not have."""
+    assert coded_columns.GAPS not in LEVELS
