@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.s3 import FaultyProxy
@@ -52,6 +53,25 @@ def test_a_release_goes_on_where_it_stopped(
     assert receipt.report.n_centered > 0
     assert sorted(path.name for path in tmp_path.iterdir() if not path.is_dir()) == ["d.parquet", "d.tar"]
     assert not job.exists()
+
+
+def test_categories_are_read_and_replaced_as_they_were_to_be(
+    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release of categories, by both mechanisms, is finished as its policy asked for."""
+    data, job = tmp_path / "d.parquet", tmp_path / "d.job"
+    pd.DataFrame({"ward": ["north", "south", "west"] * 100, "sex": ["f", "m"] * 150}).to_parquet(data)
+    columns = {
+        "ward": {"kind": "category", "categories": ["north", "south", "west"], "mechanism": "gaussian"},
+        "sex": {"kind": "category", "categories": ["f", "m"], "mechanism": "randomized-response"},
+    }
+    privacy = {"unit": "cell", "mu": 4.0}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    with killed_at(monkeypatch, jobs.Job, "record", when=recorded("place-00001")):
+        publish(data, policy, out=tmp_path / "d.tar", key=key, job=job)
+    release = resume(job, key=key)[0].release
+    assert [column.response is not None for column in release.columns] == [False, False, False, True]
+    assert [source.levels for source in release.sources] == [("north", "south", "west"), ("f", "m")]
 
 
 def test_killed_again_and_again(
