@@ -140,6 +140,19 @@ def _too_few_replaced(predicate: Predicate) -> None:
             column["noise"]["replaced"] = 2.0**-20
 
 
+def _replaced_by_two(predicate: Predicate) -> None:
+    """State that levels are drawn from two, which the same probability tells less of."""
+    for column in predicate["columns"]:
+        if column["block"] == "size":
+            column["noise"]["n_levels"] = 2
+
+
+def _per_change(predicate: Predicate) -> None:
+    predicate["guarantee"]["unit"] = predicate["cumulative"]["unit"] = "change"
+    total = predicate["cumulative"]
+    total["other_units_rho"] = {"cell": total["rho"], "row": total["rho"]}
+
+
 _S = "the signed manifest is not sound"
 _MIXED, _CHANGES = "v4-mixed", "v4-changes"
 
@@ -237,8 +250,11 @@ CASES = [
         statement(_of_block("size", put("noise.replaced", 0.1)), _MIXED),
         r"not a multiple of 2\^-32",
     ),
+    Case("levels of another list", "B4", statement(_replaced_by_two, _MIXED), "of another length"),
+    Case("changes of second moments", "K1", statement(_per_change, "v4-covariance"), "no unit of privacy"),
     Case("changes of another unit", "B5", statement(put("columns.0.max_change", 1.0), "v4"), "and is no count"),
     Case("change of nothing", "B5", statement(put("columns.0.missing", "midpoint"), _CHANGES), "have no gaps"),
+    Case("changes that nothing limits", "B5", statement(_per_change, "v4"), "how far one person changes them"),
     Case("change larger than stated", "G2", statement(put("columns.0.max_change", 2.0), _CHANGES), "rho is smaller"),
     Case("category that counts once", "G2", statement(_as_one_column, _MIXED), "rho is smaller"),
     Case("levels that hardly change", "G2", statement(_too_few_replaced, _MIXED), "rho is smaller"),

@@ -116,6 +116,13 @@ CASES = [
         statement(put("columns.0.bounds_obtained", "private-quantiles"), "v2"),
         "no word of format version 2",
     ),
+    Case("field that came with version 4", "P4", statement(put("sources", []), "v3"), _SPELLED),
+    Case(
+        "word that came with version 4",
+        "P4",
+        statement(put("guarantee.unit", "change"), "v3"),
+        "no word of format version 3",
+    ),
     Case("text with a line separator", "P5", statement(put("dataset.title", "a\u2028b")), _UNSOUND),
     Case("text with a control character", "P5", statement(put("columns.0.unit", "\x9b")), _UNSOUND),
     Case("override of the writing direction", "P5", statement(put("dataset.title", "a\u202eb")), _UNSOUND),
