@@ -121,7 +121,9 @@ class Sample:
             raise EstimationError("there are too few rows for subsamples: give --alpha, or choose by another rule")
         return [self._pooled([moments[index] for moments in drawn]) for index in range(count)]
 
-    def row_errors(self, pooled: PooledCovariance, kept: npt.NDArray[np.int64], b: FloatArray) -> FormErrors:
+    def row_errors(
+        self, pooled: PooledCovariance, kept: npt.NDArray[np.int64], b: FloatArray, *, at_least: bool = True
+    ) -> FormErrors:
         """Return the errors of forms of the kept columns, from the rows where there are any, in one more pass.
 
         For a released covariance they are those of Gaussian rows plus the known noise, and with rows no less: where an
@@ -135,6 +137,8 @@ class Sample:
             Their positions.
         b : ndarray of shape (q, n_kept)
             One form per row.
+        at_least : bool
+            Whether each is at least that of Gaussian rows; otherwise rows alone tell it, where there are any.
         """
         each = []
         for index, (source, moments) in enumerate(zip(self.sources, self.moments, strict=True)):
@@ -147,7 +151,8 @@ class Sample:
             else:
                 alone = replace(pooled, sources=(pooled.sources[index],), weights=(1.0,), same_rows=False)
                 each.append(form_errors(alone, b))
-        return at_least_model(combine_row_errors(pooled, b, each), pooled, b)
+        combined = combine_row_errors(pooled, b, each)
+        return at_least_model(combined, pooled, b) if at_least else combined
 
     def _require_rows(self, wanted: str) -> None:
         if not all(isinstance(source, RowSource) for source in self.sources):

@@ -4,7 +4,8 @@ Brought to units in which the residuals y = Theta (x - mean x) of a node, noise 
 of a block of T are uncorrelated where the nodes are independent given the others: Cov[y_i y_j, y_k y_l] is then
 E[y_i y_k] E[y_j y_l]. So the sum of the squares of the entries over their own errors is chi-squared with as many
 degrees of freedom as there are entries. The errors of entries are those of `edges`: from the rows, or stated by the
-release.
+release. Of a block they are the model's, raised by as much as the rows vary more than it over the whole block: the
+rows' own errors of entries with rare levels are too uncertain to be divided by one by one.
 
 References
 ----------
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dp_learn.covariance import FormErrors, NoisyCovariance, PooledCovariance
+from dp_learn.covariance import FormErrors, NoisyCovariance, PooledCovariance, form_variances
 from dp_learn.inference.blocks import canonical_partial_correlations
 from dp_learn.inference.edges import benjamini_hochberg, desparsify
 from dp_learn.matrices import FloatArray, sandwich
@@ -81,16 +82,15 @@ def infer_nodes(
     nodes : tuple of str
         The nodes.
     errors_of : callable
-        Returns the errors of the forms B S^ B' for a matrix B.
+        Returns the errors of the forms B S^ B' for a matrix B, as the rows have them where there are any.
     """
     t = desparsify(pooled, precision)
     root = _residual_roots(sandwich(precision, _noisy(pooled)), labels, len(nodes))
-    errors = errors_of(root @ precision)
-    whitened = root @ t @ root.T
-    squares = np.divide(whitened**2, errors.products, out=np.zeros_like(t), where=errors.products > 0.0)
-
+    forms, whitened = root @ precision, root @ t @ root.T
     members = np.zeros((len(nodes), len(labels)))
     members[labels, np.arange(len(labels))] = 1.0
+    variances = _block_variances(errors_of(forms).products, form_variances(pooled, forms), members)
+    squares = np.divide(whitened**2, variances, out=np.zeros_like(t), where=variances > 0.0)
     statistic = members @ squares @ members.T
     statistic = (statistic + statistic.T) / 2.0
     sizes = members.sum(axis=1).astype(np.intp)
@@ -134,6 +134,14 @@ def normal_scores(statistic: FloatArray, degrees: npt.NDArray[np.intp]) -> Float
     both = -special.ndtri_exp(special.log_ndtr(-upper) - math.log(2.0))  # two tails of the one for one of the other
     scores: FloatArray = np.where(d == 1.0, np.sqrt(np.maximum(statistic, 0.0)), both)
     return scores
+
+
+def _block_variances(of_rows: FloatArray, of_model: FloatArray, members: FloatArray) -> FloatArray:
+    """Return the variances of entries: of Gaussian rows, times what all entries of a block vary more than these."""
+    model = members @ of_model @ members.T
+    ratio = np.divide(members @ of_rows @ members.T, model, out=np.ones_like(model), where=model > 0.0)
+    variances: FloatArray = of_model * (members.T @ np.maximum(ratio, 1.0) @ members)
+    return variances
 
 
 def _noisy(pooled: PooledCovariance) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.errors import EstimationError
+from dp_bundle.errors import EstimationError, NoSolutionError
 from dp_bundle.quoting import listed, quote_name
 from dp_learn.covariance import Sample
 from dp_learn.glasso import graphical_lasso, solve_on_graph
@@ -15,7 +15,7 @@ from dp_learn.pipeline.nodes import block_errors, chance_alpha_of_nodes
 from dp_learn.pipeline.reliable import require_testable
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit
 
-_WELL_DETERMINED = 30  # rows without noise for each column, from which on the inverse needs no graph
+_TOO_LITTLE = "too little information is left for tests: the debiased matrix is too indefinite"
 
 
 def infer_node_pairs(sample: Sample, fit: Fit, nodes: Nodes) -> NodeInference:
@@ -29,29 +29,36 @@ def infer_node_pairs(sample: Sample, fit: Fit, nodes: Nodes) -> NodeInference:
     require_testable(fit.pooled)
     precision = nodes.root @ _start(fit, nodes) @ nodes.root
     return infer_nodes(
-        fit.pooled, precision, nodes.labels, nodes.names, lambda b: sample.row_errors(fit.pooled, fit.kept, b)
+        fit.pooled,
+        precision,
+        nodes.labels,
+        nodes.names,
+        lambda b: sample.row_errors(fit.pooled, fit.kept, b, at_least=False),
     )
 
 
 def _start(fit: Fit, nodes: Nodes) -> FloatArray:
-    """Return the whitened precision matrix that tests start from: the inverse, or the fit on a graph without penalty.
+    """Return the whitened precision matrix that tests start from: the fit on a graph, without its penalty.
+
+    An inverse would have the noise of all pairs in every residual, which makes tests of rare levels too timid.
 
     Raises
     ------
     EstimationError
-        There is neither.
+        There is none.
     """
-    matrix, errors = fit.debiased, block_errors(fit.pooled, nodes)
-    entry = float(np.median(errors / np.sqrt(np.outer(nodes.sizes, nodes.sizes))))
-    if len(matrix) * _WELL_DETERMINED * entry**2 < 1.0 and is_positive_definite(matrix):
-        return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-    alpha = chance_alpha_of_nodes(errors, nodes.sizes, None)
-    chosen = graphical_lasso(matrix, alpha, groups=nodes.labels)
-    mask = nodes.spread(nodes.linked(chosen.precision))
-    fitted = solve_on_graph(matrix, mask, max_iter=REFIT_MAX_ITER)
-    if fitted is None or not fitted.converged:
-        raise EstimationError("too little information is left for tests: the debiased matrix is too indefinite")
-    return fitted.precision
+    matrix = fit.debiased
+    alpha = chance_alpha_of_nodes(block_errors(fit.pooled, nodes), nodes.sizes, None)
+    try:
+        chosen = graphical_lasso(matrix, alpha, groups=nodes.labels)
+    except NoSolutionError as error:
+        raise EstimationError(_TOO_LITTLE) from error
+    fitted = solve_on_graph(matrix, nodes.spread(nodes.linked(chosen.precision)), max_iter=REFIT_MAX_ITER)
+    if fitted is not None and fitted.converged:
+        return fitted.precision
+    if not is_positive_definite(matrix):
+        raise EstimationError(_TOO_LITTLE)
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
 
 
 def describe_merged(nodes: Nodes) -> list[str]:
