@@ -43,6 +43,13 @@ class Variables:
     covariance: FloatArray
     loadings: dict[str, Any]
 
+    def strongest(self, source: str, target: str, most: int) -> list[tuple[str, str, float]]:
+        """Return the levels of two nodes that go together most, or least: a level of each, or "", and the effect."""
+        table, ends = self.loadings, {source, target}
+        rows = [row for row, own in enumerate(table["source"]) if {own, table["target"][row]} == ends]
+        strongest = sorted(rows, key=lambda row: -abs(table["effect"][row]))[:most]
+        return [(table["level"][row], table["target_level"][row], float(table["effect"][row])) for row in strongest]
+
 
 @dataclass(frozen=True, eq=False)
 class GraphEstimate:

@@ -80,13 +80,3 @@ class NodeGraph(GraphEstimate):
         numbers = {"evidence": scores, "partial_correlation": self.tests.strength[pairs]}
         numbers["p_value"] = self.tests.p_values[pairs]
         return self._ranked(pairs, numbers, scores)
-
-    def strongest_loadings(self, source: str, target: str, most: int = 3) -> list[tuple[str, str, float]]:
-        """Return the levels of an edge's ends that go together most, or least, with the effect: see `loadings`."""
-        table = self.variables.loadings if self.variables is not None else {"source": []}
-        found = [
-            (table["level"][row], table["target_level"][row], float(table["effect"][row]))
-            for row in range(len(table["source"]))
-            if {table["source"][row], table["target"][row]} == {source, target}
-        ]
-        return sorted(found, key=lambda each: -abs(each[2]))[:most]

@@ -26,7 +26,7 @@ from scipy import special
 from dp_learn.covariance import FormErrors, NoisyCovariance, PooledCovariance, form_variances
 from dp_learn.inference.blocks import canonical_partial_correlations
 from dp_learn.inference.edges import benjamini_hochberg, desparsify
-from dp_learn.matrices import FloatArray, sandwich
+from dp_learn.matrices import FloatArray, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
 
@@ -102,7 +102,7 @@ def infer_nodes(
     upper = np.triu_indices(len(nodes), 1)
     q_values = np.ones_like(p_values)
     q_values[upper] = benjamini_hochberg(p_values[upper])
-    strength = node_strengths(_definite(t, precision), labels, len(nodes))
+    strength = node_strengths(_with_definite_blocks(t, precision, labels), labels, len(nodes))
     return NodeInference(nodes, strength, statistic, degrees, p_values, np.minimum(q_values, q_values.T))
 
 
@@ -164,10 +164,11 @@ def _residual_roots(residuals: FloatArray, labels: npt.NDArray[np.intp], n_nodes
     return root
 
 
-def _definite(t: FloatArray, precision: FloatArray) -> FloatArray:
-    """Return T where every pair's own block is one of a precision matrix, and else Theta."""
-    try:
-        np.linalg.cholesky(t)
-    except np.linalg.LinAlgError:
-        return precision
-    return t
+def _with_definite_blocks(t: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp]) -> FloatArray:
+    """Return T with a node's own block of Theta where that of T is not positive definite."""
+    blocks = t.copy()
+    for node in range(int(labels.max()) + 1):
+        place = np.ix_(np.flatnonzero(labels == node), np.flatnonzero(labels == node))
+        if not is_positive_definite(t[place]):
+            blocks[place] = precision[place]
+    return blocks

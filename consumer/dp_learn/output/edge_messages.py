@@ -11,6 +11,7 @@ from dp_bundle.quoting import quote_name
 from dp_learn.graph import GraphEstimate
 
 _SHOWN = 10
+_LEVELS = 3
 NOISE = "none stands out from the noise"
 PENALTY = "the penalty removes them all; give a smaller --alpha, or leave it out to have one chosen"
 _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
@@ -43,10 +44,11 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
 
     ranked = f"partial correlations of the {'surest' if fdr or 'evidence' in edges else 'strongest'}"
     ranked += ", shrunk by the penalty" if shrunk else ""
+    ranked += ", of categories the largest of their columns, without a sign" if graph.variables is not None else ""
     no_intervals = ", ranked by evidence; there are no intervals" if "evidence" in edges else ""
     ranked += ", with desparsified estimates and 95 % intervals in brackets" if "ci_low" in edges else no_intervals
     shown = [{name: values[place] for name, values in edges.items()} for place in sure[:_SHOWN]]
-    lines = [_describe_edge(edge) for edge in shown]
+    lines = [line for edge in shown for line in (_describe_edge(edge), *_describe_levels(graph, edge))]
     if any(_is_outside(edge) for edge in shown):
         penalty = ", and the penalty shrinks it" if shrunk else ""
         lines.append(
@@ -81,8 +83,19 @@ def _is_outside(edge: dict[str, Any]) -> bool:
     return "ci_low" in edge and not edge["ci_low"] <= edge["partial_correlation"] <= edge["ci_high"]
 
 
+def _describe_levels(graph: GraphEstimate, edge: dict[str, Any]) -> list[str]:
+    """Return a line on the levels of a category that go together most with the other end of its edge."""
+    if graph.variables is None:
+        return []
+    strongest = graph.variables.strongest(edge["source"], edge["target"], _LEVELS)
+    said = [f"{' with '.join(map(quote_name, filter(None, pair)))} {effect:+.2f}" for *pair, effect in strongest]
+    return [f"             {', '.join(said)}"] if said else []
+
+
 def _describe_edge(edge: dict[str, Any]) -> str:
     text = describe_number(edge["partial_correlation"])
+    if edge.get("degrees_of_freedom", 1) > 1:
+        text = f" {text.lstrip('+')}"
     if "ci_low" in edge:
         bracket = [describe_number(edge[name]) for name in ("desparsified", "ci_low", "ci_high")]
         text += f" ({bracket[0]}, {bracket[1]} to {bracket[2]})"

@@ -60,7 +60,8 @@ def describe_learned(learned: Learned, summary: GraphSummary, bundles: Sequence[
     )
     lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0, why_none=_why_none(summary))
 
-    ranking = "ranking.csv, " if learned.estimate.evidence is not None else ""
+    ranking = "ranking.csv, " if (target / "ranking.csv").exists() else ""
+    ranking += "loadings.csv, " if learned.estimate.variables is not None else ""
     report = "report.html, " if (target / "report.html").exists() else ""
     written = f"edges.csv, {ranking}precision.csv, covariance.csv, graph.graphml, graph.png, {report}summary.json"
     return "\n".join([*lines, f"wrote {target}/: {written}"])

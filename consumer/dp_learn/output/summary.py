@@ -132,7 +132,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
         "columns": list(learned.estimate.columns),
         "drowned_columns": list(fit.drowned),
         "collinear_columns": list(learned.collinear),
-        "noise_share_of_variance": share_by_column(learned.sample.pooled),
+        "noise_share_of_variance": _share_by_node(learned),
         "contradictions": learned.contradictions,
         "smallest_eigenvalue": learned.smallest_eigenvalue,
         "smallest_solvable_alpha": None if math.isinf(learned.smallest_alpha) else learned.smallest_alpha,
@@ -157,6 +157,17 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
         "refit": settings.refit,
         "penalize_diagonal": settings.penalize_diagonal,
     }
+
+
+def _share_by_node(learned: Learned) -> dict[str, float] | None:
+    """Return the noise's share of the published variance, of a category the mean over its columns."""
+    shares = share_by_column(learned.sample.pooled)
+    if shares is None or learned.fit.nodes is None:
+        return shares
+    own: dict[str, list[float]] = {}
+    for node, share in zip(learned.fit.nodes.levels.nodes, shares.values(), strict=True):
+        own.setdefault(node, []).append(share)
+    return {node: sum(each) / len(each) for node, each in own.items()}
 
 
 def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Origin:

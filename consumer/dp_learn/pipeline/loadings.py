@@ -56,8 +56,8 @@ def tabulate_loadings(
         first, second = described[g], described[h]
         if len(first.levels) < len(second.levels):  # the one with more levels says how the other changes
             first, second = second, first
-        if not first.levels:
-            continue
+        if not first.levels or not precision[np.ix_(first.places, second.places)].any():
+            continue  # numbers, or an edge that tests found and that has no fit of its own
         effects = _effects(first, second, precision, covariance)
         for row, level in enumerate(first.levels):
             for column, target_level in enumerate(second.levels or [""]):

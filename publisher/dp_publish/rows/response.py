@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from dp_bundle.manifest import RandomizedResponse
-from dp_bundle.privacy import MIN_SIGMA, discrete_gaussian_variance, normal_quantile
+from dp_bundle.privacy import discrete_gaussian_variance, normal_quantile
+from dp_publish.rows.noise import ENOUGH_SIGMA
 from dp_publish.sampling import Keystream, sample_replacements
 
 _STEPS = 2**32  # of the probability of another level
@@ -50,7 +51,7 @@ def is_response_better(n_levels: int, mu: float) -> bool:
     response, sigma = response_for(n_levels, mu), math.sqrt(2 if n_levels > 2 else 1) / mu
     if response is None:
         return False
-    if sigma < MIN_SIGMA:
+    if sigma < ENOUGH_SIGMA:  # which hardly ever moves an indicator
         return True
     same, other = response.p_same, response.p_other
     replaced = (same * (1 - same) + (n_levels - 1) * other * (1 - other)) / (same - other) ** 2

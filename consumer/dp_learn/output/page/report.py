@@ -21,7 +21,7 @@ from dp_learn.output.page.provenance import (
     settings,
     software,
 )
-from dp_learn.output.page.tables import columns_table, edges_table, frame_table
+from dp_learn.output.page.tables import columns_table, edges_table, frame_table, loadings_table
 from dp_learn.output.page.visible_links import describe_visibility, draw_visibility, find_visibility, visibility_table
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -82,7 +82,8 @@ def make_report(findings: Findings) -> str:
 
 def _tables(findings: Findings) -> list[Table]:
     if findings.graph is not None:
-        return [edges_table(findings.graph)] if findings.graph.edge_columns["source"] else []
+        tables = [edges_table(findings.graph)] if findings.graph.edge_columns["source"] else []
+        return [*tables, *([loadings] if (loadings := loadings_table(findings.graph)) is not None else [])]
     return [
         frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
         for place, (file, frame) in enumerate(findings.tables.items())

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dp_bundle.page import Column, Table, number
 from dp_learn.graph import GraphEstimate
 from dp_learn.output.page.findings import Findings
@@ -21,6 +23,7 @@ _COLLINEAR = "others determine it: its links cannot be told apart"
 _EDGES = {
     "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, on this graph."),
     "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
+    "degrees_of_freedom": ("Entries", ".0f", "of the test: of a category one for each level but one."),
     "desparsified": (
         "Desparsified",
         "+.3f",
@@ -45,6 +48,24 @@ def edges_table(graph: GraphEstimate) -> Table:
     ]
     more = "" if shown == n_edges else f"The {shown} surest of {n_edges:,} links; edges.csv has all of them."
     return Table("edges-table", "The links of the graph, surest first.", columns, more, headings=2)
+
+
+def loadings_table(graph: GraphEstimate) -> Table | None:
+    """Return the table of how levels go together with the other ends of links, strongest first; None without any."""
+    if graph.variables is None or not len(loadings := graph.variables.loadings["effect"]):
+        return None
+    order = np.argsort(-np.abs(loadings), kind="stable")[:MOST_ROWS]
+    table = graph.variables.loadings
+    effect = "in standard deviations of a number, or by how much more frequent a level is, all else being equal."
+    columns = [
+        Column("Category", [table["source"][row] for row in order]),
+        Column("where it is", [table["level"][row] for row in order]),
+        Column("changes", [table["target"][row] for row in order]),
+        Column("level", [table["target_level"][row] for row in order]),
+        Column("by", [float(loadings[row]) for row in order], "+.3f", effect),
+    ]
+    more = "" if len(order) == len(loadings) else f"The {len(order)} strongest of {len(loadings):,}; see loadings.csv."
+    return Table("loadings-table", "How levels go together with linked columns, strongest first.", columns, more)
 
 
 def columns_table(findings: Findings, network: Network | None) -> Table:

@@ -1,0 +1,96 @@
+"""A table as it really is, from the publisher's file to the researcher's: categories, dates, gaps and counts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+POLICY = """
+[dataset]
+name = "people"
+[privacy]
+{privacy}
+[columns.job]
+kind = "category"
+categories = ["cook", "clerk", "nurse"]
+other = "other"
+missing = "category"
+[columns.sex]
+kind = "category"
+categories = ["f", "m"]
+[columns.grade]
+kind = "ordered"
+levels = ["low", "middle", "high"]
+[columns.born]
+kind = "date"
+bounds = [1950-01-01, 2010-12-31]
+[columns.pay]
+bounds = [0, 100]
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Return a table in which pay depends on the job, and the grade on the date of birth."""
+    rng, n = np.random.default_rng(2), 30_000
+    job = rng.choice(["cook", "clerk", "nurse", "smith"], n, p=[0.4, 0.3, 0.2, 0.1])
+    days = rng.integers(-7000, 14000, n)
+    grade = np.digitize(days / 7000 + rng.normal(size=n), [0.0, 1.0])
+    frame = pd.DataFrame(
+        {
+            "job": pd.Series(job).where(rng.random(n) > 0.05, None),
+            "sex": rng.choice(["f", "m"], n),
+            "grade": np.array(["low", "middle", "high"])[grade],
+            "born": (pd.Timestamp(1970, 1, 1) + pd.to_timedelta(days, unit="D")).date,
+            "pay": 40 + 10 * (job == "nurse") - 10 * (job == "smith") + rng.normal(0, 8, n),
+            "name": "somebody",
+        }
+    )
+    frame.to_parquet(tmp_path / "people.parquet")
+    return tmp_path / "people.parquet"
+
+
+@pytest.mark.parametrize("privacy", ['unit = "cell"\nmu = 4.0', 'unit = "row"\nrelease = "covariance"\nmu = 1.0'])
+def test_what_goes_together_is_found(privacy: str, table: Path, program: Run) -> None:
+    """A node is a column of the table; both links are found, with the levels that make them, and no others."""
+    folder = table.parent
+    (folder / "people.policy.toml").write_text(POLICY.format(privacy=privacy))
+    published = program("dp-publish", "people.parquet", "--out", "people.tar")
+    assert published.returncode == 0, published.stderr
+    learned = program("dp-learn", "people.tar", "--fdr", "0.01", "--out", "graph")
+    assert learned.returncode == 0, learned.stderr
+    edges = pd.read_csv(folder / "graph" / "edges.csv")
+    assert {frozenset(pair) for pair in zip(edges["source"], edges["target"], strict=True)} == {
+        frozenset(("job", "pay")),
+        frozenset(("grade", "born")),
+    }
+    assert "2 of 10 possible edges" in learned.stdout
+    loadings = pd.read_csv(folder / "graph" / "loadings.csv").set_index("level")["effect"]
+    assert loadings["nurse"] > 0.3
+    assert loadings["other"] < -0.3
+    summary = json.loads((folder / "graph" / "summary.json").read_text())
+    assert summary["columns"] == ["job", "sex", "grade", "born", "pay"]
+    assert (folder / "graph" / "report.html").stat().st_size > 10_000
+
+
+def test_values_that_are_not_listed_are_refused_and_cost_nothing(table: Path, program: Run) -> None:
+    """One sentence names the column and not the value, and nothing is booked."""
+    folder = table.parent
+    listed = POLICY.format(privacy='unit = "cell"\nmu = 4.0').replace('other = "other"\n', "")
+    (folder / "people.policy.toml").write_text(listed)
+    refused = program("dp-publish", "people.parquet", "--out", "people.tar")
+    assert refused.returncode != 0
+    assert len(refused.stderr.splitlines()) <= 4
+    assert "'job'" in refused.stderr
+    assert "smith" not in refused.stderr
+    assert not (folder / "people.tar").exists()
+    assert (
+        "people" not in program("dp-publish", "ledger").stdout or "cancelled" in program("dp-publish", "ledger").stdout
+    )
