@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 ROUND_UP = 1 + 1e-12  # what is stated or booked is rounded to the safe side by far more than its float error
 SLACK = 1 + 1e-9  # by which sums of the same costs may differ, being rounded one by one
@@ -22,9 +23,12 @@ class Cost:
         Whether mu-GDP holds, and not only rho = mu^2 / 2.
     excepted_delta : float
         The probability with which none of that holds.
+    changes : mapping of str to (float or None)
+        Where the unit is "change", the `max_change` of every column, None where it has none.
     """
 
     unit: str
     mu: dict[str, float]
     continuous: bool
     excepted_delta: float = 0.0
+    changes: Mapping[str, float | None] = field(default_factory=dict)

@@ -97,14 +97,14 @@ def read_books(lines: Iterable[str]) -> Books:
 def entry_of(content: dict[str, Any]) -> Entry:
     """Return the release that an event puts on the books."""
     excepted = content.get("excepted_delta", 0.0)  # which older lines do not have
-    cost = Cost(content["unit"], content["mu"], content["continuous"], excepted)
+    cost = Cost(content["unit"], content["mu"], content["continuous"], excepted, content.get("changes", {}))
     entry = Entry(content["dataset"], content["partition"], content["number"], content["time"], cost)
     return replace(entry, state=content.get("state", "reserved"), **_whereabouts(content))
 
 
 def content_of(entry: Entry) -> dict[str, Any]:
     """Return what an event says that puts a release on the books; the inverse of `entry_of`."""
-    return {
+    content = {
         "dataset": entry.dataset,
         "partition": entry.partition,
         "number": entry.number,
@@ -114,6 +114,7 @@ def content_of(entry: Entry) -> dict[str, Any]:
         "continuous": entry.cost.continuous,
         "excepted_delta": entry.cost.excepted_delta,
     }
+    return {**content, "changes": dict(entry.cost.changes)} if entry.cost.changes else content
 
 
 def encode(content: dict[str, Any]) -> str:

@@ -51,6 +51,9 @@ class Account:
         Number and manifest of the last one published.
     units, promised : dict of str to int
         How many protect a unit, and how many were made for it.
+    changes : dict of str to list
+        By column, the `max_change` of the releases whose unit is "change", None where they have none, and the first
+        one's number.
     entities : dict of str to int
         The columns that were a unit of privacy, with the number of the first release that they were so for.
     excepted : int
@@ -71,6 +74,7 @@ class Account:
     previous: tuple[int, str] | None = None
     units: dict[str, int] = field(default_factory=dict)
     promised: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, list[float | None]] = field(default_factory=dict)
     entities: dict[str, int] = field(default_factory=dict)
     excepted: int = 0
     sums: dict[str, int] = field(default_factory=dict)
@@ -100,6 +104,8 @@ class Account:
         if cost.unit.startswith(_ENTITY):
             column = cost.unit.removeprefix(_ENTITY)
             self.entities[column] = min(entry.number, self.entities.get(column, entry.number))
+        for column, limit in cost.changes.items():
+            self.changes.setdefault(column, [limit, entry.number])
         for unit, mu in cost.mu.items():
             self.units[unit] = self.units.get(unit, 0) + 1
             self._spend(unit, None if unit.startswith(_ENTITY) else entry.partition, exact(mu, squared=True))

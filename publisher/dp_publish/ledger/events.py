@@ -53,6 +53,11 @@ def _are_costs(value: Any) -> bool:
     return isinstance(value, dict) and all(_is_name(unit) and _is_cost(mu) for unit, mu in value.items())
 
 
+def _are_changes(value: Any) -> bool:
+    limits = value.values() if isinstance(value, dict) else [0]
+    return all(limit is None or (_is_cost(limit) and limit > 0) for limit in limits)
+
+
 def _is_digest(value: Any) -> bool:
     return value is None or (isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef"))
 
@@ -71,6 +76,7 @@ _RESERVATION = _CHANGE | {
 _OPTIONAL: dict[str, Callable[[Any], bool]] = {  # which older lines, or most, do not have
     "excepted_delta": _is_cost,
     "budgets": _are_costs,
+    "changes": _are_changes,
     "state": lambda value: value in _STATES,
     "manifest_sha256": _is_digest,
     "file": lambda value: value is None or _is_text(value),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +103,8 @@ class Ledger:
         BudgetExceededError
             The release would pass a budget, or leave what was promised without one; nothing is written.
         PrivacyError
-            A column was the unit of privacy of an earlier release; nothing is written.
+            A column was the unit of privacy of an earlier release, or its changes were protected up to another
+            `max_change`; nothing is written.
         ParameterError
             The partition has no name that can be printed.
         """
@@ -124,6 +125,7 @@ class Ledger:
             budgets = {**account.budgets, **declared}
             require_budgets(dataset, account, after, entry, budgets)
             _require_no_entity(dataset, account.entities, columns)
+            _require_same_changes(dataset, account.changes, cost.changes)
             content = {"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})}
             content |= {"job": job} if job is not None else {}
             return content, lambda head: _reservation(entry, account, after, budgets, head)
@@ -290,4 +292,18 @@ def _require_no_entity(dataset: str, found: Mapping[str, int], columns: Iterable
             raise PrivacyError(
                 f"column {name!r} was the unit of privacy of release {found[name]} of {dataset!r} and is never "
                 "published: set drop = true for it in the policy"
+            )
+
+
+def _require_same_changes(
+    dataset: str, known: Mapping[str, Sequence[float | None]], changes: Mapping[str, float | None]
+) -> None:
+    """Refuse a release that would be added up with others though its unit is a change of another size."""
+    for name, limit in changes.items():
+        before, number = known.get(name, (limit, None))
+        if limit != before:
+            was, now = ("none" if each is None else f"{each:g}" for each in (before, limit))
+            raise PrivacyError(
+                f"the max_change of column {name!r} was {was} in release {number} of {dataset!r} and is {now} here, so "
+                'that their costs do not add up: give the same max_change, or unit = "cell" or "row"'
             )

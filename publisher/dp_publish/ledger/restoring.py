@@ -126,7 +126,8 @@ def cost_of_release(release: Release) -> Cost:
     excepted = guarantee.excepted_delta
     if not guarantee.neighbours.n_rows_public:
         excepted *= 1 + math.exp(guarantee.epsilon or 0.0)
-    return Cost(unit, mu, continuous=guarantee.mu is not None, excepted_delta=excepted)
+    changes = {column.name: column.max_change for column in release.columns} if unit == "change" else {}
+    return Cost(unit, mu, continuous=guarantee.mu is not None, excepted_delta=excepted, changes=changes)
 
 
 def _read_witnesses(places: Sequence[Path]) -> tuple[list[tuple[Path, Release, str]], dict[Path, str]]:

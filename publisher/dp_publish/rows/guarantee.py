@@ -50,7 +50,8 @@ def cost_of_rows(
     if privacy.entity:
         noise[privacy.account] = (math.sqrt(privacy.max_rows) * noise["row"][0], privacy.max_rows)
     mu = {unit: _unit_mu(shares, unit, of_noise, rows).whole for unit, (of_noise, rows) in noise.items()}
-    return Cost(privacy.account, mu, gaussian)
+    changes = {name: policy.column(name).max_change for name in kinds} if privacy.unit == "change" else {}
+    return Cost(privacy.account, mu, gaussian, changes=changes)
 
 
 def _noise_mu(shares: Shares, unit: str, policy: Policy, columns: Sequence[Column] | None) -> float:

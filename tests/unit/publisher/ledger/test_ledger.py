@@ -320,3 +320,31 @@ def test_exceptions_add_up_and_old_lines_have_none(ledger: Ledger) -> None:
     total = ledger.reserve("wine", wishart, partition="b").cumulative
     assert total.excepted_delta == 2e-6
     assert ledger.entries()[1].cost == wishart
+
+
+def _of_changes(**limits: float | None) -> Cost:
+    return Cost("change", {"cell": 50.0, "row": 80.0, "change": 0.5}, continuous=False, changes=limits)
+
+
+@pytest.mark.parametrize("second", [{"n": 2}, {"n": None}, {"n": 1, "m": 1}])
+def test_changes_of_another_size_are_another_unit(second: dict[str, float | None], ledger: Ledger) -> None:
+    """A change by 1 and one by 2 do not add up, whether the books are read whole or from their checkpoint."""
+    first = ledger.reserve("cases", _of_changes(n=1, m=None))
+    ledger.seal(first, "0" * 64, "1.tar")
+    ledger.commit(first, "0" * 64, "1.tar")
+    with pytest.raises(PrivacyError, match=r"the max_change of column '.' was .* in release 1 of 'cases' and is"):
+        ledger.reserve("cases", _of_changes(**second))
+    with pytest.raises(PrivacyError, match="do not add up"):
+        Ledger(ledger.path, ledger.copy).reserve("cases", _of_changes(**second))
+    assert len(ledger.entries()) == 1
+    assert ledger.books().account("cases").changes == {"n": [1, 1], "m": [None, 1]}
+
+    assert ledger.reserve("cases", _of_changes(n=1)).cumulative.rho == pytest.approx(0.25)
+    assert ledger.reserve("cases", _of_changes(other=7)).cumulative.rho == pytest.approx(0.375)
+    assert ledger.reserve("cases", ROW).lineage.number == 4
+
+
+def test_a_cancelled_release_leaves_changes_open(ledger: Ledger) -> None:
+    """What was never released commits nobody to the size of a change."""
+    ledger.cancel(ledger.reserve("cases", _of_changes(n=1)))
+    assert ledger.reserve("cases", _of_changes(n=2)).lineage.number == 2

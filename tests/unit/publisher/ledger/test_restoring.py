@@ -151,6 +151,26 @@ def test_bundle_tells_what_it_cost(privacy: dict[str, Any], release: Publish) ->
     assert found.excepted_delta == pytest.approx(booked.excepted_delta)
 
 
+def test_bundles_restore_the_size_of_changes(home: Path, release: Publish, tmp_path: Path) -> None:
+    """A ledger that was put back from bundles still refuses changes of another size."""
+
+    def of_changes(limit: int) -> Policy:
+        columns = {"n": {"bounds": [0, 7], "max_change": limit}, "x": {"bounds": [0, 1]}}
+        privacy = {"unit": "change", "mu": 1.0}
+        return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+
+    release(of_changes(1))
+    (before,) = Ledger().entries()
+    for name in ("ledger.sqlite", "keys/ledger.log"):
+        (home / name).unlink()
+    restore(Ledger(), [tmp_path / "out"])
+    (after,) = Ledger().entries()
+    assert after.cost.changes == before.cost.changes == {"n": 1, "x": None}
+    with pytest.raises(PrivacyError, match="max_change of column 'n' was 1 in release 1 of 'd' and is 2 here"):
+        release(of_changes(2))
+    release(of_changes(1))
+
+
 def test_bundles_restore_what_no_copy_holds(home: Path, release: Publish, tmp_path: Path) -> None:
     """After the whole state folder was rolled back, bundles put the releases back, and doing so twice adds nothing."""
     release()
