@@ -46,7 +46,12 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _second_moments(self, X: Any) -> FloatArray:
         """Return the debiased second moments of other rows about the fitted location."""
-        return self._read(X, reset=False).second_moments_about(self.location_)
+        rows, kept = self._read(X, reset=False), getattr(self, "_kept", None)
+        if kept is None:
+            return rows.second_moments_about(self.location_)
+        location = np.zeros(len(rows.columns))
+        location[kept] = self.location_
+        return rows.second_moments_about(location)[np.ix_(kept, kept)]
 
     def _read(self, X: Any, *, reset: bool) -> RowSource | CovarianceSource:
         """Check the rows, or open the bundle's, and note or compare their columns as scikit-learn does."""

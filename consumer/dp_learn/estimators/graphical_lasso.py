@@ -12,9 +12,9 @@ from dp_bundle.errors import ParameterError
 from dp_learn.covariance import Sample
 from dp_learn.estimators.base import NoisyRowsEstimator
 from dp_learn.estimators.scaled import no_variance_left
-from dp_learn.graph import GraphEstimate
+from dp_learn.graph import GraphEstimate, Variables
 from dp_learn.matrices import check_alpha, few_threads, smallest_eigenvalue
-from dp_learn.pipeline import Settings, fit_graph
+from dp_learn.pipeline import Fit, Settings, fit_graph
 
 
 class _GraphicalLassoEstimator(NoisyRowsEstimator):
@@ -27,10 +27,12 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
             fit = fit_graph(sample, settings)
         if fit.drowned:
             raise no_variance_left(fit.drowned)
-        self.location_ = sample.location
+        self.location_ = sample.location[fit.kept]
         self.precision_ = fit.precision
         self.covariance_ = np.linalg.inv(fit.precision)
-        self.edges_ = GraphEstimate(rows.columns, fit.precision, fit.pooled.covariance).edges()
+        self.columns_ = fit.pooled.columns
+        self._kept = None if fit.nodes is None else fit.kept
+        self.edges_ = _graph_of(fit).edges()
         self.penalty_share_ = fit.share
         self.alpha_ = fit.solution.alpha
         self.duality_gap_ = fit.solution.duality_gap
@@ -40,6 +42,16 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
         self.smallest_eigenvalue_ = smallest_eigenvalue(fit.debiased)
         self.selection_ = fit.selection
         return self
+
+
+def _graph_of(fit: Fit) -> GraphEstimate:
+    """Return the graph of a fit, between categories and numbers where there are categories."""
+    if fit.nodes is None:
+        return GraphEstimate(fit.pooled.columns, fit.precision, fit.pooled.covariance)
+    from dp_learn.node_graph import NodeGraph
+
+    variables = Variables(fit.pooled.columns, fit.nodes.labels, fit.precision, fit.pooled.covariance, {"effect": []})
+    return NodeGraph.make(fit.nodes.names, variables, None, None)
 
 
 class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
@@ -76,8 +88,11 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
         fit exists.
     location_ : ndarray of shape (n_features,)
         The column means.
+    columns_ : tuple of str
+        What the rows of `precision_` stand for: of a bundle's categories all levels but the most frequent one.
     edges_ : DataFrame
-        source, target, partial_correlation, precision; strongest first.
+        source, target, partial_correlation, precision; strongest first. Of a bundle with categories it is between the
+        columns of the raw table, and without the precision.
     duality_gap_ : float
         An upper bound on how far the objective is from its optimum.
     alpha_, n_iter_, solver_, repair_, smallest_eigenvalue_

@@ -12,8 +12,16 @@ import pandas as pd
 
 from dp_bundle import Bundle
 from dp_bundle.errors import ParameterError
-from dp_bundle.quoting import counted, quote_name
-from dp_learn.covariance import PooledCovariance, Sample, bundle_source, clear_columns, keep_columns, share_rows
+from dp_bundle.quoting import counted, listed, quote_name
+from dp_learn.covariance import (
+    PooledCovariance,
+    Sample,
+    bundle_source,
+    choose_node_columns,
+    clear_columns,
+    keep_columns,
+    share_rows,
+)
 from dp_learn.estimators import ESTIMATORS
 from dp_learn.glasso import fit_on_graph
 from dp_learn.graph import GraphEstimate
@@ -74,12 +82,13 @@ def learn_alternative(
     sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
     pooled, location = sample.pooled, sample.location
 
-    kept = np.arange(len(pooled.columns))
+    kept, notes = _usable_columns(sample, target)
+    pooled, location = keep_columns(pooled, kept), location[kept]
     drowned: tuple[str, ...] = ()
     options: dict[str, Any] = {"alpha": alpha}
     if target is None:
-        kept, drowned = clear_columns(pooled)
-        pooled, location = keep_columns(pooled, kept), location[kept]
+        clear, drowned = clear_columns(pooled)
+        pooled, location, kept = keep_columns(pooled, clear), location[clear], kept[clear]
     elif target in pooled.columns:
         options["target"] = target
     else:
@@ -97,7 +106,7 @@ def learn_alternative(
         "repair": getattr(fitted, "repair_", "none"),
         "smallest_eigenvalue": getattr(fitted, "smallest_eigenvalue_", None),
         "contradictions": find_bundle_contradictions(bundles, sample),
-        "notes": [],
+        "notes": notes,
     }
 
     if name == "regression":
@@ -107,15 +116,27 @@ def learn_alternative(
     if name == "thresholded-covariance":
         return _thresholded(fitted, pooled, summary)
     precision, share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
-    graph, notes = _judge(precision, sample, pooled, kept)
+    graph, doubts = _judge(precision, sample, pooled, kept)
     numbers: PrecisionSummary = {
         **summary,
         "penalty_share": share,
         "n_edges": len(graph.edge_columns["source"]),
-        "notes": notes,
+        "notes": [*notes, *doubts],
     }
     lines = describe_edges(graph, shrunk=share > 0.0, why_none=NOISE if alpha is None else PENALTY)
     return Alternative(graph, numbers, lines=lines)
+
+
+def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """Return the columns to estimate from, and a note: of a category all levels but the most frequent one."""
+    levels, columns = sample.levels, sample.pooled.columns
+    if levels is None or not levels.blocks:
+        return np.arange(len(columns)), []
+    chosen = choose_node_columns(sample.pooled, sample.location, levels)
+    own = [columns.index(target)] if target in columns else []
+    left_out = [columns[place] for place in chosen.reference.values() if place not in own]
+    said = f"levels are told by how they differ from the most frequent one of their category: {listed(left_out)}"
+    return np.union1d(chosen.kept, own).astype(np.int64), [said]
 
 
 def _judge(
