@@ -139,7 +139,14 @@ def _moved(names: Collection[str]) -> float:
 def _response_of(policy: Policy, source: Source, cells: Mapping[str, float]) -> RandomizedResponse | None:
     """Return randomised response for a category or a truth value, where it is asked for, or is more accurate."""
     wanted = _mechanism(policy, source)
-    if source.kind not in ("category", "boolean") or wanted == "gaussian" or source.name not in cells:
+    if policy.privacy.l2_radius is not None and wanted == "randomized-response":
+        raise PolicyError(f"randomised response, of {source.name!r}, goes with bounds and not with l2_radius")
+    if (
+        policy.privacy.l2_radius is not None
+        or source.kind not in ("category", "boolean")
+        or wanted == "gaussian"
+        or source.name not in cells
+    ):
         return None
     n_levels, mu = len(source.levels), cells[source.name]
     if wanted is None and not is_response_better(n_levels, mu):
