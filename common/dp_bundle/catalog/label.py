@@ -19,6 +19,7 @@ from dp_bundle.describe import (
     describe_guess_in_all,
     describe_moments,
     describe_noise,
+    describe_sources,
     describe_total,
     describe_unprotected,
 )
@@ -50,7 +51,11 @@ def worded_label(release: Release) -> dict[str, Any]:
         "spent": [describe_total(release), *([describe_guess_in_all(total)] if total.releases > 1 else [])],
         "releases": total.releases,
         "right_in_all": chance_in_all(total),
-        "noise": [*(describe_moments(moments) if moments is not None else []), *describe_gaps(release)],
+        "noise": [
+            *(describe_moments(moments) if moments is not None else []),
+            *describe_gaps(release),
+            *describe_sources(release),
+        ],
         "columns": columns,
     }
     strength = [text for text in describe_guarantee(release) if not text.startswith("Not protected:")]

@@ -13,7 +13,13 @@ from dp_bundle.page import Column, Page, Table, as_json, number, render_page
 from dp_bundle.rounding import percent_at_most
 
 _ASSETS = Path(__file__).with_name("assets")
-_PROTECTED = {"cell": "one cell", "row": "one row", "change": "one case", "entity": "one entity", "nobody": "nothing"}
+_PROTECTED = {
+    "cell": "one cell",
+    "row": "one row",
+    "change": "one person’s part of a cell",
+    "entity": "one entity",
+    "nobody": "nothing",
+}
 _KINDS = {"rows": "noisy rows", "covariance": "second moments"}
 _SIGNED = {"minisig": "Signature for minisign", "dsse.json": "Signatures of co-signers"}
 _NAMED = 9  # missing releases

@@ -10,7 +10,7 @@ from dp_bundle.rounding import percent_at_most
 
 _KNOWN = {
     "cell": "the whole table but one cell, and that this cell holds one of two values",
-    "change": "the whole table but for one case in one cell, and asks whether it was counted there",
+    "change": "the whole table but for one person’s part of one cell, and that it was counted there or not",
     "row": "all rows but one, and that this one is one of two",
     "entity": "all rows but those of one {}, and that these are one of two sets of rows",
 }

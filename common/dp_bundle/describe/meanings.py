@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dp_bundle.manifest import Release, Source
+import datetime
+
+from dp_bundle.manifest import Column, Release, Source
 from dp_bundle.quoting import quote_name
 
 _NUMBERS = {
@@ -11,23 +13,30 @@ _NUMBERS = {
     "time-of-day": "a time of the day, in seconds since midnight",
     "duration": "a duration, in seconds",
 }
+_START = datetime.datetime(1970, 1, 1)  # as published: without a zone
 
 
 def describe_sources(release: Release) -> list[str]:
     """Return a sentence for every column of the raw table that was no number, on what is published for it."""
-    return [f"{quote_name(source.name)} is {_what(source)}." for source in release.sources]
+    by_name = {column.name: column for column in release.columns}
+    return [
+        f"{quote_name(source.name)} is {_what(source)}{_range(source, by_name[source.columns[0]])}."
+        for source in release.sources
+    ]
 
 
 def column_meanings(release: Release) -> dict[str, str]:
     """Return a sentence for every published column that stands for something else than its number."""
+    by_name = {column.name: column for column in release.columns}
     found: dict[str, str] = {}
     for source in release.sources:
+        first = source.columns[0]
         if source.is_block:
             own = zip(source.columns, source.levels, strict=True)
             name = quote_name(source.name)
             found |= {column: f"1 where {name} is {quote_name(level)}, otherwise 0." for column, level in own}
         else:
-            found[source.columns[0]] = f"Stands for {_what(source)}."
+            found[first] = f"Stands for {_what(source)}{_range(source, by_name[first])}."
     return found
 
 
@@ -38,8 +47,22 @@ def _what(source: Source) -> str:
     if source.kind == "ordered":
         return f"the place of its level, from 0: {', '.join(levels)}"
     if source.levels:
-        return f"a truth value or one of two levels: 0 is {levels[0]}, 1 is {levels[1]}{_counted(source)}"
+        what = "a truth value" if source.kind == "boolean" else "a category of two levels"
+        return f"{what}: 0 is {levels[0]}, 1 is {levels[1]}{_counted(source)}"
     return _NUMBERS[source.kind]
+
+
+def _range(source: Source, column: Column) -> str:
+    """Return the bounds of a date or a time, as people write it; nothing where no calendar has them."""
+    if column.bounds is None or source.kind not in ("date", "time"):
+        return ""
+    days = [bound if source.kind == "date" else bound / 86_400 for bound in column.bounds]
+    try:
+        low, high = (_START + datetime.timedelta(days=each) for each in days)
+    except OverflowError:
+        return ""
+    spell = datetime.datetime.isoformat if source.kind == "time" else lambda moment: moment.date().isoformat()
+    return f", from {spell(low)} to {spell(high)}"
 
 
 def _counted(source: Source) -> str:

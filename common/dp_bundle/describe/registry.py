@@ -27,7 +27,8 @@ from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest import Guarantee, Release
 from dp_bundle.quoting import counted, listed
 
-_ADJACENT = {True: "the content of one {} is replaced; the number of rows is the same", False: "one {} comes or goes"}
+_SAME_NUMBER = "the number of rows is the same"
+_ADJACENT = {True: f"the content of one {{}} is replaced; {_SAME_NUMBER}", False: "one {} comes or goes"}
 
 
 def registry_record(release: Release) -> dict[str, Any]:
@@ -109,8 +110,10 @@ def _privacy_loss(release: Release, guarantee: Guarantee) -> dict[str, Any]:
         chosen = max(small, key=lambda point: point.delta, default=min(guarantee.epsilon_delta, key=lambda p: p.delta))
         parameters = {"rho": guarantee.rho, "epsilon": chosen.epsilon, "delta": chosen.delta}
     unit = f"all rows of one {guarantee.entity}" if guarantee.unit == "entity" else guarantee.unit
-    unit = "change of one cell by as much as its column states" if guarantee.unit == "change" else unit
     adjacent = _ADJACENT[guarantee.neighbours.n_rows_public].format(unit)
+    if guarantee.unit == "change":
+        unit = "change of one cell by as much as its column states"
+        adjacent = f"they differ by a {unit}, or in any one cell of a column that states nothing; {_SAME_NUMBER}"
     return {
         "privacy_unit": unit,
         "privacy_unit_details": f"Two tables are adjacent if {adjacent}.",

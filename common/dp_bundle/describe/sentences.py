@@ -33,7 +33,8 @@ def describe_noise(column: Column) -> str:
     """Return one phrase that says which noise a column carries."""
     if column.response is not None:
         same, other = column.response.p_same, column.response.p_other
-        return f"randomised response, a level stays with probability {same:.6g} and becomes any other with {other:.6g}"
+        which = "the other" if column.response.n_levels == 2 else "each other one"
+        return f"randomised response, a level stays with probability {same:.6g} and becomes {which} with {other:.6g}"
     noise = column.cell_noise
     if noise.distribution == "discrete-gaussian":
         return f"discrete Gaussian, sigma {noise.sigma:.6g}, variance {noise.variance:.6g}"
