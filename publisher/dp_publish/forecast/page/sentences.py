@@ -26,7 +26,7 @@ def protected(plan: Plan, guarantee: Guarantee) -> str:
     if guarantee.unit == "entity":
         return f"the rows of one {quote(guarantee.entity or '')}"
     if guarantee.unit == "change":
-        return "one case in one cell"
+        return "one person’s part of one cell"
     return "one row" if plan.release == "covariance" else f"one {guarantee.unit}"
 
 
