@@ -8,6 +8,7 @@ penalty only that zeros between components are dual feasible: here ``||S_gh||_F 
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import numpy as np
@@ -24,6 +25,7 @@ Pair = tuple[FloatArray, FloatArray]
 
 PATIENCE = 25  # gradient steps that must halve the gap
 ALPHA_RTOL = 1e-2  # of the smallest alpha that a message names
+_ONE_THREAD = 64  # columns that BLAS takes one thread for anyway
 SEARCH_ITER, LARGEST_FACTOR = 500, 1e9
 
 
@@ -45,7 +47,7 @@ def solve_groups(
     if start is not None:
         place = np.ix_(order, order)
         warm = start.precision[place], start.covariance[place]
-    with few_threads(len(order)):
+    with few_threads(len(order)) if len(order) > _ONE_THREAD else contextlib.nullcontext():
         solved = _solve_components(problem, tol, max_iter, warm)
     if solved is None:
         return None

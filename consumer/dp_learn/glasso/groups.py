@@ -208,16 +208,18 @@ def make_group_problem(
         Naming the argument, what is allowed and what came.
     """
     s, alpha, sizes = check_covariance(covariance, copy=False), check_alpha(alpha), groups.sizes
-    if weights is None:
-        root = np.sqrt(sizes.astype(np.float64))
-        weights = np.outer(root, root)
-        np.fill_diagonal(weights, 1.0)
-    penalty = alpha * check_weights(weights, len(sizes), penalize_diagonal=penalize_diagonal)
+    if weights is None:  # which needs no check, and of few columns a check takes as long as the solution
+        root = np.sqrt(sizes)
+        penalty = (alpha * root)[:, None] * root
+        np.fill_diagonal(penalty, alpha if penalize_diagonal else 0.0)
+    else:
+        penalty = alpha * check_weights(weights, len(sizes), penalize_diagonal=penalize_diagonal)
 
     order = groups.order
     diagonal = penalty.diagonal().repeat(sizes)
-    s = s.copy() if groups.are_in_order else s[np.ix_(order, order)]
-    check_free_diagonal(s, np.diag(diagonal))
-    s[np.diag_indices_from(s)] += diagonal
+    s = s.copy(order="C") if groups.are_in_order else np.ascontiguousarray(s[np.ix_(order, order)])
+    if not diagonal.min() > 0.0:
+        check_free_diagonal(s, np.diag(diagonal))
+    s.ravel()[:: len(s) + 1] += diagonal
     np.fill_diagonal(penalty, 0.0)
     return GroupProblem(s, penalty, np.concatenate(([0], np.cumsum(sizes)[:-1])))
