@@ -37,7 +37,22 @@ def print_page(page: Page, path: Path) -> Printed:
     return Printed([sheet.extract_text() for sheet in reader.pages], len(pictures))
 
 
+_SETTLE = """async () => {
+  const started = performance.now();
+  for (let calm = 0, last = -1; calm < 10 && performance.now() - started < 10000; ) {
+    await new Promise(resume => setTimeout(resume, 50));
+    const width = document.documentElement.scrollWidth;
+    calm = width === last ? calm + 1 : 0;
+    last = width;
+  }
+}"""
+
+
 def lay_out_for_paper(page: Page) -> None:
-    """Give the page the width and the styles that it has on A4, so that its layout can be judged on the screen."""
+    """Give the page the width and the styles that it has on A4, so that its layout can be judged on the screen.
+
+    Figures follow the window's width a moment later, on a busy machine a long one.
+    """
     page.set_viewport_size({"width": _A4[0], "height": _A4[1]})
     page.emulate_media(media="print")
+    page.evaluate(_SETTLE)
