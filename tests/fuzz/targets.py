@@ -13,6 +13,7 @@ import os
 import tempfile
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from scipy.stats import norm
 from tests.fuzz.hostile import N_ROWS
 
 from dp_bundle import Bundle, open_bundle
@@ -27,9 +29,10 @@ from dp_bundle.bundle import write_bundle
 from dp_bundle.bundle.reading import verify_manifest
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
+from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import describe_guarantee, describe_total
 from dp_bundle.errors import BundleError
-from dp_bundle.manifest import Release
+from dp_bundle.manifest import Column, RandomizedResponse, Release
 from dp_bundle.trust import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, sign_envelope
 from dp_publish import Policy, publish
@@ -147,7 +150,7 @@ def read_manifest(payload: bytes) -> bool:
     described = [DataMember(name, 1, "0" * 64) for name in names]
     for make in DESCRIPTORS.values():
         make(release, described)
-    describe_guarantee(release), describe_total(release)
+    describe_guarantee(release), describe_total(release), describe_sources(release)
     _check_guarantee(release)
     return True
 
@@ -194,9 +197,11 @@ def _check_guarantee(release: Release) -> None:
     stated = release.guarantee
     if stated is None or release.kind != "rows" or any(column.bounds is None for column in release.columns):
         return
-    moved = [(column.bounds[1] - column.bounds[0]) / column.cell_noise.sigma for column in release.columns]
+    moved = [
+        _moved(list(own), stated.unit) for _, own in groupby(release.columns, lambda each: each.block or each.name)
+    ]
     rows = stated.max_rows or 1
-    mu = max(moved) if stated.unit == "cell" else math.sqrt(rows * sum(each**2 for each in moved))
+    mu = max(moved) if stated.unit in ("cell", "change") else math.sqrt(rows * sum(each**2 for each in moved))
     if stated.rho is not None and stated.rho * _SLACK < mu**2 / 2:
         raise ContradictionError(f"rho = {stated.rho} where the noise gives {mu**2 / 2}")
     if stated.mu is not None and stated.mu * _SLACK < mu:
@@ -204,6 +209,17 @@ def _check_guarantee(release: Release) -> None:
     total = release.cumulative
     if total.rho is not None and stated.rho is not None and total.rho * _SLACK < stated.rho:
         raise ContradictionError("a total below the release's own cost")
+
+
+def _moved(own: list[Column], unit: str) -> float:
+    """Return the mu of one cell of the raw table; another level takes 1 from one column and adds 1 to another."""
+    noise, (low, high) = own[0].noise, own[0].bounds or (-math.inf, math.inf)
+    if isinstance(noise, RandomizedResponse):
+        other = noise.replaced / noise.n_levels
+        return float(norm.isf(other) - norm.isf(1 - noise.replaced + other))
+    limit = own[0].max_change if unit == "change" else None
+    width = high - low if limit is None else min(high - low, limit)
+    return math.hypot(*[width / own[0].cell_noise.sigma] * min(len(own), 2))
 
 
 @cache
