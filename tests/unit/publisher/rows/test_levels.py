@@ -1,0 +1,234 @@
+"""Calibration of categories and changes: a cell's one share, the square root of 2, and randomised response's law."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from dp_bundle.errors import PolicyError, PrivacyError
+from dp_bundle.manifest import Guarantee
+from dp_bundle.manifest.columns import Column
+from dp_publish.accounting.cost import Cost
+from dp_publish.data.table import ColumnType, Table
+from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.model import Policy
+from dp_publish.policy.sections import resolve
+from dp_publish.rows.calibration import set_noise, share_mu
+from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
+from dp_publish.rows.ladder import N_RUNGS
+from dp_publish.rows.noise import ENOUGH_SIGMA
+from dp_publish.rows.response import is_response_better, respond, response_for
+from dp_publish.sampling.keystream import insecure_keystream
+
+FIVE = {"kind": "category", "categories": ["a", "b", "c", "d", "e"], "mechanism": "gaussian"}
+TWO = {"kind": "category", "categories": ["f", "m"], "mechanism": "gaussian"}
+NUMBER = {"bounds": [0, 10], "kind": "integer"}
+STEP = 2.0**-32
+
+
+def calibrate(columns: dict[str, Any], **privacy: Any) -> tuple[dict[str, Column], Cost, Guarantee | None]:
+    """Return the columns by name, what they cost and what they guarantee; no value can be read."""
+
+    def read(*_: Any) -> Any:
+        raise AssertionError("a value was read")
+
+    types = {
+        name: ColumnType.TEXT if "categories" in entry or "levels" in entry else ColumnType.INTEGER
+        for name, entry in columns.items()
+    }
+    table = Table({**types, "who": ColumnType.TEXT}, read)
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    table, policy = resolve(table, policy)
+    kinds, _ = choose_columns(table, policy)
+    shares = share_mu(policy, kinds)
+    made = set_noise(policy, kinds, shares)
+    cost = cost_of_rows(policy, kinds, shares, made)
+    return {column.name: column for column in made}, cost, guarantee_of_rows(policy, made, shares)
+
+
+def exact_mu(columns: dict[str, Column]) -> Any:
+    """Return the mu of a changed row, from the definitions: sqrt(2) of a category, once for all its columns."""
+    squares, seen = mpmath.mpf(0), set()
+    for column in columns.values():
+        if column.block is not None and column.block in seen:
+            continue
+        seen.add(column.block)
+        if column.response is not None:
+            squares += mu_of_response(column.response.n_levels, column.response.replaced) ** 2
+            continue
+        low, high = column.bounds or (0, 0)
+        squares += (2 if column.block else 1) * (mpmath.mpf(high - low) / column.cell_noise.sigma) ** 2
+    return mpmath.sqrt(squares)
+
+
+def quantile(probability: Any) -> Any:
+    """Return the standard normal's quantile."""
+    return mpmath.sqrt(2) * mpmath.erfinv(2 * probability - 1)
+
+
+def mu_of_response(n_levels: int, replaced: float) -> Any:
+    """Return the least mu of which this randomised response is GDP."""
+    with mpmath.workdps(60):
+        other = mpmath.mpf(replaced) / n_levels
+        return quantile(1 - mpmath.mpf(replaced) + other) - quantile(other)
+
+
+@pytest.mark.parametrize("unit", ["cell", "row", {"entity": "who", "max_rows": 4}])
+def test_a_category_takes_one_cells_share(unit: Any) -> None:
+    """Of three cells each has a third of a row's mu^2, however many columns it becomes, or all of a cell's."""
+    columns, cost, guarantee = calibrate({"x": FIVE, "sex": TWO, "n": NUMBER}, unit=unit, mu=1.2)
+    per_row = 1.2 if unit in ("cell", "row") else 0.6
+    share = per_row if unit == "cell" else per_row / math.sqrt(3)
+    assert [columns[f"x={level}"].cell_noise.sigma for level in "abcde"] == pytest.approx([math.sqrt(2) / share] * 5)
+    assert columns["sex"].cell_noise.sigma == pytest.approx(1 / share)
+    assert columns["n"].cell_noise.sigma == pytest.approx(10 / share)
+
+    with mpmath.workdps(40):
+        row = exact_mu(columns)
+    assert guarantee is not None
+    assert row <= cost.mu["row"] <= row * (1 + 1e-9)
+    assert cost.mu["cell"] == pytest.approx(share, rel=1e-9)
+    assert math.sqrt(2 * guarantee.rho) == pytest.approx(1.2, rel=1e-9)
+    assert guarantee.mu is None
+
+
+def test_weights_are_those_of_raw_columns() -> None:
+    """A category of weight 3 beside a number of weight 1 has 3/4 of mu^2 together."""
+    columns, _, _ = calibrate({"x": {**FIVE, "weight": 3.0}, "n": NUMBER}, mu=2.0)
+    assert columns["x=a"].cell_noise.sigma == pytest.approx(math.sqrt(2 / 3))
+    assert columns["n"].cell_noise.sigma == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("unit", ["cell", "row"])
+def test_epsilon_and_delta_are_kept(unit: str) -> None:
+    """The curve of blocks and responses together passes below the point that was asked for, and not far below."""
+    columns = {"x": FIVE, "y": {**FIVE, "mechanism": "randomized-response"}, "n": NUMBER}
+    _, _, guarantee = calibrate(columns, unit=unit, epsilon=2.0, delta=1e-6)
+    assert guarantee is not None
+    (epsilon,) = (point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6)
+    assert 1.9 < epsilon <= 2.0 * (1 + 1e-8)
+
+
+def test_a_given_sigma_is_every_columns() -> None:
+    """And a category's mu is the square root of 2 over it."""
+    columns, cost, guarantee = calibrate({"x": FIVE, "sex": TWO}, unit="row", sigma=4.0)
+    assert {column.cell_noise.sigma for column in columns.values()} == {4.0}
+    assert cost.mu["row"] == pytest.approx(math.sqrt(3) / 4, rel=1e-9)
+    assert guarantee is not None
+
+
+def test_responses_need_a_strength() -> None:
+    """A sigma says nothing about probabilities."""
+    with pytest.raises(PolicyError, match="randomised response, of 'x', needs a strength"):
+        calibrate({"x": {**FIVE, "mechanism": "randomized-response"}}, sigma=4.0)
+
+
+def test_in_a_ball_a_category_is_numbers() -> None:
+    """Its columns move with all others, by the diameter; none is replaced."""
+    columns, cost, _ = calibrate({"x": FIVE, "n": {"center": 5.0, "scale": 3.0}}, l2_radius=2.0, mu=1.0)
+    assert columns["x=a"].cell_noise.sigma == pytest.approx(4.0)
+    assert columns["n"].cell_noise.sigma == pytest.approx(12.0)
+    assert {column.kind for column in columns.values()} == {"continuous"}
+    assert cost.mu["row"] == pytest.approx(1.0, rel=1e-9)
+
+
+def test_many_levels_share_a_ladder() -> None:
+    """With more columns than the ladder has rungs a category's noise is the same on all of them, and paid for."""
+    wide = {**FIVE, "categories": [f"l{index}" for index in range(N_RUNGS + 9)]}
+    columns, cost, guarantee = calibrate({"x": wide, "n": NUMBER}, mu=1.0)
+    sigmas = {column.cell_noise.sigma for name, column in columns.items() if name != "n"}
+    assert len(sigmas) == 1
+    assert 2.0 <= sigmas.pop() < 2.0 * 1.0055
+    assert guarantee is not None
+    assert exact_mu(columns) <= cost.mu["row"] <= 1.0 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("max_change", [1, 3, 50])
+def test_changes_move_a_count_by_as_much_as_the_policy_says(max_change: int) -> None:
+    """Sigma is for max_change, or for the width of the bounds where that is less, or where no change is declared."""
+    count = {"kind": "integer", "bounds": [0, 20], "max_change": max_change}
+    columns, cost, guarantee = calibrate({"n": count, "m": NUMBER, "x": FIVE}, unit="change", mu=0.5)
+    reach = min(max_change, 20)
+    assert columns["n"].cell_noise.sigma == pytest.approx(2 * reach)
+    assert columns["m"].cell_noise.sigma == pytest.approx(20)
+    assert columns["x=a"].cell_noise.sigma == pytest.approx(2 * math.sqrt(2))
+    assert columns["n"].max_change == max_change
+    assert guarantee is not None
+    assert guarantee.unit == "change"
+    assert math.sqrt(2 * guarantee.rho) == pytest.approx(0.5, rel=1e-9)
+    assert cost.mu["change"] == pytest.approx(0.5, rel=1e-9)
+    assert cost.mu["cell"] == pytest.approx(max(20 / (2 * reach), 0.5), rel=1e-9)
+    row = math.sqrt((20 / (2 * reach)) ** 2 + 2 * 0.5**2)
+    assert cost.mu["row"] == pytest.approx(row, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 12, 500])
+@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 3.0, 6.0])
+def test_responses_have_the_largest_strength_allowed(n_levels: int, mu: float) -> None:
+    """On the grid of 2^-32 the next smaller probability of another level would cost more than mu."""
+    response = response_for(n_levels, mu)
+    assert response is not None
+    assert (response.replaced / STEP).is_integer()
+    assert mu_of_response(n_levels, response.replaced) <= mu * (1 + 1e-9)
+    if response.replaced > STEP:
+        assert mu_of_response(n_levels, response.replaced - STEP) > mu * (1 - 1e-9)
+    assert response.mu == pytest.approx(float(mu_of_response(n_levels, response.replaced)), rel=1e-9)
+
+
+@pytest.mark.parametrize(("n_levels", "mu"), [(2, 1e-10), (12, 1e-10)])
+def test_responses_that_would_show_nothing_are_none(n_levels: int, mu: float) -> None:
+    """Where even a level that is nearly always replaced costs more."""
+    assert response_for(n_levels, mu) is None
+    section = {**FIVE, "mechanism": "randomized-response"}
+    with pytest.raises(PrivacyError, match="randomised response on 'x' would show nothing"):
+        calibrate({"x": section}, unit="cell", mu=mu)
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 4, 8])
+@pytest.mark.parametrize("mu", [0.5, 2.0, 5.0])
+def test_trade_off_of_responses_lies_above_the_normal_one(n_levels: int, mu: float) -> None:
+    """For all sets of outcomes that tell two levels apart, the two errors keep to mu, and one of them touches it."""
+    response = response_for(n_levels, mu)
+    assert response is not None
+    one = np.full(n_levels, response.p_other)
+    other = one.copy()
+    one[0] = other[1] = response.p_same
+    gaps = []
+    for chosen in range(1, 2**n_levels - 1):
+        taken = np.array([chosen >> level & 1 for level in range(n_levels)], dtype=bool)
+        false_alarm, missed = one[taken].sum(), other[~taken].sum()
+        gaps.append(float(missed - mpmath.ncdf(quantile(1 - mpmath.mpf(false_alarm)) - mu)))
+    assert min(gaps) > -1e-9
+    assert min(gaps) < 1e-6
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 12])
+def test_the_mechanism_with_less_variance_is_taken(n_levels: int) -> None:
+    """The choice agrees with simulated variances of unbiased indicators, at strengths where they clearly differ."""
+    rng, size = np.random.default_rng(n_levels), 100_000
+    clear = 0
+    for mu in (0.2, 0.7, 1.0, 2.0, 3.0, 4.0, 8.0):
+        response = response_for(n_levels, mu)
+        assert response is not None
+        out = respond(np.zeros(size, dtype=np.int64), response, insecure_keystream(n_levels))
+        indicators = (out[:, None] == np.arange(n_levels)).astype(float)
+        unbiased = (indicators - response.p_other) / (response.p_same - response.p_other)
+        assert unbiased.mean(axis=0) == pytest.approx(np.eye(n_levels)[0], abs=6 * unbiased.std() / math.sqrt(size))
+
+        sigma = (math.sqrt(2) if n_levels > 2 else 1.0) / mu
+        if sigma < ENOUGH_SIGMA:  # noise that leaves nearly all cells as they are is not taken, accurate as it is
+            assert is_response_better(n_levels, mu)
+            continue
+        steps = np.arange(-60, 61)
+        law = np.exp(-(steps**2) / (2 * sigma**2))
+        added = rng.choice(steps, (size, n_levels if n_levels > 2 else 1), p=law / law.sum()).astype(float)
+        added = added - added.mean(axis=1, keepdims=True) if n_levels > 2 else np.hstack([added, -added])
+        variances = [float(each.var(axis=0).sum()) for each in (unbiased, added)]
+        if abs(variances[0] / variances[1] - 1) > 0.1:
+            clear += 1
+            assert is_response_better(n_levels, mu) == (variances[0] < variances[1])
+    assert clear >= 3
