@@ -106,6 +106,21 @@ def quiet_option(command: F) -> F:
     return click.option("--quiet", is_flag=True, help="Print nothing but errors.")(command)
 
 
+def engine_options(does: str) -> Callable[[F], F]:
+    """Return a decorator that adds `--engine` and `--scheduler`; `does` completes a sentence: "adds noise to rows"."""
+    engine = click.option(
+        "--engine",
+        type=click.Choice(["threads", "dask"]),
+        default="threads",
+        show_default=True,
+        help=f"What {does}: this process, or workers of Dask, each a process.",
+    )
+    scheduler = click.option(
+        "--scheduler", help="The address of Dask's scheduler (tls://HOST:PORT); workers start here by default."
+    )
+    return lambda command: engine(scheduler(command))
+
+
 def answer(text: str, document: Any, *, as_json: bool, quiet: bool = False) -> None:
     """Print a result on stdout, as text for a person or as JSON for a machine, with control characters escaped."""
     if as_json:

@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.console import BundlePath, NewPath, already, answer, json_option, quiet_option, run, tell, version_option
+from dp_bundle.console import (
+    BundlePath,
+    NewPath,
+    already,
+    answer,
+    engine_options,
+    json_option,
+    quiet_option,
+    run,
+    tell,
+    version_option,
+)
 from dp_bundle.errors import ParameterError
 from dp_bundle.files import end_in_name
 from dp_bundle.quoting import quote_name, quote_path
@@ -104,14 +115,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
 )
 @click.option("--report/--no-report", default=True, show_default=True, help="Write report.html too, or not.")
 @click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
-@click.option(
-    "--engine",
-    type=click.Choice(["threads", "dask"]),
-    default="threads",
-    show_default=True,
-    help="What verifies and reads rows: this process, or workers of Dask, each a process.",
-)
-@click.option("--scheduler", help="The address of Dask's scheduler (tls://HOST:PORT); workers start here by default.")
+@engine_options("verifies and reads rows")
 @click.option("--out", type=NewPath(folder=True), help="The folder for the results; NAME.graph by default.")
 @json_option
 @quiet_option

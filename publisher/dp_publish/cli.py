@@ -10,26 +10,37 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.console import DataPath, NewPath, already, answer, json_option, quiet_option, run, tell, version_option
-from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
+from dp_bundle.console import (
+    DataPath,
+    NewPath,
+    already,
+    answer,
+    engine_options,
+    json_option,
+    quiet_option,
+    run,
+    tell,
+    version_option,
+)
+from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.startup import before_compiling
 from dp_bundle.store import Place, RemotePath
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
+from dp_publish.cli_ledger import ledger_group
 from dp_publish.cli_options import (
     PublishByDefault,
-    ShowByDefault,
     dialect_options,
     ledger_option,
     policy_options,
     typed_options,
+    writing_new,
 )
 from dp_publish.policy import DEFAULT_SPREAD
 
@@ -66,14 +77,7 @@ def cli() -> None:
     type=NewPath(remote=True, either=True),
     help="The bundle to write: a tar, a folder (FOLDER/) or s3://, gs:// or az://; NAME.bundle.tar here by default.",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["threads", "dask"]),
-    default="threads",
-    show_default=True,
-    help="What adds noise to rows: this process, or workers of Dask, each a process.",
-)
-@click.option("--scheduler", help="The address of Dask's scheduler (tls://HOST:PORT); workers start here by default.")
+@engine_options("adds noise to rows")
 @click.option("--staging", help="A private folder or URI where workers stage parts; a temporary one by default.")
 @click.option(
     "--job",
@@ -190,7 +194,7 @@ def policy_command(data: Place, out: Path | None, quiet: bool, **given: Any) -> 
     template = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
     usual = policy_path(data)
     target = out or usual
-    with _writing_new(target, "policy", "edit it, or give another --out"):
+    with writing_new(target, "policy", "edit it, or give another --out"):
         write_whole(target, template.encode(), replace=False)
     words = ["dp-publish", str(data), *(["--policy", str(target)] if target != usual else [])]
     text = f"wrote {target}: fill in the bounds, then run {shlex.join(words)}"
@@ -311,72 +315,7 @@ def audit_command(
         raise PrivacyError(describe_findings(report))
 
 
-@cli.group("ledger", cls=ShowByDefault)
-def ledger_group() -> None:
-    """Show what the releases of each dataset have cost, or those of DATASET; back up or restore the ledger.
-
-    \b
-    Example:
-      dp-publish ledger
-      dp-publish ledger wine
-      dp-publish ledger backup /media/safe/ledger-2026-11.sqlite
-      dp-publish ledger restore published/
-    """
-
-
-@ledger_group.command("show")
-@click.argument("dataset", required=False)
-@ledger_option
-@json_option
-def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) -> None:
-    """Show what the releases of each dataset have cost, or those of DATASET; `show` may be left out."""
-    from dp_publish.ledger import open_ledger
-    from dp_publish.messages import describe_ledger, ledger_document, require_known
-
-    ledger = open_ledger(ledger_place)
-    require_known(ledger, dataset)
-    answer(describe_ledger(ledger, dataset), ledger_document(ledger, dataset), as_json=as_json)
-
-
-@ledger_group.command("backup")
-@click.argument("file", type=NewPath())
-@ledger_option
-@quiet_option
-def ledger_backup(file: Path, ledger_place: str | None, quiet: bool) -> None:
-    """Copy the ledger to FILE, which must not exist yet.
-
-    If you ever put the copy back, the ledger lacks all later releases: run `ledger restore` then.
-    """
-    from dp_publish.ledger import open_ledger
-
-    with _writing_new(file, "file", "name another one"):
-        open_ledger(ledger_place).backup(file)
-    answer(f"wrote {file}", None, as_json=False, quiet=quiet)
-
-
-@ledger_group.command("restore")
-@click.argument("places", metavar="[BUNDLE_OR_FOLDER]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@ledger_option
-@json_option
-@quiet_option
-def ledger_restore(places: tuple[Path, ...], ledger_place: str | None, as_json: bool, quiet: bool) -> None:
-    """Complete the ledger after it was lost, damaged, altered or replaced by a backup.
-
-    What is missing is taken from the copy beside the signing key and from your own bundles, which state what they cost.
-    Give all bundles at once: a cost that is in a bundle's total but belongs to no known release is booked as lost, and
-    stays spent.
-
-    \b
-    Example:
-      dp-publish ledger restore published/ wine.bundle.tar
-    """
-    from dp_publish.ledger import open_ledger, restore
-    from dp_publish.messages import describe_restoration, describe_surprises, restoration_document
-
-    done = restore(open_ledger(ledger_place), places)
-    for sentence in describe_surprises(done):
-        tell(f"note: {sentence}", quiet=quiet)
-    answer(describe_restoration(done), restoration_document(done), as_json=as_json, quiet=quiet)
+cli.add_command(ledger_group)
 
 
 def _finish(
@@ -446,17 +385,6 @@ def _plain_name(data: Place) -> str:
     name = Path(unpacked_name(data))
     plain = (name.stem if name.suffix else name.name) or (data.resolve().name if isinstance(data, Path) else data.name)
     return os.fsencode(plain).decode("utf-8", "replace")  # a dataset's name is text, whatever bytes the file's name has
-
-
-@contextlib.contextmanager
-def _writing_new(path: Path, what: str, instead: str) -> Iterator[None]:
-    """Turn a failure to write a new file into one sentence."""
-    try:
-        yield
-    except FileExistsError as error:
-        raise DpGraphError(f"there is a {what} at {path} already: {instead}") from error
-    except OSError as error:
-        raise DpGraphError(f"the {what} {path} cannot be written: {error.strerror}") from error
 
 
 def _announce_compiling(_kept: bool) -> None:

@@ -1,14 +1,16 @@
-"""The options that several of the publisher's commands share."""
+"""The options that several of the publisher's commands share, and how they write a new file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 from click.core import ParameterSource
 
+from dp_bundle.errors import DpGraphError
 from dp_bundle.privacy import Neighbours
 from dp_publish.policy import Mechanism, ReleaseKind, SoundMechanism
 
@@ -128,3 +130,14 @@ def _with(options: Sequence[Callable[[F], F]], command: F) -> F:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+@contextlib.contextmanager
+def writing_new(path: Path, what: str, instead: str) -> Iterator[None]:
+    """Turn a failure to write a new file into one sentence."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise DpGraphError(f"there is a {what} at {path} already: {instead}") from error
+    except OSError as error:
+        raise DpGraphError(f"the {what} {path} cannot be written: {error.strerror}") from error
