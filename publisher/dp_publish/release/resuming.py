@@ -20,15 +20,8 @@ from dp_publish.ledger import Ledger, Reservation, open_ledger
 from dp_publish.policy import Policy
 from dp_publish.release.distributed import Cluster, dask_cluster, remove_staged
 from dp_publish.release.job import Job, open_job
-from dp_publish.release.publishing import (
-    Receipt,
-    book,
-    cluster_job,
-    in_our_words,
-    make_maker,
-    publish_job,
-    software,
-)
+from dp_publish.release.preparing import cluster_job, make_maker, software
+from dp_publish.release.publishing import Receipt, book, in_our_words, publish_job
 from dp_publish.release.targets import choose_target
 
 

@@ -57,11 +57,7 @@ def gather_turned(M: Array, index: Array, factor: Array, first: Array, turn: Arr
         row = M[index[i]]
         for j in range(p):
             out[i, j] = row[index[j]] * (factor[i] * factor[j])
-    _turn_rows(out, first, turn, True, scratch)
-    for i in range(p):
-        for j in range(p):
-            out[i, j] = scratch[j, i]
-    _turn_rows(out, first, turn, True, scratch)
+    _turn(out, first, turn, True, scratch)
     for i in range(p):
         for j in range(i + 1):
             out[i, j], out[j, i] = scratch[i, j], scratch[i, j]
@@ -71,15 +67,22 @@ def gather_turned(M: Array, index: Array, factor: Array, first: Array, turn: Arr
 def put_turned_back(m: Array, index: Array, factor: Array, first: Array, turn: Array, scratch: Array, M: Array) -> None:
     """Overwrite the entries of M in these rows and columns with ``F Q m Q' F``; overwrites `m` and `scratch`."""
     p = index.size
-    _turn_rows(m, first, turn, False, scratch)
-    for i in range(p):
-        for j in range(p):
-            m[i, j] = scratch[j, i]
-    _turn_rows(m, first, turn, False, scratch)
+    _turn(m, first, turn, False, scratch)
     for i in range(p):
         for j in range(i + 1):
             new = scratch[i, j] * (factor[i] * factor[j])
             M[index[i], index[j]], M[index[j], index[i]] = new, new
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _turn(m: Array, first: Array, turn: Array, forward: bool, out: Array) -> None:
+    """Overwrite `out` with ``Q' m Q`` of a symmetric m, or with ``Q m Q'`` unless `forward`; overwrites `m`."""
+    p = m.shape[0]
+    _turn_rows(m, first, turn, forward, out)
+    for i in range(p):
+        for j in range(p):
+            m[i, j] = out[j, i]
+    _turn_rows(m, first, turn, forward, out)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})

@@ -23,6 +23,7 @@ from dp_publish import publish
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import covariance as covariance_release
+from dp_publish.release import preparing
 from dp_publish.release import publishing as release
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -302,7 +303,7 @@ def test_outputs_of_neighbours_differ_by_the_sensitivity_at_most(
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Return a function that sets how many rows are read at a time."""
-    return lambda rows: monkeypatch.setattr(release, "batch_rows", lambda _: rows)
+    return lambda rows: monkeypatch.setattr(preparing, "batch_rows", lambda _: rows)
 
 
 def test_batches_do_not_show(

@@ -28,6 +28,7 @@ from dp_bundle.errors import (
 from dp_bundle.trust import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.release import preparing
 from dp_publish.release import publishing as release
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -157,7 +158,7 @@ def test_layout_of_the_source_does_not_show(
 ) -> None:
     """Row groups, schema and metadata are the same whatever the source's chunks, files, text lengths and metadata."""
     monkeypatch.setattr(parts, "batch_rows", lambda _: 700)
-    monkeypatch.setattr(release, "batch_rows", lambda _: 700)
+    monkeypatch.setattr(preparing, "batch_rows", lambda _: 700)
     monkeypatch.setattr("dp_publish.data.text_file._BLOCK", 4096)
     secret = one_column.columns["x"].model_copy(update={"bounds": None, "drop": True})
     policy = one_column.model_copy(update={"columns": {**one_column.columns, "secret": secret}})
@@ -242,7 +243,7 @@ def test_failed_releases_fall_silent(
     monkeypatch.setattr(parts, "batch_rows", lambda _: 10)
     values = np.full(1000, 0.5)
     values[-1] = np.nan
-    monkeypatch.setattr(release, "batch_rows", lambda _: 10)
+    monkeypatch.setattr(preparing, "batch_rows", lambda _: 10)
     with pytest.raises(MissingValuesError):
         publish(pd.DataFrame({"x": values}), one_column, out=tmp_path / "a.tar", key=key)
     gc.collect()

@@ -1,0 +1,117 @@
+"""What a release is made from: how its rows are read, what draws it, who works at it, and the plan of its job."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.data import batch_rows
+from dp_bundle.errors import ParameterError
+from dp_bundle.store import RemotePath, located
+from dp_bundle.trust import public_key_of
+from dp_publish.data import EntityCap, RowReport, Source, Table, describe_files
+from dp_publish.ledger import Ledger
+from dp_publish.policy import Policy, Privacy
+from dp_publish.release.contents import Maker, Read
+from dp_publish.release.covariance import CovarianceMaker
+from dp_publish.release.distributed import Cluster
+from dp_publish.release.distributed import Job as ClusterJob
+from dp_publish.release.job import JobPlan
+from dp_publish.release.rows import RowsMaker
+from dp_publish.sampling import Keystream
+
+
+def make_maker(
+    table: Table,
+    policy: Policy,
+    kinds: dict[str, str],
+    partition: str | None,
+    keystream: Keystream | None = None,
+    tasks: ClusterJob | None = None,
+) -> tuple[Maker, RowReport]:
+    """Return what draws the release of a table under a resolved policy, and the report that it fills in."""
+    privacy = policy.privacy
+    read, report = _reader(table, privacy, len(kinds))
+    if privacy.release == "covariance":
+        return CovarianceMaker(policy, kinds, partition, read, report), report
+    ranges = table.ranges if keystream is None and privacy.entity is None else None
+    return RowsMaker(policy, kinds, table, partition, read, report, ranges, tasks), report
+
+
+def cluster_job(
+    cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Mapping[str, str], name: str | None = None
+) -> ClusterJob:
+    """Return the job of a cluster, or refuse a release for which workers cannot be told which rows are theirs."""
+    privacy = policy.privacy
+    dropping = any(policy.column(name).missing == "drop" for name in kinds)
+    if privacy.release != "rows" or privacy.entity is not None or dropping:
+        raise ParameterError(
+            "--engine", 'threads, unless rows are released, without entities and missing = "drop"', "dask"
+        )
+    if table.ranges is None or not isinstance(data, str | Path):
+        raise ParameterError(
+            "--engine", "threads, unless DATA is a Parquet or Arrow file, or a folder of Parquet", "dask"
+        )
+    return ClusterJob(cluster, Path(data), policy.sources, name)
+
+
+def make_plan(
+    data: Source,
+    policy: Policy,
+    kinds: dict[str, str],
+    left_out: tuple[str, ...],
+    withheld: tuple[str, ...],
+    partition: str | None,
+    out: str | os.PathLike[str],
+    key: Ed25519PrivateKey,
+    ledger: Ledger,
+    cluster: Cluster | None,
+) -> JobPlan:
+    """Return the plan of a new job; see `JobPlan` and `publish`."""
+    if not isinstance(data, str | Path | RemotePath):
+        raise ParameterError("data", "a file or folder, for a job that can be resumed")
+    source, place = _absolute(data), _absolute(out)
+    text = _text(place) + "/" * (isinstance(place, Path) and isinstance(out, str) and out.endswith("/"))
+    return JobPlan(
+        job_id=secrets.token_hex(16),
+        software=software(),
+        data=_text(source),
+        inputs=describe_files(source),
+        policy=policy.model_dump(mode="json", exclude_unset=True),
+        kinds=kinds,
+        left_out=list(left_out),
+        withheld=list(withheld),
+        partition=partition,
+        out=text,
+        key=public_key_of(key).fingerprint,
+        ledger=None if ledger.is_own else ledger.place,
+        staging=None if cluster is None else cluster.staging,
+    )
+
+
+def software() -> str:
+    """Return the name and version that a manifest states."""
+    return f"dpgraph {importlib.metadata.version('dpgraph')}"
+
+
+def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowReport]:
+    """Return what reads the rows that may be published, and a fresh report."""
+    rows = batch_rows(n_columns)
+    if privacy.entity is None:
+        return lambda kinds: table.read(kinds, rows), RowReport()
+    cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
+    return cap.read, RowReport(n_over_cap=cap.n_left_out)
+
+
+def _absolute(place: str | os.PathLike[str]) -> Path | RemotePath:
+    found = located(place)
+    return found.absolute() if isinstance(found, Path) else found
+
+
+def _text(place: Path | RemotePath) -> str:
+    return place.uri if isinstance(place, RemotePath) else str(place)
