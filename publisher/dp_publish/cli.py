@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 DATA = DataPath()
 
 
-@click.group(cls=PublishByDefault, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=PublishByDefault, commands=[ledger_group], context_settings={"help_option_names": ["-h", "--help"]})
 @version_option
 def cli() -> None:
     """Add calibrated noise to a private table and write one signed bundle that anyone may learn from.
@@ -313,9 +313,6 @@ def audit_command(
     answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
         raise PrivacyError(describe_findings(report))
-
-
-cli.add_command(ledger_group)
 
 
 def _finish(
