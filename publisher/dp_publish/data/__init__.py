@@ -3,6 +3,7 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
+    from dp_publish.data.cells import KINDS_OF_WORDS
     from dp_publish.data.contribution_cap import EntityCap
     from dp_publish.data.deviations import standard_deviations
     from dp_publish.data.dialect import Dialect, Layout, make_dialect, unpacked_name

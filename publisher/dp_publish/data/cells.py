@@ -22,28 +22,34 @@ _PLAIN = {
 }
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([,.' \u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d*)?", re.ASCII)
-_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T].*)?|\d{1,2}:\d{2}(?::\d{2}.*)?", re.ASCII)
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T].*)?", re.ASCII)
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(?::\d{2}.*)?", re.ASCII)
 _LIKE_A_NUMBER = re.compile(r"[+-]?[\d.,'\s]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*%?|[+-]?inf(?:inity)?|0x[\da-f]+", re.I)
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _QUANTITY = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s?(?:[kcmµ]?[mg]|[kmc]?l|s|min|h|°?[CF]|mmHg|years?|yrs?|[€$£])")
 
+KINDS_OF_WORDS = '"category", "ordered" or "boolean"'  # what a policy may say of a column of words
 MISSING = tuple(dict.fromkeys(form for word in _MISSING for form in (word, word.upper(), word.title(), "NaN", "-NaN")))
 
 
 class Fault(enum.Enum):
     """A reason why a cell cannot be read, and what to do; the words follow those that name the cell."""
 
-    DATE = "is a date or a time, which is not published: set drop = true in the policy"
+    DATE = (
+        'is a date or a time: give its column kind = "date" or "time" in the policy, and write dates like 2026-01-31; '
+        "or set drop = true"
+    )
     DECIMAL = "has a decimal comma, unlike other numbers: set decimal under [table] in the policy, or correct it"
     ENCODING = "is not in the file's encoding: set encoding under [table] in the policy"
     FRACTION = 'is a fraction in an integer column: give it kind = "continuous" in the policy, or round it first'
     LARGE = 'is beyond the largest integer: give it kind = "continuous" in the policy'
     POINT = "has a decimal point where the file has decimal commas: set decimal under [table] in the policy"
     TEXT = (
-        "is not a number: set drop = true in the policy (`dp-publish policy DATA` writes one), list the word in "
-        "missing_values under [table], or correct it"
+        f"is not a number: in the policy (`dp-publish policy DATA` writes one), give words a kind ({KINDS_OF_WORDS}), "
+        "list those for gaps in missing_values under [table], or set drop = true"
     )
     THOUSANDS = "has thousands separators: write numbers without them, or set decimal under [table] in the policy"
+    TIME_OF_DAY = "is a time of the day: write it as a number, of minutes since midnight say, or set drop = true"
 
 
 def read_cell(word: str, kind: str, decimal: str, missing: Collection[str] = ()) -> float | Fault | None:
@@ -109,7 +115,7 @@ def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
         return "stands for a missing value"
     if bare.lower() in _TRUTH:
         return "is a truth value"
-    if _DATE.fullmatch(bare):
+    if _DATE.fullmatch(bare) or _TIME_OF_DAY.fullmatch(bare):
         return "is a date or a time"
     if _ADDRESS.fullmatch(bare):
         return "is an e-mail address"
@@ -121,6 +127,8 @@ def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
 def _fault_of(bare: str, decimal: str) -> Fault:
     if _DATE.fullmatch(bare):
         return Fault.DATE
+    if _TIME_OF_DAY.fullmatch(bare):
+        return Fault.TIME_OF_DAY
     other = "," if decimal == "." else "."
     if is_thousands(bare):
         return Fault.THOUSANDS

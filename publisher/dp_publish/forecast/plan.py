@@ -23,7 +23,7 @@ from dp_publish.covariance import (
     moment_columns,
     set_mechanism,
 )
-from dp_publish.data import Table, count_rows, open_table
+from dp_publish.data import KINDS_OF_WORDS, Table, count_rows, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
@@ -238,7 +238,8 @@ def _text_notes(table: Table, policy: Policy, kinds: dict[str, str]) -> list[str
         return []
     return [
         f"A text file does not say which columns are numbers, so all are counted here: {listed(unknown)}. One that "
-        "holds text stops the release until the policy says drop = true for it; --look names all such columns."
+        f"holds words or dates stops the release until the policy gives it a kind ({KINDS_OF_WORDS}; "
+        '"date" or "time"), or says drop = true; --look names all such columns.'
     ]
 
 

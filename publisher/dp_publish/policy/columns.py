@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dp_bundle.errors import DataError, PolicyError
 from dp_bundle.manifest import CONSTANT_LABEL, MAX_COLUMNS
 from dp_bundle.quoting import listed, require_one_line
-from dp_publish.data import ColumnType, Table
+from dp_publish.data import KINDS_OF_WORDS, ColumnType, Table
 from dp_publish.policy.model import Policy
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
@@ -79,7 +79,8 @@ def require_bounds(policy: Policy, kinds: dict[str, str]) -> None:
     if unbounded and privacy.release == "covariance":
         raise PolicyError(
             f"a covariance release needs declared bounds, which are missing for {listed(unbounded)}: write a policy "
-            "with `dp-publish policy DATA`, and fill in the bounds from public knowledge (or set drop = true)"
+            "with `dp-publish policy DATA`, and fill in the bounds from public knowledge, give words a kind "
+            f"({KINDS_OF_WORDS}), or set drop = true"
         )
     if unbounded and privacy.snr_db is None and privacy.l2_radius is None:
         raise PolicyError(
@@ -109,10 +110,14 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
     if meant:
         raise PolicyError(
             f"the policy gives bounds to columns that are not published: {listed(meant)}, being text or a unit of "
-            "privacy; set drop = true for them, or, if text holds numbers, convert it in the data"
+            f'privacy; give dates kind = "date" or "time", and words {KINDS_OF_WORDS} in place of bounds, convert text '
+            "that holds numbers in the data, or set drop = true"
         )
     if not kinds:
-        raise PolicyError("there is no numeric column to publish: every column is text, or dropped by the policy")
+        raise PolicyError(
+            "there is no column to publish: the policy drops each, or gives no kind "
+            f'({KINDS_OF_WORDS}; "date" or "time") to its text'
+        )
     _require_no_index(policy, kinds)
     _require_size(policy, kinds)
     for name in kinds:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 import tomlkit
 from tomlkit.items import Item, Table
 
-from dp_publish.data import ColumnType, Layout
+from dp_publish.data import KINDS_OF_WORDS, ColumnType, Layout
 from dp_publish.policy.column_survey import named_like_an_identifier
 
 _WIDE = 60  # columns; from here on they get patterns instead of a section each
@@ -108,7 +108,10 @@ def describe_undecided(types: dict[str, ColumnType]) -> list[str]:
     said = [f"{repr(name) if name else 'a column without a name'} ({reason})" for name, reason in dropped.items()]
     more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
     left_out = [f"left out: {', '.join(said[:_NAMED])}{more}"] if said else []
-    text = "a text file does not say which columns hold text: set drop = true for those, which plan --look names"
+    text = (
+        f"a text file does not say which columns hold words or dates: plan --look names them; give each a kind "
+        f'({KINDS_OF_WORDS}; "date" or "time"), or set drop = true'
+    )
     return [*left_out, text] if ColumnType.UNKNOWN in types.values() else left_out
 
 
@@ -197,7 +200,7 @@ _IDENTIFIER = "an identifier by its name: left out, unless you protect all its r
 _MISSING = 'or "drop" to leave out rows without a value, "midpoint", or, in a release of rows, "center"'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
-_UNKNOWN = 'or "integer", "boolean", "category", "ordered", "date"; a text file does not say. Other text: drop = true'
+_UNKNOWN = 'or "integer", "boolean", "category", "ordered", "date", "time": a text file does not say. Else drop = true'
 
 
 def _wide_sections(types: dict[str, ColumnType]) -> tuple[dict[str, Table], str]:

@@ -378,7 +378,10 @@ def test_a_plan_of_a_text_file_says_that_any_column_may_be_text(tmp_path: Path) 
     (tmp_path / "t.csv").write_text("age,city\n" + "40,Rome\n" * 300)
     plan = make_plan(tmp_path / "t.csv", None, "t")
     assert plan.kinds == {"age": "continuous", "city": "continuous"}
-    assert "all are counted here: 'age', 'city'. One that holds text stops the release" in plan.notes[0]
+    assert (
+        "'age', 'city'. One that holds words or dates stops the release until the policy gives it a kind"
+        in plan.notes[0]
+    )
     assert max(map(len, describe_plan(plan).splitlines())) < 80
 
     (tmp_path / "t.policy.toml").write_text("[columns.age]\nbounds = [0, 120]\n[columns.city]\ndrop = true\n")

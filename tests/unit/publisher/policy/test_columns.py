@@ -45,7 +45,11 @@ def test_columns_are_chosen_by_type_and_policy() -> None:
     [
         ({"a": [0, 1], "b": [0, 1], "z": [0, 1]}, {}, "does not have: 'z'"),
         ({"a": [0, 1], "b": [0, 1], "t": [0, 1]}, {}, "not published: 't'"),
-        ({}, {"a": {"drop": True}, "b": {"drop": True}}, "no numeric column"),
+        (
+            {},
+            {"a": {"drop": True}, "b": {"drop": True}},
+            "no column to publish: the policy drops each, or gives no kind",
+        ),
         ({"a": [0, 1], "b": [0, 1]}, {"b": {"kind": "integer", "bounds": [0, 1]}}, ""),
     ],
 )
@@ -67,7 +71,9 @@ def test_a_column_is_dropped_by_one_word() -> None:
     table = sealed(a="continuous", b="integer", t="other")
     dropped = {"b": {"bounds": [0, 1], "drop": True}, "t": {"bounds": [0, 1], "drop": True}}
     assert choose_columns(table, make({"a": [0, 1]}, dropped, mu=1.0)) == ({"a": "continuous"}, ("b", "t"))
-    with pytest.raises(PolicyError, match="'t', being text or a unit of privacy; set drop = true"):
+    with pytest.raises(
+        PolicyError, match='being text or a unit of privacy; give dates kind = "date" or "time", and words "category"'
+    ):
         choose_columns(table, make({"a": [0, 1], "t": [0, 1]}, mu=1.0))
 
 
