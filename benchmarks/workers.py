@@ -3,9 +3,10 @@
     python benchmarks/workers.py [ROWS ...]
 
 publishes ROWS x 10 made-up numbers (20 million by default) and learns from them. For every run it prints the wall
-seconds, without the start of the workers, and the peak memory of the largest worker; then the least seconds of one
+seconds, without the start of the workers (imports, and the load of compiled kernels), the seconds of processors that it
+took and that others took meanwhile, and the peak memory of the largest worker; then the least seconds of one
 worker over those of two, and how many digests the moments had, which has to be one. Runs take turns, as a machine may
-be busy. It needs Linux.
+be busy: figures hold where others took little. It needs Linux.
 """
 
 from __future__ import annotations
@@ -21,17 +22,28 @@ from parts import NAMES, make_table
 
 REPETITIONS = 3
 START = """
-import json, resource, sys, time
+import json, os, sys, time
 from pathlib import Path
 from dp_bundle.engines import Dask
 
 def warm_up(_):
     import dp_learn, dp_learn.covariance.row_passes, dp_publish.release
+    from dp_publish.sampling import sample_rounded_gaussian
+    sample_rounded_gaussian(1e4, 1000)
     time.sleep(1)  # so that each worker has one
 
 def peak():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
+
+def processor():
+    used = os.times()
+    return used.user + used.system
+
+def busy():
+    with open("/proc/stat") as status:
+        user, nice, system, _, _, hard, soft, *_ = map(int, status.readline().split()[1:])
+    return (user + nice + system + hard + soft) / os.sysconf("SC_CLK_TCK")
 
 source, out, n_workers = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 """
@@ -70,8 +82,12 @@ END = """
 if __name__ == "__main__":
     with Dask(n_workers=n_workers) as engine:
         list(engine.map_unordered(warm_up, range(2 * n_workers)))
+        def ours():
+            return processor() + sum(engine._client.run(processor).values())
+        before, all_before = ours(), busy()
         wall, said = work(engine)
-        print(json.dumps([wall, max(engine._client.run(peak).values()), said]))
+        all_of_it, used = busy() - all_before, ours() - before
+        print(json.dumps([wall, used, all_of_it - used, max(engine._client.run(peak).values()), said]))
 """
 
 
@@ -91,10 +107,11 @@ def main(sizes: list[int]) -> None:
                         command = [sys.executable, str(script), str(source), str(out), str(n_workers)]
                         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
                         found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-                        wall, peak, said = json.loads(found.stdout.splitlines()[-1])
+                        wall, used, others, peak, said = json.loads(found.stdout.splitlines()[-1])
                         least[n_workers] = min(wall, least.get(n_workers, wall))
                         moments.add(said)
-                        print(f"{n_rows} rows, {task}, {n_workers}: {wall:6.2f} s, {peak:4.0f} MB a worker", flush=True)
+                        seconds = f"{wall:6.2f} s, of processors {used:5.2f} and {others:5.2f} of others"
+                        print(f"{n_rows} rows, {task}, {n_workers}: {seconds}, {peak:4.0f} MB a worker", flush=True)
                 faster = least[1] / least[2]
                 said = f"two workers {faster:.2f} x as fast as one, {len(moments)} digest(s)"
                 print(f"{n_rows} rows, {task}: {said}", flush=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import random
+import resource
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -92,6 +94,23 @@ def test_killed_workers_change_nothing(n_rows: int, kills: int, tmp_path: Path, 
     assert seen == n_rows
     assert [(entry.number, entry.state) for entry in Ledger().entries()] == [(1, "published")]
     assert [path for path in (tmp_path / "staging").rglob("*") if path.is_file()] == []
+
+
+def _new_pages(n_arrays: int) -> int:
+    """Return how many pages this process took from the system for arrays of 8 MB, one after the other."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(n_arrays):
+        np.ones(2**20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have other settings")
+def test_a_worker_takes_memory_from_the_system_once() -> None:
+    """Arrays are made in memory that earlier ones had; by Dask's own settings, all 50 would be new pages."""
+    with Dask(n_workers=1) as engine:
+        (found,) = engine.map_unordered(_new_pages, [50])
+    assert found < 5 * 2**23 / resource.getpagesize()
 
 
 @pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "cluster:8786", "tcp://scheduler.example:8786"])

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_bundle.errors import SchemaError
 from dp_bundle.store import Place, RemoteFile, open_store
 
 _PAGE_BUFFER = 2**18
@@ -32,9 +33,17 @@ def open_parquet_file(path: Place) -> Iterator[pq.ParquetFile]:
 def read_groups(
     path: Place, names: list[str], rows: int, groups: Sequence[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of a file, or of some row groups of it, in batches of at most `rows` rows."""
+    """Yield the rows of a file, or of some row groups of it, in batches of at most `rows` rows.
+
+    Raises
+    ------
+    SchemaError
+        It has fewer row groups by now.
+    """
     with open_parquet_file(path) as file:
         wanted = list(range(file.num_row_groups) if groups is None else groups)
+        if wanted and max(wanted) >= file.num_row_groups:
+            raise table_changed()
         for some in [wanted] if isinstance(path, Path) else [[group] for group in wanted]:  # one in memory at a time
             yield from file.iter_batches(rows, row_groups=some, columns=names, use_threads=False)
 
@@ -50,3 +59,8 @@ def parquet_files(folder: Place) -> Sequence[Place]:
 def is_folder(path: Place) -> bool:
     """Return True for a folder; elsewhere, that is what has no suffix of a table."""
     return path.is_dir() if isinstance(path, Path) else not path.suffix
+
+
+def table_changed() -> SchemaError:
+    """Return the error for a table that has fewer rows than were counted."""
+    return SchemaError("the table was changed while it was read: publish a file that nobody writes to")

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from dp_bundle.errors import SchemaError
 from dp_publish.data.coding import AS_IT_IS, TYPES, Coding
+from dp_publish.data.parquet_files import table_changed
 from dp_publish.data.row_ranges import RowRanges
 
 
@@ -44,7 +45,7 @@ class TypedRanges:
             n_rows += batch.num_rows
             yield batch
         if n_rows != stop - start:
-            raise SchemaError("the table was changed while it was read: publish a file that nobody writes to")
+            raise table_changed()
 
 
 def typed_batches(batches: Iterable[pa.RecordBatch], kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:

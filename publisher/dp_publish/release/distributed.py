@@ -26,14 +26,14 @@ from dp_bundle.engines import Dask, Engine
 from dp_bundle.errors import ParameterError, StoreError
 from dp_bundle.files import RangeReader
 from dp_bundle.manifest import Column, Source
-from dp_bundle.store import Store, open_store
+from dp_bundle.store import Store, located, open_store
 from dp_publish.data import RowReport, TypedRanges, coded, open_table
 from dp_publish.release.contents import Progress
 from dp_publish.release.parts import Part, RowRange, choose_ranges
 from dp_publish.rows import add_noise
 from dp_publish.sampling import SecureKeystream
 
-_READ_AHEAD = 2**23  # bytes of a staged part
+_READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, while those before are digested
 
 
 @dataclass(frozen=True)
@@ -253,4 +253,5 @@ class _Staged(RangeReader):
 
 
 def _open_staged(store: Store, receipt: PartReceipt) -> BinaryIO:
-    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt), _READ_AHEAD))
+    at_once = _READ_AHEAD_HERE if isinstance(located(store.uri), Path) else _READ_AHEAD
+    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt), at_once))

@@ -69,12 +69,15 @@ def plan_ranges(rows: RowRanges, n_columns: int, n_ranges: int) -> list[RowRange
 
 
 def choose_ranges(rows: RowRanges, n_columns: int, n_workers: int) -> list[RowRange]:
-    """Divide rows into several ranges for each worker, or fewer where too much would be decoded in vain."""
-    for n_ranges in (_RANGES_PER_CORE * n_workers, 2 * n_workers):
+    """Divide rows into several ranges for each worker, or fewer where too much would be decoded in vain.
+
+    The longest come first, so that no worker begins one when the others are done.
+    """
+    for n_ranges in (_RANGES_PER_CORE * n_workers, 2 * n_workers, n_workers):
         planned = plan_ranges(rows, n_columns, n_ranges)
         if sum(rows.n_skipped(each.start) for each in planned) <= rows.n_rows // 4:
-            return planned
-    return plan_ranges(rows, n_columns, n_workers)
+            break
+    return sorted(planned, key=lambda each: each.start - each.stop)
 
 
 def write_parts(

@@ -225,6 +225,23 @@ def test_ranges_are_whole_parts_that_follow_each_other(sizes: tuple[int, ...], t
         assert np.array_equal(np.concatenate(found), values)
 
 
+@pytest.mark.parametrize("n_workers", [1, 2, 3])
+def test_long_ranges_come_first(n_workers: int) -> None:
+    """Where row groups make some ranges longer than others, no worker is left with a long one at the end."""
+    n_rows = 24 * parts.part_rows(10)
+    rows = writing.RowRanges([2**20] * (n_rows // 2**20) + [n_rows % 2**20], lambda *_: iter(()))
+    chosen = writing.choose_ranges(rows, 10, n_workers)
+    sizes = [each.stop - each.start for each in chosen]
+    assert len(set(sizes)) > 1
+    assert sizes == sorted(sizes, reverse=True)
+    assert sum(sizes) == n_rows
+
+    busy = [0] * n_workers
+    for size in sizes:
+        busy[busy.index(min(busy))] += size
+    assert max(busy) - min(busy) <= min(sizes)
+
+
 def test_ranges_of_few_rows_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads for one batch after the other are as quick as a thread for each of very few parts."""
     monkeypatch.setattr(writing, "count_cores", lambda: 2)
