@@ -105,6 +105,7 @@ def _new_pages(n_arrays: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Dask, on a machine that is slow to start it
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have other settings")
 def test_a_worker_takes_memory_from_the_system_once() -> None:
     """Arrays are made in memory that earlier ones had; by Dask's own settings, all 50 would be new pages."""

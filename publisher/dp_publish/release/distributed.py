@@ -18,11 +18,12 @@ import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from dp_bundle.data import PartWriter, batch_rows
-from dp_bundle.engines import Dask, Engine
+from dp_bundle.engines import Dask, Engine, map_batches
 from dp_bundle.errors import ParameterError, StoreError
 from dp_bundle.files import RangeReader
 from dp_bundle.manifest import Column, Source
@@ -207,30 +208,46 @@ def publish_part(task: PartTask) -> tuple[RowRange, list[PartReceipt], RowReport
     if ranges is None:
         raise StoreError(task.staging, "the raw table of this job has become another one: publish again")
 
-    attempt = f"{job}/attempt-{secrets.token_hex(16)}"
-    receipts: list[PartReceipt] = []
-    with PartWriter(columns, io.BytesIO, wanted.first_part) as writer:
-        for batch in ranges().read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop):
-            writer.write(add_noise(batch, columns, keystream, report))
-            receipts += _stage(store, job, attempt, writer, wanted.first_part, len(receipts))
-        writer.close()
-        receipts += _stage(store, job, attempt, writer, wanted.first_part, len(receipts))
+    def finished() -> Iterator[_NewPart]:
+        with PartWriter(columns, io.BytesIO, wanted.first_part) as writer:
+            for batch in ranges().read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop):
+                writer.write(add_noise(batch, columns, keystream, report))
+                yield from _take_finished(writer, wanted.first_part)
+            writer.close()
+            yield from _take_finished(writer, wanted.first_part)
+
+    stage = partial(_stage, store, job, f"{job}/attempt-{secrets.token_hex(16)}")
+    n_threads = 1 if _is_here(store) else 2  # elsewhere, noise is added to the next part while one is on its way
+    receipts = list(map_batches(stage, finished(), n_threads, n_waiting=1))
     return wanted, receipts, report
 
 
-def _stage(
-    store: Store, job: str, attempt: str, writer: PartWriter, first_part: int, n_staged: int
-) -> Iterator[PartReceipt]:
-    """Stage and claim the parts that are finished and were not staged yet; their memory is given back."""
-    for index in range(n_staged, len(writer.digests)):
-        file, name = cast(io.BytesIO, writer.parts[index]), f"{attempt}/part-{first_part + index:05d}.parquet"
-        content = file.getvalue()
-        file.close()
-        if store.create(name, content) != content:
-            raise StoreError(store.uri, f"another content is under the name {name}")
-        own = PartReceipt(first_part + index, name, len(content), writer.digests[index], writer.part_sizes[index])
-        claim = store.create(f"{job}/claim-{own.place:05d}.json", json.dumps(own._asdict()).encode())
-        yield PartReceipt(**json.loads(claim))
+class _NewPart(NamedTuple):
+    """A part that is not staged yet."""
+
+    place: int
+    content: bytes
+    sha256: str
+    n_rows: int
+
+
+def _take_finished(writer: PartWriter, first_part: int) -> Iterator[_NewPart]:
+    """Yield the parts that were finished since the last time; their memory is given back."""
+    for index, (file, sha256, n_rows) in enumerate(zip(writer.parts, writer.digests, writer.part_sizes, strict=False)):
+        if not file.closed:
+            content = cast(io.BytesIO, file).getvalue()
+            file.close()
+            yield _NewPart(first_part + index, content, sha256, n_rows)
+
+
+def _stage(store: Store, job: str, attempt: str, part: _NewPart) -> PartReceipt:
+    """Stage a part and claim its place; return the receipt of the one that won."""
+    name = f"{attempt}/part-{part.place:05d}.parquet"
+    if store.create(name, part.content) != part.content:
+        raise StoreError(store.uri, f"another content is under the name {name}")
+    own = PartReceipt(part.place, name, len(part.content), part.sha256, part.n_rows)
+    claim = store.create(f"{job}/claim-{own.place:05d}.json", json.dumps(own._asdict()).encode())
+    return PartReceipt(**json.loads(claim))
 
 
 class _Staged(RangeReader):
@@ -253,5 +270,10 @@ class _Staged(RangeReader):
 
 
 def _open_staged(store: Store, receipt: PartReceipt) -> BinaryIO:
-    at_once = _READ_AHEAD_HERE if isinstance(located(store.uri), Path) else _READ_AHEAD
+    at_once = _READ_AHEAD_HERE if _is_here(store) else _READ_AHEAD
     return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt), at_once))
+
+
+def _is_here(store: Store) -> bool:
+    """Return True for a folder, whose workers have every core to themselves; others are waited for."""
+    return isinstance(located(store.uri), Path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import pickletools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -102,6 +103,40 @@ def test_tasks_that_run_twice_make_one_release(
     assert sizes == [300] * 10 + [50]
     assert [(entry.number, entry.state) for entry in Ledger().entries()] == [(1, "published")]
     assert staged(cluster) == []
+
+
+class _Slow:
+    """A bucket that takes the first part only when noise was added to the rows of the next."""
+
+    uri = "s3://bucket/staging"
+
+    def __init__(self, store: Store, next_part: threading.Event) -> None:
+        self._store, self._next_part = store, next_part
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def create(self, name: str, content: bytes) -> bytes:
+        if name.endswith("part-00000.parquet"):
+            assert self._next_part.wait(20)
+        return self._store.create(name, content)
+
+
+def test_noise_is_added_while_a_part_is_on_its_way(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker does not wait for a bucket that is slow."""
+    next_part, add_noise = threading.Event(), distributed.add_noise
+
+    def noisy(batch: pa.RecordBatch, *others: Any) -> pa.RecordBatch:
+        if batch.column("x")[0].as_py() == 300:
+            next_part.set()
+        return add_noise(batch, *others)
+
+    monkeypatch.setattr(distributed, "add_noise", noisy)
+    monkeypatch.setattr(distributed, "open_store", lambda uri: _Slow(open_store(uri), next_part))
+    receipt = publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
 
 
 def test_losers_are_staged_and_never_published(
