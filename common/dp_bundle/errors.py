@@ -131,16 +131,25 @@ class CellError(SchemaError):
 class MissingValuesError(DataError):
     """Cells without a value in a column whose policy refuses them, or in the column that names entities.
 
-    The remedies depend on whether rows are released or second moments (`of_moments`).
+    The remedies depend on whether rows are released or second moments (`of_moments`), and on whether the column is a
+    category (`has_levels`).
     """
 
-    def __init__(self, column: str, *, names_entities: bool = False, of_moments: bool = False) -> None:
+    def __init__(
+        self, column: str, *, names_entities: bool = False, of_moments: bool = False, has_levels: bool = False
+    ) -> None:
         self.column = column
         known = "everybody then knows which rows have gaps"
-        if of_moments:
-            remedies = f'"drop" for it in the policy ({known}, unless neighbours = "add-remove"), or "midpoint"'
+        known += ', unless neighbours = "add-remove"' if of_moments else ""
+        if has_levels:
+            remedies = f'"category" for it in the policy, which makes a gap a level of its own, or "drop" ({known})'
+        elif of_moments:
+            remedies = f'"drop" for it in the policy ({known}), or "midpoint" (of a category "category")'
         else:
-            remedies = f'"center" for it in the policy (unless unit = "cell"), or "drop" ({known}), or "midpoint"'
+            remedies = (
+                f'"center" for it in the policy (unless unit = "cell"), or "drop" ({known}), or "midpoint" (of a '
+                'category "category")'
+            )
         super().__init__(
             f"column {column!r} says whose rows are protected together, and has rows without a value: "
             "fill them in, or remove those rows from the data"

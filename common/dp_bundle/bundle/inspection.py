@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from dp_bundle.describe import (
     describe_size,
     describe_sources,
     describe_total,
+    first_columns,
 )
 from dp_bundle.manifest import Column, Release
 from dp_bundle.quoting import quote, quote_name, quote_path
@@ -97,11 +97,9 @@ def _spell(value: Any) -> str:
 
 
 def _describe_columns(release: Release) -> list[str]:
-    sizes = Counter(column.block for column in release.columns)
-    first = {column.block or column.name: column for column in reversed(release.columns)}  # a category's alone
     shown = [
-        (f"{quote_name(name)} ({sizes[name]} columns)" if column.block else quote_name(name), column)
-        for name, column in reversed(first.items())
+        (f"{quote_name(name)} ({number} columns)" if column.block else quote_name(name), column)
+        for name, (column, number) in first_columns(release.columns).items()
     ]
     width = max(len(name) for name, _ in shown)
     clip = release.second_moments.column_clip if release.second_moments is not None else None

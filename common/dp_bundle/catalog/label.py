@@ -6,6 +6,7 @@ Its sentences are those of `dp_bundle.describe`, which the commands print and ot
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import Any
 
 from dp_bundle.catalog.values import SHOWN_COLUMNS
@@ -22,6 +23,7 @@ from dp_bundle.describe import (
     describe_sources,
     describe_total,
     describe_unprotected,
+    first_columns,
 )
 from dp_bundle.manifest import Column, Guarantee, Release
 
@@ -45,7 +47,7 @@ def worded_label(release: Release) -> dict[str, Any]:
     """
     guarantee = release.guarantee
     moments = release.second_moments
-    columns = [] if moments is not None else [_column(column) for column in release.columns[:SHOWN_COLUMNS]]
+    first = first_columns(release.columns) if moments is None else {}
     total = release.cumulative
     common = {
         "spent": [describe_total(release), *([describe_guess_in_all(total)] if total.releases > 1 else [])],
@@ -56,7 +58,7 @@ def worded_label(release: Release) -> dict[str, Any]:
             *describe_gaps(release),
             *describe_sources(release),
         ],
-        "columns": columns,
+        "columns": [_column(name, *described) for name, described in islice(first.items(), SHOWN_COLUMNS)],
     }
     strength = [text for text in describe_guarantee(release) if not text.startswith("Not protected:")]
     if guarantee is None:
@@ -90,7 +92,8 @@ def _who(guarantee: Guarantee) -> str:
     return f"Every “{guarantee.entity}”: all values of its rows together, at most {guarantee.max_rows} rows{presence}."
 
 
-def _column(column: Column) -> list[str]:
-    """Return a column's name, bounds and noise, and how large the noise is beside the bounds."""
+def _column(name: str, column: Column, number: int) -> list[str]:
+    """Return a column's name, bounds and noise, and how large the noise is beside the bounds; a category's once."""
     share = f"{100 * column.noise_sigma / column.width:.3g} %" if math.isfinite(column.width) else "none stated"
-    return [column.name, describe_bounds(column), describe_noise(column), share]
+    whole = f"{name} ({number} columns)" if column.block else name
+    return [whole, describe_bounds(column), describe_noise(column), share]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dp_bundle.describe.deposits import ckan_package, invenio_record, zenodo_deposit
     from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember, file_sizes
     from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
-    from dp_bundle.describe.meanings import column_meanings, describe_sources
+    from dp_bundle.describe.meanings import column_meanings, describe_sources, first_columns
     from dp_bundle.describe.portal_json import croissant_document, frictionless_document
     from dp_bundle.describe.registry import registry_record
     from dp_bundle.describe.ro_crate import ro_crate_document

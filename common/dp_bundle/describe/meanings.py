@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 
 from dp_bundle.manifest import Column, Release, Source
 from dp_bundle.quoting import quote_name
@@ -37,6 +38,18 @@ def column_meanings(release: Release) -> dict[str, str]:
             found |= {column: f"1 where {name} is {quote_name(level)}, otherwise 0." for column, level in own}
         else:
             found[first] = f"Stands for {_what(source)}{_range(source, by_name[first])}."
+    return found
+
+
+def first_columns(columns: Iterable[Column]) -> dict[str, tuple[Column, int]]:
+    """Return the first published column of every column of the raw table, by its name, and how many it has.
+
+    The columns of a category are alike, and need to be described once.
+    """
+    found: dict[str, tuple[Column, int]] = {}
+    for column in columns:
+        first, number = found.get(column.source_name, (column, 0))
+        found[column.source_name] = first, number + 1
     return found
 
 

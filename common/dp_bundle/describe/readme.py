@@ -38,7 +38,7 @@ def make_readme(release: Release, n_files: int) -> str:
     lines += _publishers_words(release)
     lines += [f"- Made: {release.lineage.created}, with {_text(release.software)}"]
     lines += [f"- Size: {describe_size(release, in_file=True)}, {n_files} Parquet file(s)", ""]
-    lines += [*_noise(release), *map(_inactive, describe_gaps(release)), "", *_how_to_learn(), ""]
+    lines += [*_noise(release), *map(_inactive, describe_gaps(release, in_file=True)), "", *_how_to_learn(), ""]
 
     lines += ["## What is guaranteed", ""]
     for sentence in (*describe_guarantee(release), describe_total(release, in_file=True)):

@@ -24,7 +24,7 @@ from dp_bundle.describe.subject import (
     without_gaps,
 )
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import Guarantee, Release
+from dp_bundle.manifest import Guarantee, Release, source_names
 from dp_bundle.quoting import counted, listed
 
 _SAME_NUMBER = "the number of rows is the same"
@@ -45,7 +45,7 @@ def registry_record(release: Release) -> dict[str, Any]:
             "this release states no guarantee, so that the registry of differential privacy has no place for it: its "
             "noise was scaled to the data themselves"
         )
-    names = [column.name for column in release.columns]
+    names = source_names(release.columns)
     curator = details(release).publisher or release.dataset.creator or ""
     basic = {
         "name": title(release),
@@ -71,7 +71,7 @@ def registry_record(release: Release) -> dict[str, Any]:
             "basic": basic,
             "dp_variant": {
                 "variant_name": _variant(guarantee),
-                "data_domain": f"Tables of {counted(len(release.columns), 'column')}: {listed(names)}.",
+                "data_domain": f"Tables of {counted(len(names), 'column')}: {listed(names)}.",
                 "unprotected_quantities": "; ".join(guarantee.public),
             },
             "privacy_loss": _privacy_loss(release, guarantee),

@@ -68,11 +68,20 @@ def describe_bounds(column: Column, clip: float | None = None) -> str:
     return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}{change}"
 
 
-def describe_gaps(release: Release) -> list[str]:
-    """Return sentences that say what became of cells without a value, and what that does to estimates."""
+def describe_gaps(release: Release, *, in_file: bool = False) -> list[str]:
+    """Return sentences that say what became of cells without a value, and what that does to estimates.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    in_file : bool
+        In the words of the bundle's own README, which names every column of a category (see `describe_size`).
+    """
     names: dict[str, list[str]] = {}
     for column in release.columns:
-        names.setdefault(column.missing, []).append(column.name)
+        names.setdefault(column.missing, []).append(column.name if in_file else column.source_name)
+    names = {how: list(dict.fromkeys(each)) for how, each in names.items()}
     sentences = {
         "midpoint": "Cells without a value in {} took the middle of the bounds: where there are many, that links "
         "columns with gaps in the same rows, and dilutes true links, and no p-value or interval knows of it.",

@@ -67,7 +67,7 @@ def noise(release: Release) -> list[str]:
     """Return sentences that say which noise is on what."""
     if release.second_moments is not None:
         return describe_moments(release.second_moments)
-    noises = {column.block or column.name: describe_noise(column) for column in release.columns}  # a category's once
+    noises = {column.source_name: describe_noise(column) for column in release.columns}  # a category's once
     said = [f"{name}: {each}." for name, each in list(noises.items())[:_SHOWN]]
     rest = len(noises) - _SHOWN
     return [*said, f"{rest} further columns: see the manifest."] if rest > 0 else said

@@ -5,7 +5,7 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 if TYPE_CHECKING:
     from dp_bundle.manifest.base import Text
     from dp_bundle.manifest.cells import Cell, cells_of
-    from dp_bundle.manifest.columns import Ball, Column, Missing, Noise, RandomizedResponse, Standard
+    from dp_bundle.manifest.columns import Ball, Column, Missing, Noise, RandomizedResponse, Standard, source_names
     from dp_bundle.manifest.costs import unit_costs
     from dp_bundle.manifest.dataset import Dataset
     from dp_bundle.manifest.details import (

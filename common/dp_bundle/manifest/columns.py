@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -179,6 +180,11 @@ class Column(Model):
         return self
 
     @property
+    def source_name(self) -> str:
+        """The name of the raw table's column that this one is published for: of a level, that of its category."""
+        return self.name if self.block is None else self.block
+
+    @property
     def bounds_found(self) -> bool:
         """True if the bounds were found privately, at a cost."""
         return self.bounds_obtained in _FOUND
@@ -228,3 +234,8 @@ class Column(Model):
         if self.ball is not None:
             return 2 * self.ball.radius * self.ball.scale
         return math.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
+
+
+def source_names(columns: Iterable[Column]) -> list[str]:
+    """Return the names of the raw table's columns that these are published for, each once, in their order."""
+    return list(dict.fromkeys(column.source_name for column in columns))

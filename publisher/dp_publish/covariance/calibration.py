@@ -15,7 +15,7 @@ from dp_publish.covariance.choice import choose_for_policy
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
-from dp_publish.policy import Policy, count_cells
+from dp_publish.policy import Policy, raw_names
 
 
 def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> Mechanism:
@@ -52,7 +52,7 @@ def _scaling(policy: Policy, kinds: Mapping[str, str]) -> Scaling:
     bounds = [limits for limits in (policy.column(name).bounds for name in kinds) if limits is not None]
     if len(bounds) > MAX_FEATURES:
         raise PolicyError(f"a covariance release takes at most {MAX_FEATURES} columns, not {len(bounds)}: drop some")
-    n_cells, radius = count_cells(kinds, policy.sources), policy.privacy.l2_radius
+    n_cells, radius = len(raw_names(kinds, policy.sources)), policy.privacy.l2_radius
     if radius is None and n_cells < len(bounds):
         radius = math.sqrt(n_cells)  # which no row exceeds, as the columns of a category have a length of 1 together
     try:

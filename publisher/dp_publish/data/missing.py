@@ -85,7 +85,8 @@ def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Arra
     number = pc.sum(missing).as_py()
     limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
     if column.missing != "midpoint" or limits is None:
-        raise MissingValuesError(column.name, of_moments=column.noise is None)
+        levels, of_moments = column.block is not None, column.noise is None
+        raise MissingValuesError(column.source_name, of_moments=of_moments, has_levels=levels)
     report.count(report.filled, column.name, number)
     middle = 0.5 * limits[0] + 0.5 * limits[1]
     filler = pa.scalar(round(middle) if column.kind == "integer" else middle, values.type)

@@ -10,7 +10,16 @@ from dp_publish.data import count_rows, glance, open_table
 from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import refuse_pointless
-from dp_publish.policy import Policy, choose_columns, find_regrettable, point_out_names, quote_header, resolve, survey
+from dp_publish.policy import (
+    Policy,
+    choose_columns,
+    find_regrettable,
+    point_out_names,
+    quote_header,
+    raw_names,
+    resolve,
+    survey,
+)
 
 
 def check_in_advance(
@@ -49,7 +58,7 @@ def check_in_advance(
         moment_columns(resolved, kinds)
 
     seen = glance(table, kinds)
-    for note in (*quote_header(table, policy, kinds), *survey(seen, resolved, kinds)):
+    for note in (*quote_header(table, policy, raw_names(kinds, resolved.sources)), *survey(seen, resolved, kinds)):
         tell(note)
     if not anyway:
         for reason in find_regrettable(table, seen, resolved, kinds):
@@ -67,7 +76,7 @@ def check_in_advance(
 def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     """Return what publishing would say of a table's names, or, once they may be looked at, of its first rows."""
     if not looked:
-        return point_out_names(plan.kinds)
+        return point_out_names(raw_names(plan.kinds, plan.policy.sources))
     seen = glance(plan.table, plan.kinds)
     notes = survey(seen, plan.policy, plan.kinds)
     refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)

@@ -17,7 +17,7 @@ from dp_publish.covariance import set_mechanism
 from dp_publish.data import Glance
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.power import drowns, moments_error
-from dp_publish.policy import Policy, blocks_of, count_cells
+from dp_publish.policy import Policy, blocks_of, raw_names
 
 
 def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:
@@ -55,12 +55,13 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
 
 def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:
     """Return the warning for the publisher of a release by this policy."""
-    narrow = "narrow their bounds"
+    narrow = "narrow the bounds"
     if policy.privacy.release == "covariance" and policy.privacy.mechanism in ("auto", "two-round"):
-        narrow = "narrow their bounds or declare their center and scale"
+        narrow = "narrow the bounds or declare center and scale"
     return (
-        f"the noise would hide {listed(list(names))}, as their values in the first {n_rows:,} rows fill too little of "
-        f"their bounds: leave them out, protect them less, or {narrow} if public knowledge, not these rows, allows it"
+        f"the noise would hide {listed(list(names))}, as the values in the first {n_rows:,} rows fill too little of "
+        f"the bounds: leave {'it' if len(names) == 1 else 'them'} out, protect less, or {narrow} if public knowledge, "
+        "not these rows, allows it"
     )
 
 
@@ -72,7 +73,7 @@ def refuse_drowned(names: Sequence[str], policy: Policy, kinds: Mapping[str, str
     PolicyError
         The release would show too little; names the hidden columns.
     """
-    n_cells = count_cells(kinds, policy.sources)
+    n_cells = len(raw_names(kinds, policy.sources))
     if n_cells - len(names) < min(2, n_cells):
         raise PolicyError(f"{describe_drowned(names, policy, n_rows)}; or publish all the same with --anyway")
 

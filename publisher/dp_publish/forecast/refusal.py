@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from scipy import special
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import Column
+from dp_bundle.manifest import Column, source_names
 from dp_bundle.privacy import normal_quantile
 from dp_bundle.quoting import counted, listed
 from dp_publish.covariance import mechanism_named
@@ -123,8 +123,8 @@ def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[st
     enough = f", and only a sigma of {_ENOUGH_SIGMA[worst.kind]:g} changes more than one in a hundred"
     rounded = " once they are rounded" if worst.kind == "continuous" else ""
     raise PolicyError(
-        f"noise this weak would publish {listed([column.name for column in verbatim])} unchanged: {at}"
-        f"{100 * share_unchanged(worst):.4g} % of the values of {worst.name!r} stay the same{rounded}"
+        f"noise this weak would publish {listed(source_names(verbatim))} unchanged: {at}"
+        f"{100 * share_unchanged(worst):.4g} % of the values of {worst.source_name!r} stay the same{rounded}"
         f"{'' if worst.response is not None else enough}; choose mu = "
         f"{round_down(mu * min(map(_weaker, verbatim)))} or less, drop the column, {_ANYWAY}"
     )

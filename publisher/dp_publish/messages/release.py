@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total, licence_gap
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Release
+from dp_bundle.manifest import Release, source_names
 from dp_bundle.quoting import counted, listed, quote_name
 from dp_bundle.rounding import percent_at_most
 from dp_bundle.store import RemotePath
@@ -154,9 +154,7 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
 
 def _describe_unchanged(release: Release) -> list[str]:
     """Return the share of whole numbers that the noise leaves unchanged, if it is large, and the remedy."""
-    shares = {
-        column.block or column.name: share_unchanged(column) for column in release.columns if column.kind == "integer"
-    }
+    shares = {column.source_name: share_unchanged(column) for column in release.columns if column.kind == "integer"}
     still = {name: share for name, share in shares.items() if share > _HARDLY_CHANGED}
     if not still:
         return []
@@ -196,7 +194,7 @@ def _describe_narrow(release: Release, mechanism: Mechanism) -> list[str]:
     if not isinstance(mechanism, TwoRound):
         return []
     narrow = mechanism.narrowest([column.standards[0].scale for column in release.columns])
-    names = [column.name for column, is_narrow in zip(release.columns, narrow, strict=True) if is_narrow]
+    names = source_names([column for column, is_narrow in zip(release.columns, narrow, strict=True) if is_narrow])
     if not names:
         return []
     return [

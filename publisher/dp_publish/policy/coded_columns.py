@@ -145,7 +145,7 @@ def blocks_of(sources: Collection[Source]) -> Mapping[str, str]:
     return {name: source.name for source in sources if source.is_block for name in source.columns}
 
 
-def count_cells(names: Collection[str], sources: Collection[Source]) -> int:
-    """Return how many cells of the raw table a row of these published columns comes from."""
+def raw_names(names: Collection[str], sources: Collection[Source]) -> list[str]:
+    """Return the names of the raw table's columns that these are published for, each once, in their order."""
     blocks = blocks_of(sources)
-    return len({blocks.get(name, name) for name in names})
+    return list(dict.fromkeys(blocks.get(name, name) for name in names))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dp_bundle.errors import PolicyError
 from dp_bundle.quoting import counted, listed
 from dp_publish.data import LEAST_ROWS, Glance, Table, find_codes
+from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
 
 _IDENTIFIER = re.compile(
@@ -37,15 +38,15 @@ def point_out_names(names: Iterable[str]) -> list[str]:
     return [_about_identifiers(found, "by name")] if found else []
 
 
-def quote_header(table: Table, policy: Policy, kinds: Collection[str]) -> list[str]:
+def quote_header(table: Table, policy: Policy, names: Collection[str]) -> list[str]:
     """Return the names that a text file's first line gives to published columns, unless the policy has them.
 
     If the line of names is missing, only a person can tell a row of words from names. The policy is as it was written,
-    not resolved.
+    not resolved, and `names` are those of the raw table.
     """
     if table.layout is None or not table.layout.has_header or policy.table.header is not None:
         return []
-    unread = [name for name in kinds if name not in policy.columns]
+    unread = [name for name in names if name not in policy.columns]
     if not unread:
         return []
     shown = ", ".join(repr(name) for name in unread[:_NAMES])
@@ -65,7 +66,7 @@ def survey(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
     kinds : collection of str
         The columns.
     """
-    notes, seen = point_out_names(kinds), _numbers_alone(seen, policy)
+    notes, seen = point_out_names(raw_names(kinds, policy.sources)), _numbers_alone(seen, policy)
     numbers, constant = _numberings(seen), _constants(seen)
     where = f"in the first {seen.n_rows:,} rows"
     if numbers:

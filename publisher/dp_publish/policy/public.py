@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dp_bundle.manifest import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC, Column
+from dp_bundle.manifest import (
+    GAPS_PUBLIC,
+    NUMBER_PUBLIC,
+    ORDER_PUBLIC,
+    PARTITION_PUBLIC,
+    TOGETHER_PUBLIC,
+    Column,
+    source_names,
+)
 from dp_bundle.quoting import listed
 from dp_publish.policy.model import Policy
 
@@ -17,7 +25,7 @@ def public_facts(policy: Policy, columns: Sequence[Column], partition: str | Non
         return tuple(part)
 
     together = [TOGETHER_PUBLIC] if privacy.entity else []
-    dropping = [column.name for column in columns if column.missing == "drop"]
+    dropping = source_names([column for column in columns if column.missing == "drop"])
     gaps = [f"{GAPS_PUBLIC}{listed(dropping)}"] if dropping else []
     if privacy.release == "covariance":
         return (NUMBER_PUBLIC, *part, *together, *gaps)

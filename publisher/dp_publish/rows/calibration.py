@@ -20,7 +20,7 @@ from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Ball, Column, Noise, RandomizedResponse, Source
 from dp_bundle.quoting import listed
 from dp_publish.accounting import ROUND_UP, ApproximateDP, Strength, epsilon_of_unit, mu_for_rho, rho_for_epsilon_delta
-from dp_publish.policy import Policy, blocks_of
+from dp_publish.policy import Policy, blocks_of, raw_names
 from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.noise import ROW_NOISE, Bounds, RowNoise, losses_of
 from dp_publish.rows.private_bounds import choice_mu
@@ -231,7 +231,7 @@ def _set_column(
         sigma = _sigma(policy, name, noise, _reach(policy, name, bounds), shares, deviation)
         if wide and privacy.sigma is None:
             sigma = rung_above(sigma)
-        noise.require(name, sigma, bounds)
+        noise.require(blocks_of(policy.sources).get(name, name), sigma, bounds)
         half = 0.5 * _width(policy, name, bounds)
         described = noise.describe(sigma, (ball.center - half, ball.center + half) if ball else bounds)
     return Column.model_validate(
@@ -330,7 +330,7 @@ def _require_centers(policy: Policy, kinds: Mapping[str, str]) -> bool:
     whole = [name for name, kind in kinds.items() if kind == "integer"]
     if whole:
         raise PolicyError(
-            f'{said} moves whole rows to the means, which are not integers: give kind = "continuous" for '
-            f'{listed(whole)}, or missing = "drop"'
+            f"{said} moves whole rows to the means, which are not integers, unlike "
+            f'{listed(raw_names(whole, policy.sources))}: give numbers kind = "continuous", or missing = "drop"'
         )
     return True

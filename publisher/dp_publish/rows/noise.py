@@ -123,8 +123,8 @@ class DiscreteNoise(RowNoise):
             raise PolicyError(f'column {name!r} is an integer column: give it integer bounds, or kind = "continuous"')
         if sigma is not None and sigma < MIN_SIGMA:
             raise PolicyError(
-                f"integer column {name!r} would get noise of sigma {sigma:.3g}, which hardly ever moves a value: "
-                f'choose a strength that gives at least {MIN_SIGMA:g}, or kind = "continuous"'
+                f"column {name!r} of whole numbers would get noise of sigma {sigma:.3g}, which hardly ever moves a "
+                f'value: choose a strength that gives at least {MIN_SIGMA:g}, or, for a number, kind = "continuous"'
             )
 
     def sigma_for_found(self, sigma: float) -> float:

@@ -32,7 +32,7 @@ def test_measured_spreads_tell_what_a_reader_will_leave_out(tmp_path: Path, comm
     """The columns that the publisher is warned of before she spends are those that dp-learn leaves out as drowned."""
     long_tails().to_parquet(tmp_path / "t.parquet")
     (tmp_path / "t.policy.toml").write_text('[privacy]\nmu = 30\nunit = "cell"\n[columns."*"]\nbounds = [0, 1]\n')
-    warning = "the noise would hide 'c', 'd', as their values in the first 3,000 rows fill too little of their bounds:"
+    warning = "the noise would hide 'c', 'd', as the values in the first 3,000 rows fill too little of the bounds:"
     assert warning in command("dp-publish", "plan", "t.parquet", "--look", "--mu", "3").stderr
     assert warning not in command("dp-publish", "plan", "t.parquet", "--mu", "3").stderr
     assert warning not in command("dp-publish", "plan", "t.parquet", "--look", "--mu", "300").stderr

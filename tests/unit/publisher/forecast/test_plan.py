@@ -213,7 +213,7 @@ def test_plan_leaves_out_strengths_that_cannot_be_published(people: Path, comman
 
     text = unfolded(command("dp-publish", "plan", people, "--unit", "cell").stdout)
 
-    assert "Not forecast: mu = 50, where a release would be refused (integer column 'visits'" in text
+    assert "Not forecast: mu = 50, where a release would be refused (column 'visits'" in text
     assert "snr_db, is not forecast" in text
 
 
