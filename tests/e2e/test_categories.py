@@ -64,7 +64,7 @@ def test_what_goes_together_is_found(privacy: str, table: Path, program: Run) ->
     (folder / "people.policy.toml").write_text(POLICY.format(privacy=privacy))
     published = program("dp-publish", "people.parquet", "--out", "people.tar")
     assert published.returncode == 0, published.stderr
-    learned = program("dp-learn", "people.tar", "--fdr", "0.01", "--out", "graph")
+    learned = program("dp-learn", "people.tar", "--fdr", "1e-6", "--out", "graph")
     assert learned.returncode == 0, learned.stderr
     edges = pd.read_csv(folder / "graph" / "edges.csv")
     assert {frozenset(pair) for pair in zip(edges["source"], edges["target"], strict=True)} == {

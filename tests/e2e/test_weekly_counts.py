@@ -1,4 +1,4 @@
-"""Weekly counts, published so that one case more or less cannot be told, and the contagion that is learned from them."""
+"""Weekly counts, published so that one case more or less cannot be told, and the contagion learned from them."""
 
 from __future__ import annotations
 

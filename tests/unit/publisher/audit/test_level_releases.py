@@ -38,9 +38,9 @@ def audit(tmp_path: Any, columns: dict[str, Any], **privacy: Any) -> AuditReport
     "privacy",
     [
         {"unit": "cell", "mu": 2.0},
-        {"unit": "row", "mu": 3.0},
-        {"unit": "cell", "epsilon": 3.0, "delta": 1e-5},
-        {"unit": {"entity": "who", "max_rows": 3}, "mu": 4.0},
+        pytest.param({"unit": "row", "mu": 3.0}, marks=pytest.mark.slow),
+        pytest.param({"unit": "cell", "epsilon": 3.0, "delta": 1e-5}, marks=pytest.mark.slow),
+        pytest.param({"unit": {"entity": "who", "max_rows": 3}, "mu": 4.0}, marks=pytest.mark.slow),
     ],
 )
 def test_sound_releases_of_categories_pass(privacy: dict[str, Any], tmp_path: Any) -> None:
