@@ -32,3 +32,12 @@ class Cost:
     continuous: bool
     excepted_delta: float = 0.0
     changes: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def booked(self) -> dict[str, float]:
+        """The mu of every unit that counts in a total: of a "change" at most that of the cell that it changes.
+
+        Tables that differ by one change, of whatever size, differ in one cell.
+        """
+        cell = self.mu.get("cell")
+        return self.mu if cell is None else {"change": cell, **self.mu}

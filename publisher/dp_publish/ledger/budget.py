@@ -1,7 +1,8 @@
 """The sum of what releases of a dataset cost, and its budgets.
 
 The cost of a release is kept for every unit of privacy that it protects, so that releases at different levels add up to
-a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. Partitions are disjoint parts of the rows (one month each,
+a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. A release for cells or rows counts for changes of cells as
+well (`Cost.booked`). Partitions are disjoint parts of the rows (one month each,
 say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
 An entity may have rows in every partition, so that for it all releases add up. The probabilities with which guarantees
 fail add up for every unit: a budget is spent once they exceed a thousandth, and at one no guarantee is left. Budgets
@@ -106,7 +107,7 @@ class Account:
             self.entities[column] = min(entry.number, self.entities.get(column, entry.number))
         for column, limit in cost.changes.items():
             self.changes.setdefault(column, [limit, entry.number])
-        for unit, mu in cost.mu.items():
+        for unit, mu in cost.booked.items():
             self.units[unit] = self.units.get(unit, 0) + 1
             self._spend(unit, None if unit.startswith(_ENTITY) else entry.partition, exact(mu, squared=True))
         if entry.state == "published":
@@ -207,7 +208,7 @@ def root(amount: int) -> float:
 
 def _require_budget(dataset: str, before: Account, after: Account, entry: Entry, unit: str, budget_mu: float) -> None:
     spent, wanted = before.mu(unit), after.mu(unit)
-    requested = entry.cost.mu.get(unit)
+    requested = entry.cost.booked.get(unit)
     if wanted is None or wanted > budget_mu * SLACK:  # what fills it exactly must not fail by rounding
         named = unit if entry.cost.mu else None
         raise BudgetExceededError(dataset, spent, requested, budget_mu, unit=named)

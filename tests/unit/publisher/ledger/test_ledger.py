@@ -14,6 +14,7 @@ import pytest
 
 from dp_bundle.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
 from dp_publish.accounting.cost import Cost
+from dp_publish.ledger import checkpoint
 from dp_publish.ledger.ledger import Ledger
 
 ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
@@ -348,3 +349,43 @@ def test_a_cancelled_release_leaves_changes_open(ledger: Ledger) -> None:
     """What was never released commits nobody to the size of a change."""
     ledger.cancel(ledger.reserve("cases", _of_changes(n=1)))
     assert ledger.reserve("cases", _of_changes(n=2)).lineage.number == 2
+
+
+@pytest.mark.parametrize("first_is_of_rows", [True, False])
+def test_a_release_of_rows_counts_for_changes_of_their_cells(first_is_of_rows: bool, ledger: Ledger) -> None:
+    """Tables that differ by one change differ in one cell, which costs as much as any: in either order, in all."""
+    costs = [ROW, _of_changes(n=1)]
+    for cost in costs if first_is_of_rows else reversed(costs):
+        last = ledger.reserve("cases", cost).cumulative
+    expected = 0.5 * (ROW.mu["cell"] ** 2 + 0.5**2)
+    if first_is_of_rows:
+        assert (last.unit, last.rho) == ("change", pytest.approx(expected))
+        assert {*last.other_units_rho} == {"cell", "row"}
+    total = ledger.total("cases", "change")  # from the whole log
+    assert total is not None
+    assert total.rho == pytest.approx(expected)
+    third = ledger.reserve("cases", _of_changes(n=1)).cumulative  # and from its checkpoint
+    assert third.rho == pytest.approx(expected + 0.125)
+    ledger.reserve("cases", NOTHING)
+    assert ledger.reserve("cases", _of_changes(n=1)).cumulative.rho is None
+
+
+def test_rows_are_charged_to_a_budget_for_changes(ledger: Ledger) -> None:
+    """A budget for changes is spent by rows as well, by the mu of their cells, and refuses what passes it."""
+    cells = Cost("cell", {"cell": 0.6, "row": 0.9}, continuous=True)
+    ledger.reserve("cases", _of_changes(n=1), budget_mu={"change": 1.0, "cell": 100.0})
+    ledger.reserve("cases", cells)
+    with pytest.raises(BudgetExceededError) as refused:
+        ledger.reserve("cases", Cost("cell", {"cell": 0.7, "row": 0.9}, continuous=True))
+    assert (refused.value.unit, refused.value.requested_mu) == ("change", 0.7)
+    assert refused.value.spent_mu == pytest.approx(math.hypot(0.5, 0.6))
+
+
+def test_a_checkpoint_without_changes_is_made_anew(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ledger that an earlier version left, which kept nothing for changes, states a total for the next of them."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Cost, "booked", property(lambda cost: cost.mu))
+        earlier.setattr(checkpoint, "_VERSION", 1)
+        ledger.reserve("cases", ROW)
+    rho = Ledger(ledger.path, ledger.copy).reserve("cases", _of_changes(n=1)).cumulative.rho
+    assert rho == pytest.approx(0.5 * (ROW.mu["cell"] ** 2 + 0.5**2))
