@@ -61,6 +61,7 @@ def verify(
       dp-bundle verify wine.bundle.tar --chain all-releases
     """
     from dp_bundle.bundle import bundle_facts, check_chain, open_bundle
+    from dp_bundle.describe import describe_several
     from dp_bundle.trust import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
@@ -71,6 +72,8 @@ def verify(
             text = f"{what}: every byte is as {fingerprint} signed it; whether you trust that signer was not checked"
         for note in bundle.notes:
             tell(f"note: {note}", quiet=quiet)
+        for sentence in describe_several(release.guarantee):
+            tell(f"note: {sentence}", quiet=quiet)
         document = {"verified": True, "signer_checked": not any_signer, **bundle_facts(bundle)}
         if chain is not None:
             found = check_chain(bundle, chain, TrustStore(), any_signer=any_signer)

@@ -20,6 +20,7 @@ from dp_bundle.describe import (
     describe_guess_in_all,
     describe_moments,
     describe_noise,
+    describe_several,
     describe_sources,
     describe_total,
     describe_unprotected,
@@ -60,7 +61,8 @@ def worded_label(release: Release) -> dict[str, Any]:
         ],
         "columns": [_column(name, *described) for name, described in islice(first.items(), SHOWN_COLUMNS)],
     }
-    strength = [text for text in describe_guarantee(release) if not text.startswith("Not protected:")]
+    promised = [text for text in describe_guarantee(release) if text not in describe_several(guarantee)]
+    strength = [text for text in promised if not text.startswith("Not protected:")]
     if guarantee is None:
         unprotected = ["Everything: nothing is promised about any value of it."]
         return {**common, "unit": "nobody", "who": _NOBODY, "guess": "", "right": None, "strength": strength} | {

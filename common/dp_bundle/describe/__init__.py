@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from dp_bundle.describe.schema_org import schema_org_document
     from dp_bundle.describe.sentences import (
         REPLACEMENT,
+        SEVERAL_CELLS,
         describe_bounds,
         describe_gaps,
         describe_guarantee,
         describe_moments,
         describe_noise,
+        describe_several,
         describe_size,
         describe_total,
         describe_unprotected,

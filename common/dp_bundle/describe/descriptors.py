@@ -104,7 +104,7 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
         "name": dataset.name,
         "alternateName": dataset.title,
         "description": " ".join(
-            [dataset.description, *describe_guarantee(release), describe_total(release, in_file=True)]
+            [dataset.description, *describe_guarantee(release, in_file=True), describe_total(release, in_file=True)]
         ).strip(),
         "creator": {"@type": "sc:Organization", "name": dataset.creator} if dataset.creator else None,
         "publisher": {"@type": "sc:Organization", "name": dataset.contact} if dataset.contact else None,

@@ -41,7 +41,7 @@ def make_readme(release: Release, n_files: int) -> str:
     lines += [*_noise(release), *map(_inactive, describe_gaps(release, in_file=True)), "", *_how_to_learn(), ""]
 
     lines += ["## What is guaranteed", ""]
-    for sentence in (*describe_guarantee(release), describe_total(release, in_file=True)):
+    for sentence in (*describe_guarantee(release, in_file=True), describe_total(release, in_file=True)):
         lines += [_inactive(sentence), ""]
 
     if release.sources:

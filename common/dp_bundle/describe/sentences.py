@@ -21,6 +21,10 @@ from dp_bundle.manifest import (
 from dp_bundle.quoting import counted, quote, quote_name
 from dp_bundle.rounding import round_up
 
+SEVERAL_CELLS = (
+    "Someone who is counted in several cells is protected less: in k cells at k times the rho, which is sqrt(k) times "
+    "the mu (in 10 cells 3.2 times)."
+)
 REPLACEMENT = (
     "The books count a replacement, which is one removal and one addition: it costs sqrt(2) times the mu, and twice "
     "the epsilon, of either alone."
@@ -160,8 +164,8 @@ def describe_size(release: Release, *, in_file: bool = False) -> str:
     return f"second moments of {columns}, over {about}{rows}; no rows"
 
 
-def describe_guarantee(release: Release) -> list[str]:
-    """Return sentences that say what the release guarantees, and what it does not."""
+def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
+    """Return sentences that say what the release guarantees, and what it does not; `in_file` as for `describe_size`."""
     guarantee = release.guarantee
     if guarantee is None:
         lines = ["No privacy guarantee: the noise was scaled to the private data's own standard deviation."]
@@ -188,12 +192,21 @@ def describe_guarantee(release: Release) -> list[str]:
         )
         lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
 
+    lines += [] if in_file else describe_several(guarantee)
     if not guarantee.neighbours.n_rows_public:
         lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
     if guarantee.public:
         named = [fact if fact in _KNOWN_PUBLIC else quote(fact) for fact in guarantee.public]
         lines.append(f"Not protected: {', '.join(named)}.")
     return lines
+
+
+def describe_several(guarantee: Guarantee | None) -> list[str]:
+    """Return a sentence on people who are in several cells where one change of one cell is protected; else nothing.
+
+    Noise on different cells is independent, so that k of them compose: mu^2 and rho add up.
+    """
+    return [SEVERAL_CELLS] if guarantee is not None and guarantee.unit == "change" else []
 
 
 def describe_unprotected(guarantee: Guarantee, kind: str) -> list[str]:
@@ -211,7 +224,7 @@ def describe_unprotected(guarantee: Guarantee, kind: str) -> list[str]:
     if guarantee.unit == "entity":
         unit = f"Rows of one {quote(guarantee.entity or '')} beyond {guarantee.max_rows} are left out of the release."
     elif guarantee.unit == "change":
-        unit = "Each change of that size is protected, as one case more or less; someone who makes several is less so."
+        (unit,) = describe_several(guarantee)
     elif guarantee.unit == "cell" and kind == "rows":
         unit = "Each cell of a row is protected as stated, but not the whole row."
     return [

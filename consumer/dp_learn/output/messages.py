@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.describe import describe_guarantee
+from dp_bundle.describe import describe_guarantee, describe_several
 from dp_bundle.quoting import quote, quote_name, quote_path
 from dp_learn.covariance import counts_rows
 from dp_learn.matrices import RepairMethod
@@ -95,7 +95,7 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
     for bundle, guarantee in zip(bundles, guarantees, strict=True):
         lines.append(_describe_bundle(bundle))
         if not alike or bundle is bundles[-1]:
-            lines.append(f"  {guarantee}")
+            lines += [f"  {sentence}" for sentence in (guarantee, *describe_several(bundle.release.guarantee))]
     gaps = dict.fromkeys(gap for bundle in summary["bundles"] for gap in bundle["gaps"])
     lines += [f"  {gap}" for gap in gaps]
 
