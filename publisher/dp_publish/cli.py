@@ -209,7 +209,8 @@ def policy_command(data: Place, out: Path | None, quiet: bool, **given: Any) -> 
     type=float,
     default=DEFAULT_SPREAD,
     show_default=True,
-    help="Assumed standard deviation over the width of the bounds, for columns without a spread in the policy.",
+    help="Assumed standard deviation over the width of the bounds (of counts with a max_change: assumed mean), for "
+    "columns without a spread in the policy.",
 )
 @click.option("--picture", type=NewPath(), help="Also draw the forecast to this .png file.")
 @click.option(

@@ -62,6 +62,8 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
     row : ForecastRow
         The forecast of the policy's own release.
     """
+    if not row.moments_possible:
+        return []
     declared = all(policy.column(name).bounds is not None for name in kinds)
     changes = [] if declared else ["declare bounds (`dp-publish policy DATA` writes a policy to fill in)"]
     changes += changes_for_moments(policy, kinds, row.mu)

@@ -4,16 +4,22 @@ The assumed standard deviation of a column is a share of the width of its bounds
 or else `DEFAULT_SPREAD`, which is what bounds without knowledge of the values leave on real tables (ADR 0014). Nothing
 else is needed of bounds that will be found privately: as noise is in proportion to the width, so is all of the
 forecast, and a width of 1 stands for whatever is found; their spread follows from how they are chosen (`outlook`).
+
+A count that one person changes by at most m (`max_change`) gets noise that does not depend on its bounds, so that wide
+ones would promise what narrow ones do not. Its bounds rather say how many cases there are: the share of the width is
+assumed of the mean count. Cases that come one by one then give a variance of m times that mean, as a compound Poisson
+distribution with steps of m has; contagion and trends give more.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Column
-from dp_publish.policy import DEFAULT_SPREAD, Policy
+from dp_publish.policy import DEFAULT_SPREAD, ColumnPolicy, Policy
 from dp_publish.rows import cost_of_rows, set_noise, share_mu
 
 _SPREADS = (1e-6, 0.5)  # no standard deviation exceeds half the width
@@ -36,9 +42,17 @@ def check_spread(spread: float) -> None:
 
 
 def assumed_spreads(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> dict[str, float]:
-    """Return every column's assumed spread: the policy's, or else this one."""
-    given = {name: policy.column(name).spread for name in names}
-    return {name: spread if own is None else own for name, own in given.items()}
+    """Return every column's assumed spread: the policy's, or else this one; of counts, the root of their mean."""
+    return {name: _spread_of(policy.column(name), spread) for name in names}
+
+
+def _spread_of(entry: ColumnPolicy, spread: float) -> float:
+    if entry.spread is not None:
+        return entry.spread
+    if entry.max_change is None or entry.bounds is None:
+        return spread
+    steps = (entry.bounds[1] - entry.bounds[0]) / entry.max_change
+    return min(spread, math.sqrt(spread / steps))
 
 
 def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> float:
@@ -49,14 +63,19 @@ def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_
 def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> str:
     """Return a phrase that says which spread is assumed: "standard deviations are ..."."""
     levels = {name for source in policy.sources if source.levels for name in source.columns}
-    own = [policy.column(name).spread is not None for name in names if name not in levels]
+    entries = [policy.column(name) for name in names if name not in levels]
+    own = [entry.spread is not None for entry in entries]
+    counts = [entry.max_change is not None and entry.spread is None for entry in entries]
     if levels and not own:
         return "levels are equally frequent"
     alike = ", levels equally frequent" if levels else ""
     if all(own):
         return f"standard deviations are what the policy's spread says{alike}"
-    general = f"{spread:.3g} of the width"
-    return f"standard deviations are {'what the policy says, or ' if any(own) else ''}{general}{alike}"
+    said = "what the policy says, or " if any(own) else ""
+    if any(counts):
+        others = f"standard deviations are {said}{spread:.3g} of the width, " * (not all(counts))
+        return f"{others}counts vary as independent cases do, with a mean of {spread:.3g} of the width{alike}"
+    return f"standard deviations are {said}{spread:.3g} of the width{alike}"
 
 
 def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:

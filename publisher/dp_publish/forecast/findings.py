@@ -36,6 +36,8 @@ def _verdict(plan: Plan) -> list[str]:
         f"Seeing {target:g} would take {describe_count(row.rows_needed[target])} rows.",
     ]
 
+    if not row.moments_possible:
+        return lines
     if row.seen_in_moments is None:
         needed = describe_count(row.rows_needed_for_moments[target])
         lines.append(f"Second moments alone would still need {needed} rows: {_remedy(plan)}.")
@@ -53,11 +55,15 @@ def _if_narrower(plan: Plan) -> list[str]:
     """Return the forecast for long-tailed values, which need wider bounds and so get more noise."""
     if not plan.narrower or len(plan.kinds) == 1:
         return []
-    lines = ["Long-tailed values, such as incomes, fill less of their bounds:"]
+    of_counts = plan.unit == "change"
+    lines = [f"{'Rare counts' if of_counts else 'Long-tailed values, such as incomes,'} fill less of their bounds:"]
     for spread, row in plan.narrower.items():
-        rows = f"{describe_seen(row.seen_in_rows)} from rows and " if row.rows_possible else ""
-        shown = f"{rows}{describe_seen(row.seen_in_moments)} from moments"
-        lines.append(f"{'If' if lines[1:] else 'if'} standard deviations are {spread:g} of the width, {shown}.")
+        shown = f"{describe_seen(row.seen_in_rows)} from rows"
+        if row.moments_possible:
+            rows = f"{shown} and " if row.rows_possible else ""
+            shown = f"{rows}{describe_seen(row.seen_in_moments)} from moments"
+        assumed = f"{'means' if of_counts else 'standard deviations'} are {spread:g} of the width"
+        lines.append(f"{'If' if lines[1:] else 'if'} {assumed}, {shown}.")
     return lines
 
 

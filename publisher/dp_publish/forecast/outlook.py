@@ -27,7 +27,8 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest import Column
@@ -43,6 +44,14 @@ from dp_publish.rows import half_width_for
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
 DELTA = 1e-6
+_NO_MOMENTS: dict[str, Any] = {  # of a unit that second moments are not released for
+    "error_in_moments": math.nan,
+    "seen_in_moments": None,
+    "clearest_in_moments": None,
+    "drowned_in_moments": None,
+    "rows_needed_for_moments": {},
+    "least_rows_for_moments": 0,
+}
 
 
 @dataclass(frozen=True)
@@ -68,12 +77,12 @@ class ForecastRow:
     clearest_in_rows, clearest_in_moments : float or None
         The same between the two columns that stand out most from their noise.
     drowned_in_rows, drowned_in_moments : int or None
-        The number of columns whose variance is lost in the noise; None of rows that do not take the strength.
+        The number of columns whose variance is lost in the noise; None where there is no such release.
     rows_needed, rows_needed_for_moments : dict of float to int
         How many rows it takes to detect a partial correlation of that size.
     least_rows_for_moments : int
         How many rows it takes until second moments show anything of two median columns, or of the only one; 0 if there
-        is no formula.
+        is no formula, or no such release.
     """
 
     mu: float
@@ -89,10 +98,15 @@ class ForecastRow:
     clearest_in_rows: float | None
     clearest_in_moments: float | None
     drowned_in_rows: int | None
-    drowned_in_moments: int
+    drowned_in_moments: int | None
     rows_needed: Mapping[float, int]
     rows_needed_for_moments: Mapping[float, int]
     least_rows_for_moments: int
+
+    @property
+    def moments_possible(self) -> bool:
+        """False where second moments are no release for the unit, a change of a cell; then nothing is known of them."""
+        return not math.isnan(self.error_in_moments)
 
     @property
     def rows_possible(self) -> bool:
@@ -168,7 +182,7 @@ def _forecast_one(
 
     found = {column.name for column in columns if column.bounds_found}  # in no unit yet
     noise_over_width = [column.noise_sigma / widths[column.name] for column in columns]
-    return ForecastRow(
+    row = ForecastRow(
         mu=mu,
         epsilon=epsilon,
         delta=DELTA,
@@ -189,6 +203,7 @@ def _forecast_one(
         rows_needed_for_moments=_needed(p, moment_error),
         least_rows_for_moments=rows_needed(p, moment_error),
     )
+    return replace(row, **_NO_MOMENTS) if strength.unit == "change" else row
 
 
 def found_spreads(n_rows: int, policy: Policy, columns: Sequence[Column]) -> dict[str, float]:

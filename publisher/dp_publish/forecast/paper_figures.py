@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dp_bundle.errors import ParameterError
+from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.policy import Policy
 
 
@@ -90,12 +91,13 @@ def largest_figures(
     most the spread over n, which gives the least that theorem 4.4 can print.
     """
     found: dict[str, float] = {}
+    spreads = assumed_spreads(policy, kinds, spread)
     for name, kind in kinds.items():
         bounds = policy.column(name).bounds
         if bounds is None:
             continue
         width = bounds[1] - bounds[0]
-        deviation = (policy.column(name).spread or spread) * width
+        deviation = spreads[name] * width
         figures = paper_figures(n_rows, width, sigma[name], mean_square=deviation**2, smallest=deviation)
         label, value = (
             ("theorem_4_4", figures.theorem_4_4) if kind == "integer" else ("theorem_4_1", figures.theorem_4_1)

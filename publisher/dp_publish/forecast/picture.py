@@ -68,10 +68,10 @@ def _is_ours(start: bytes) -> bool:
 
 def _draw_seen(axes: Axes, plan: Plan) -> None:
     mus = [row.mu for row in plan.curve]
-    for label, colour, seen in (
-        ("rows", _ROWS, [row.seen_in_rows for row in plan.curve]),
-        ("second moments only", _MOMENTS, [row.seen_in_moments for row in plan.curve]),
-    ):
+    drawn = [("rows", _ROWS, [row.seen_in_rows for row in plan.curve])]
+    if plan.focus.moments_possible:
+        drawn.append(("second moments only", _MOMENTS, [row.seen_in_moments for row in plan.curve]))
+    for label, colour, seen in drawn:
         found = [math.nan if rho is None else rho for rho in seen]
         nothing = all(math.isnan(rho) for rho in found)
         axes.plot(mus, found, color=colour, lw=2, label=f"{label}: nothing is seen" if nothing else label)
@@ -97,8 +97,10 @@ def _draw_needed(axes: Axes, plan: Plan) -> None:
     mus = [row.mu for row in plan.curve]
     for rho, style in zip(TARGETS, ("-", ":"), strict=True):
         needed = [row.rows_needed.get(rho, math.nan) for row in plan.curve]
-        moments = [row.rows_needed_for_moments.get(rho, math.nan) for row in plan.curve]
         axes.plot(mus, needed, style, color=_ROWS, lw=2, label=f"rows, to see {rho:g}")
+        if not plan.focus.moments_possible:
+            continue
+        moments = [row.rows_needed_for_moments.get(rho, math.nan) for row in plan.curve]
         axes.plot(mus, moments, style, color=_MOMENTS, lw=2, label=f"second moments only, to see {rho:g}")
     axes.axhline(plan.n_rows, color="black", lw=1)
     axes.annotate(

@@ -170,7 +170,8 @@ def make_plan(
     if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
         notes.append("The policy leaves out some rows, so fewer will be published than were counted here.")
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
-    paper = largest_figures(n_rows, policy, kinds, focus.sigma, spread) if mechanism is None else {}
+    of_changes = policy.privacy.unit_name == "change"  # of which the paper says nothing
+    paper = {} if mechanism or of_changes else largest_figures(n_rows, policy, kinds, focus.sigma, spread)
     if mechanism is not None:
         notes += [*_gaps_notes(policy, kinds), *_covariance_notes(mechanism, policy.privacy.neighbours)]
     return Plan(

@@ -8,11 +8,16 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from dp_bundle.describe import SEVERAL_CELLS
 from dp_bundle.quoting import counted
 from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, describe_findings, describe_seen
 from dp_publish.messages.tables import table_lines
 
 _WIDTH = 79  # of a line, on the narrowest terminal
+_MOMENTS = (
+    "from rows: if noisy rows are published. from moments: if only second moments are (--release covariance), at the "
+    "same mu."
+)
 _PRINTED = {
     "theorem_4_1": "mu = {:.3g} by theorem 4.1 (continuous columns)",
     "theorem_4_4": "mu = {:.3g} by theorem 4.4 (integer columns, at least)",
@@ -24,7 +29,9 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     """Return the forecast for a person to read; it says whether the first rows were read."""
     read = "only the first rows were read" if looked else "no value was read"
     size = f"{counted(plan.n_rows, 'row')}, {counted(len(plan.kinds), 'column')}"
-    heads = [f"to see {rho:g}\n{source}" for rho in TARGETS for source in ("from rows", "from moments")]
+    moments = plan.focus.moments_possible
+    sources = ("from rows", "from moments") if moments else ("from rows",)
+    heads = [f"to see {rho:g}\n{source}" for rho in TARGETS for source in sources]
     tables = [
         f"{plan.name}: {size}. Nothing was spent, and {read}.",
         "",
@@ -37,15 +44,15 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     ]
 
     legend = [
-        "from rows: if noisy rows are published. from moments: if only second moments are (--release covariance), at "
-        "the same mu.",
+        *([_MOMENTS] if moments else []),
         "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
         "of their variances. If columns differ, the table shows their median.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
         f"Assumed: {plan.assumed} (--spread, or spread in the policy), means are not in the middle of the bounds, and "
         "columns are related in pairs. Less spread or more relations need more rows.",
     ]
-    found = [*describe_findings(plan), *plan.notes, *_paper_sentences(plan)]
+    several = [SEVERAL_CELLS] if plan.unit == "change" else []
+    found = [*describe_findings(plan), *several, *plan.notes, *_paper_sentences(plan)]
     return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
 
 
@@ -81,7 +88,8 @@ def _numbers(row: ForecastRow) -> dict[str, Any]:
 def _seen_head(plan: Plan) -> list[str]:
     epsilon = "epsilon\n(pure)" if plan.is_pure else f"epsilon at\ndelta {DELTA:g}"
     noise = ["noise: sigma\n/ width", "noise /\nsignal"]
-    return ["mu", epsilon, *noise, "seen from\nrows", "seen from\nmoments"]
+    seen = ["seen from\nrows", *(["seen from\nmoments"] if plan.focus.moments_possible else [])]
+    return ["mu", epsilon, *noise, *seen]
 
 
 def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
@@ -92,7 +100,8 @@ def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
 
 def _seen_cells(row: ForecastRow) -> list[str]:
     numbers = (row.epsilon, row.sigma_over_width, row.noise_to_signal)
-    return [f"{row.mu:.4g}", *map(_number, numbers), _seen_in_rows(row), describe_seen(row.seen_in_moments)]
+    moments = [describe_seen(row.seen_in_moments)] if row.moments_possible else []
+    return [f"{row.mu:.4g}", *map(_number, numbers), _seen_in_rows(row), *moments]
 
 
 def _seen_in_rows(row: ForecastRow) -> str:
@@ -100,7 +109,7 @@ def _seen_in_rows(row: ForecastRow) -> str:
 
 
 def _needed_cells(row: ForecastRow) -> list[str]:
-    both = (row.rows_needed, row.rows_needed_for_moments)
+    both = (row.rows_needed, row.rows_needed_for_moments)[: 1 + row.moments_possible]
     return [f"{row.mu:.4g}", *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
 
 

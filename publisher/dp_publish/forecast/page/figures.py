@@ -61,7 +61,7 @@ def _draw_seen(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> 
     made = _against_mu(rows, "smallest partial correlation seen", y_range=Range1d(start=0, end=1))
     _curves(made, rows, chosen, seen, "0.00")
     ends = [_end_of(rows, place) for place in (0, 1)]
-    named = [f"{name.capitalize()}: {end}" for (name, *_), end in zip(_SOURCES, ends, strict=True)]
+    named = [f"{name.capitalize()}: {end}" for (name, *_), end in zip(_sources(chosen), ends, strict=False)]
     return Figure(
         "seen",
         "The smallest partial correlation seen",
@@ -96,7 +96,8 @@ def _draw_error(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) ->
         "How wrong a correlation would be",
         "The standard error of a correlation near zero that researchers compute from the release. The dotted line is "
         "what chance alone causes with this number of rows: no release can do better.",
-        f"Both curves fall as protection weakens, towards {chance:.2g}. The numbers are in the table of all strengths.",
+        f"{_falling(chosen)} as protection weakens, towards {chance:.2g}. The numbers are in the table of all "
+        "strengths.",
         made,
     )
 
@@ -123,7 +124,7 @@ def _draw_needed(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -
         f"How many rows it takes to see {TARGETS[0]:g}",
         f"The number of rows from which on a partial correlation of {TARGETS[0]:g} would be found. The dotted line is "
         f"the {plan.n_rows:,} rows of this table: where a curve is above it, rows are too few.",
-        "Both curves fall as protection weakens. The numbers are in the table of rows needed.",
+        f"{_falling(chosen)} as protection weakens. The numbers are in the table of rows needed.",
         made,
     )
 
@@ -188,20 +189,29 @@ def _against_mu(rows: Sequence[ForecastRow], label: str, **options: Any) -> Any:
 def _curves(made: Any, rows: Sequence[ForecastRow], chosen: ForecastRow, read: Read, form: str) -> None:
     """Draw both sources, and the chosen strength on them."""
     lines = []
-    for place, (name, colour, _, dash) in enumerate(_SOURCES):
+    for place, (name, colour, _, dash) in enumerate(_sources(chosen)):
         values = [math.nan if (value := read(row)[place]) is None else float(value) for row in rows]
         source = ColumnDataSource({"mu": [row.mu for row in rows], "y": values, "of": [name] * len(rows)})
         label = name if any(math.isfinite(value) for value in values) else f"{name}: nothing is seen"
         drawn = {"color": shade(colour).light, "line_width": 2.5, "line_dash": dash, "legend_label": label}
         lines.append(made.line("mu", "y", source=source, **drawn))
     made.vspan(x="mu", source=ColumnDataSource({"mu": [chosen.mu]}, name="strength"), color=shade("control").light)
-    for place, (_, colour, marker, _) in enumerate(_SOURCES):
+    for place, (_, colour, marker, _) in enumerate(_sources(chosen)):
         own = ColumnDataSource(
             {"mu": [chosen.mu], "y": [_or_nan(read(chosen)[place])]}, name=("rows", "moments")[place]
         )
         made.scatter("mu", "y", source=own, marker=marker, size=11, color=shade(colour).light)
     made.add_tools(hover([("", "@of"), ("mu", "@mu{0.00}"), ("", f"@y{{{form}}}")], renderers=lines, mode="vline"))
     _dress_legend(made)
+
+
+def _sources(row: ForecastRow) -> Sequence[tuple[str, str, str, str]]:
+    """Return what a release can be made of: of changes of cells, of rows alone."""
+    return _SOURCES if row.moments_possible else _SOURCES[:1]
+
+
+def _falling(row: ForecastRow) -> str:
+    return "Both curves fall" if row.moments_possible else "The curve falls"
 
 
 def _dress_legend(made: Any) -> None:

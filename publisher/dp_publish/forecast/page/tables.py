@@ -19,34 +19,28 @@ def strengths_table(plan: Plan, positions: Sequence[Position]) -> Table:
     """Return what every strength would show."""
     rows = [position.row for position in positions]
     epsilon = "epsilon is pure" if plan.is_pure else f"epsilon is at delta = {DELTA:g}"
+    seen = "the smallest partial correlation that would be seen; empty where there is none."
+    hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise."
+    columns = [
+        Column("mu", [row.mu for row in rows], ".4g"),
+        Column("epsilon", [_spelled(row.epsilon) for row in rows], _FORM),
+        Column("seen: rows", [row.seen_in_rows for row in rows], ".2g", about=seen),
+        Column("seen: moments", [row.seen_in_moments for row in rows], ".2g"),
+        Column(
+            "error: rows",
+            _rounded([row.error_in_rows for row in rows]),
+            _FORM,
+            about="the standard error of a correlation near zero.",
+        ),
+        Column("error: moments", _rounded([row.error_in_moments for row in rows]), _FORM),
+        Column("hidden: rows", [row.drowned_in_rows for row in rows], "d", about=hidden),
+        Column("hidden: moments", [row.drowned_in_moments for row in rows], "d"),
+    ]
+    moments = plan.focus.moments_possible
     return Table(
         "strengths",
-        f"What every strength of the slider would show, from rows and from second moments; {epsilon}.",
-        [
-            Column("mu", [row.mu for row in rows], ".4g"),
-            Column("epsilon", [_spelled(row.epsilon) for row in rows], _FORM),
-            Column(
-                "seen: rows",
-                [row.seen_in_rows for row in rows],
-                ".2g",
-                about="the smallest partial correlation that would be seen; empty where there is none.",
-            ),
-            Column("seen: moments", [row.seen_in_moments for row in rows], ".2g"),
-            Column(
-                "error: rows",
-                _rounded([row.error_in_rows for row in rows]),
-                _FORM,
-                about="the standard error of a correlation near zero.",
-            ),
-            Column("error: moments", _rounded([row.error_in_moments for row in rows]), _FORM),
-            Column(
-                "hidden: rows",
-                [row.drowned_in_rows for row in rows],
-                "d",
-                about=f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise.",
-            ),
-            Column("hidden: moments", [row.drowned_in_moments for row in rows], "d"),
-        ],
+        f"What every strength of the slider would show, from rows{' and from second moments' * moments}; {epsilon}.",
+        [column for column in columns if moments or not column.label.endswith(": moments")],
     )
 
 
@@ -62,6 +56,7 @@ def needed_table(plan: Plan, positions: Sequence[Position]) -> Table:
             ("rows", [position.row.rows_needed for position in positions]),
             ("moments", [position.row.rows_needed_for_moments for position in positions]),
         )
+        if name == "rows" or plan.focus.moments_possible
     ]
     targets = " and ".join(f"{rho:g}" for rho in TARGETS)
     mus = Column("mu", [position.row.mu for position in positions], ".4g")

@@ -59,7 +59,8 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     for alpha in FALSE_ALARMS:
         texts[f"power-{alpha:g}"] = percent_at_most(trade_off.power(alpha))
         texts[f"miss-{alpha:g}"] = percent_at_least(trade_off.type_2(alpha))
-    return {**texts, **_curve(position)}
+    shown = {name: text for name, text in texts.items() if row.moments_possible or "moments" not in name}
+    return {**shown, **_curve(position)}
 
 
 def trade_off_points(trade_off: TradeOff, alphas: Sequence[float]) -> list[float]:
@@ -90,14 +91,14 @@ def _shows(plan: Plan, row: ForecastRow) -> str:
     p = len(plan.kinds)
     if p == 1:
         return "A single column has no partial correlation to see."
-    moments = f"Second moments would show {_partial(row.seen_in_moments)}."
+    moments = f"Second moments would show {_partial(row.seen_in_moments)}." if row.moments_possible else ""
     if plan.release == "covariance":
         if plan.kind is not None and plan.kind.forecast_as is not None:
             return f"What {plan.mechanism} noise would show depends on the values; the numbers stand for laplace noise."
         return moments.replace("Second moments would", "This release of second moments would")
     rows = f"Noisy rows would show {_partial(row.seen_in_rows)}"
     why = f": {why_hidden(plan.n_rows, p, row, 'rows')}" if row.seen_in_rows is None else ""
-    return f"{rows}{why}. {moments}"
+    return f"{rows}{why}. {moments}".rstrip()
 
 
 def _partial(rho: float | None) -> str:

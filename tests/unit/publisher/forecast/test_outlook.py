@@ -14,7 +14,9 @@ from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.accounting.conversions import epsilon_for_delta
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import moments_of_batch
+from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
+from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
 from dp_publish.rows.calibration import calibrate, share_mu
 from dp_publish.rows.guarantee import guarantee_of_rows
@@ -239,3 +241,30 @@ def test_found_bounds_have_the_spread_that_they_are_chosen_for(n_rows: int, spre
     mu = 3.0 * math.sqrt(0.9)
     inverse = 2 * half_width_for(n_rows, mu) if spread is None else 1 / spread
     assert row.noise_to_signal == pytest.approx((inverse / mu) ** 2, rel=1e-3)
+
+
+@pytest.mark.parametrize(("highest", "limit"), [(5000, 1), (300, 3), (40, 1)])
+def test_counts_are_assumed_to_vary_as_independent_cases_do(highest: int, limit: int) -> None:
+    """Cases that come one by one, in steps of what one person changes, have the assumed standard deviation."""
+    column = {"kind": "integer", "bounds": [0, highest], "max_change": limit}
+    document = {"dataset": {"name": "d"}, "privacy": {"unit": "change", "mu": 1.0}, "columns": {"n": column}}
+    policy = Policy.model_validate(document)
+    mean = DEFAULT_SPREAD * highest
+    cases = limit * np.random.default_rng(5).poisson(mean / limit, 200_000)
+    assumed = assumed_spreads(policy, ["n"])["n"] * highest
+    assert assumed == pytest.approx(cases.std(), rel=0.01)
+    assert assumed < DEFAULT_SPREAD * highest
+
+    (row,) = forecast(500, policy, {"n": "integer"}, [policy.privacy])
+    assert row.noise_to_signal == pytest.approx((limit / cases.std()) ** 2, rel=0.03)
+    own = Policy.model_validate({**document, "columns": {"n": {**column, "spread": 0.3}}})
+    assert assumed_spreads(own, ["n"]) == {"n": 0.3}
+
+
+def test_narrow_counts_are_assumed_to_spread_like_any_column() -> None:
+    """Where bounds leave room for few cases, independent ones would vary more than values within bounds do."""
+    column = {"kind": "integer", "bounds": [0, 3], "max_change": 1}
+    policy = Policy.model_validate(
+        {"dataset": {"name": "d"}, "privacy": {"unit": "change", "mu": 1.0}, "columns": {"n": column}}
+    )
+    assert assumed_spreads(policy, ["n"]) == {"n": DEFAULT_SPREAD}

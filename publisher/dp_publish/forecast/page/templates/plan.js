@@ -26,7 +26,8 @@
       if (!model) continue;
       source_of(model, "strength").data = {mu: [position.mu]};
       ["rows", "moments"].forEach((each, place) => {
-        source_of(model, each).data = {mu: [position.mu], y: [number(position[name][place])]};
+        const source = source_of(model, each);
+        if (source) source.data = {mu: [position.mu], y: [number(position[name][place])]};
       });
     }
     const source = models["trade-off"] && source_of(models["trade-off"], "chosen");
