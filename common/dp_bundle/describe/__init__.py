@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dp_bundle.describe.sentences import (
         REPLACEMENT,
         SEVERAL_CELLS,
+        count_columns,
         describe_bounds,
         describe_gaps,
         describe_guarantee,

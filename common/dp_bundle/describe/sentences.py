@@ -17,6 +17,7 @@ from dp_bundle.manifest import (
     NoisyMatrix,
     Release,
     SecondMoments,
+    source_names,
 )
 from dp_bundle.quoting import counted, quote, quote_name
 from dp_bundle.rounding import round_up
@@ -155,13 +156,19 @@ def describe_size(release: Release, *, in_file: bool = False) -> str:
     in_file : bool
         In the words of the bundle's own descriptions, which the manifest determines to the byte: they never change.
     """
-    columns = f"{len(release.columns)} columns" if in_file else counted(len(release.columns), "column")
+    n_columns = len(release.columns)
+    columns = f"{n_columns} columns" if in_file else count_columns(n_columns, len(source_names(release.columns)))
     rows = f"{release.n_rows} rows" if in_file or release.n_rows != 1 else "1 row"
     if release.second_moments is None:
         return f"{rows}, {columns}"
     protected = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
     about = "about (a noisy estimate) " if protected else ""
     return f"second moments of {columns}, over {about}{rows}; no rows"
+
+
+def count_columns(n_published: int, n_raw: int) -> str:
+    """Return a number of published columns, and of the raw table's where a category of it has several."""
+    return counted(n_published, "column") + (f" (for {n_raw} of the table)" if n_raw < n_published else "")
 
 
 def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from dp_bundle.describe import SEVERAL_CELLS
+from dp_bundle.describe import SEVERAL_CELLS, count_columns
 from dp_bundle.quoting import counted
 from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, describe_findings, describe_seen
 from dp_publish.messages.tables import table_lines
+from dp_publish.policy import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
 _MOMENTS = (
@@ -28,7 +29,8 @@ _PRINTED = {
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     """Return the forecast for a person to read; it says whether the first rows were read."""
     read = "only the first rows were read" if looked else "no value was read"
-    size = f"{counted(plan.n_rows, 'row')}, {counted(len(plan.kinds), 'column')}"
+    raw = raw_names(plan.kinds, plan.policy.sources)
+    size = f"{counted(plan.n_rows, 'row')}, {count_columns(len(plan.kinds), len(raw))}"
     moments = plan.focus.moments_possible
     sources = ("from rows", "from moments") if moments else ("from rows",)
     heads = [f"to see {rho:g}\n{source}" for rho in TARGETS for source in sources]

@@ -246,4 +246,6 @@ def _why_left_out(name: str, policy: Policy, receipt: Receipt) -> str:
         return "dropped"
     if policy.privacy.account == f"entity:{name}":
         return "the unit of privacy"
-    return "the unit of privacy of an earlier release" if name in receipt.withheld else "not numeric"
+    return (
+        "the unit of privacy of an earlier release" if name in receipt.withheld else "neither a number nor given a kind"
+    )

@@ -108,6 +108,8 @@ def describe_undecided(types: dict[str, ColumnType]) -> list[str]:
     said = [f"{repr(name) if name else 'a column without a name'} ({reason})" for name, reason in dropped.items()]
     more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
     left_out = [f"left out: {', '.join(said[:_NAMED])}{more}"] if said else []
+    if ColumnType.TEXT in {types[name] for name in dropped}:
+        left_out.append(f"to publish text, give it a kind ({KINDS_OF_WORDS}) in the policy, and delete drop")
     text = (
         f"a text file does not say which columns hold words or dates: plan --look names them; give each a kind "
         f'({KINDS_OF_WORDS}; "date" or "time"), or set drop = true'
@@ -158,6 +160,8 @@ def _section(name: str, kind: ColumnType, *, boolean: bool = False, explained: b
         section.add(tomlkit.comment(_DATES[kind]))
     elif not boolean:
         section.add(tomlkit.comment(_BOUNDS)).add(tomlkit.comment(_SPREAD)).add(tomlkit.comment(_PLACE))
+        if kind is ColumnType.INTEGER:
+            section.add(tomlkit.comment(_CHANGE))
     section.add("unit", "").add("description", "").add("missing", _missing())
     return section.add(tomlkit.comment("drop = true"))
 
@@ -196,6 +200,7 @@ _DATES = {
     ColumnType.DURATION: "bounds = [low, high]   # in seconds",
 }
 _BOUNDS = "bounds = [low, high]"
+_CHANGE = 'max_change = ...   # of counts, with unit = "change": how far one person changes it'
 _IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
 _MISSING = 'or "drop" to leave out rows without a value, "midpoint", or, in a release of rows, "center"'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"

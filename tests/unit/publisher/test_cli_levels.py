@@ -108,13 +108,17 @@ def test_rows_at_the_means_need_numbers(clinic: Path, call: Call) -> None:
 def test_a_category_is_told_by_the_name_of_its_column(release: str, clinic: Path, call: Call) -> None:
     """The receipt, the inspection, the label and a registry's record name no column of a level."""
     _with_gaps(clinic, 'missing = "drop"')
+    planned = call("plan", "clinic.csv", "--release", release)
+    assert "8 columns (for 5 of the table). Nothing was spent" in planned.out
     published = call("clinic.csv", "--release", release)
     assert published.code == 0
+    assert "8 columns (for 5 of the table)" in published.out
     with open_bundle(Path("clinic.bundle.tar"), UnsafeTrustAnyone()) as bundle:
         label = worded_label(bundle.release)
         inspected = describe_bundle(bundle, None)
         record = registry_record(bundle.release)
     assert "Rows without a value in region were left out" in inspected
+    assert "8 columns (for 5 of the table)" in inspected
     assert "which rows have no value in 'region'" in inspected
     assert record["deployment"]["dp_variant"]["data_domain"].startswith("Tables of 5 columns: 'region', 'triage'")
     if release == "rows":

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dp_bundle.describe import count_columns
 from dp_bundle.errors import DpGraphError
 from dp_bundle.manifest import Guarantee
 from dp_bundle.page import Page, render_page
@@ -20,6 +21,7 @@ from dp_publish.forecast.page.sentences import attacker, change, private_reasons
 from dp_publish.forecast.page.tables import columns_table, needed_table, strengths_table
 from dp_publish.forecast.page.texts import CANDIDATES, FALSE_ALARMS, SHARES, texts_of, trade_off_points
 from dp_publish.forecast.plan import Plan
+from dp_publish.policy import raw_names
 
 _OPTION = "--report"
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -113,6 +115,7 @@ def _marks(position: Position) -> dict[str, Any]:
 
 def _provenance(plan: Plan, asked: Asked, guarantee: Guarantee) -> list[tuple[str, str | Sequence[str]]]:
     """Return what the page comes from, by labels."""
+    raw = raw_names(plan.kinds, plan.policy.sources)
     noise = {"rows": "noisy rows", "covariance": f"second moments, with {plan.mechanism} noise"}[plan.release]
     unit = (
         guarantee.unit
@@ -122,7 +125,7 @@ def _provenance(plan: Plan, asked: Asked, guarantee: Guarantee) -> list[tuple[st
     return [
         ("Table", asked.data),
         ("Dataset", plan.name),
-        ("Size", f"{plan.n_rows:,} rows, {len(plan.kinds)} columns"),
+        ("Size", f"{plan.n_rows:,} rows, {count_columns(len(plan.kinds), len(raw))}"),
         ("Would be published", noise),
         ("Unit of privacy", unit),
         ("Neighbouring tables", guarantee.neighbours.value),

@@ -54,7 +54,10 @@ def test_text_and_dates_need_a_list_of_levels_and_dates_as_bounds(tmp_path: Path
     types |= {"at": ColumnType.TIME_OF_DAY, "stay": ColumnType.DURATION, "tags": ColumnType.NESTED}
     text = policy_template("data.parquet", "wine", types)
     assert [entry.drop for entry in load(tmp_path, text).columns.values()] == [True, True, *[False] * 4, True]
-    assert describe_undecided(types) == ["left out: 'sex' (text), 'town' (text), 'tags' (lists or structures)"]
+    assert describe_undecided(types) == [
+        "left out: 'sex' (text), 'town' (text), 'tags' (lists or structures)",
+        'to publish text, give it a kind ("category", "ordered" or "boolean") in the policy, and delete drop',
+    ]
 
     said = text.replace("drop = true", "", 1)
     for entry in ("kind", "categories", "other", "missing", "bounds"):
@@ -161,3 +164,14 @@ def test_template_holds_no_number_of_the_table(tmp_path: Path, table: pd.DataFra
     text = policy_template("people.parquet", "people", open_table(tmp_path / "people.parquet").types)
     numbers = set(re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", text))
     assert numbers == {"1.0", "1e-6", "0.5", "2.0", "20", "10", "3.0", "0.1"}
+
+
+def test_counts_may_be_protected_case_by_case(tmp_path: Path) -> None:
+    """Filled in, the line on changes in a section of whole numbers is a policy for counts; others have no such line."""
+    types = {"cases": ColumnType.INTEGER, "rate": ColumnType.CONTINUOUS}
+    text = policy_template("data.parquet", "weekly", types).replace('unit = "row" ', '# unit = "row" ', 1)
+    text = text.replace('# unit = "change"', 'unit = "change"', 1).replace("# bounds = [low, high]", "bounds = [0, 9]")
+    assert text.count("# max_change") == 1
+    policy = load(tmp_path, text.replace("# max_change = ...", "max_change = 1"))
+    assert policy.privacy.unit == "change"
+    assert [policy.columns[name].max_change for name in types] == [1, None]
