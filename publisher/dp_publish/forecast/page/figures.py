@@ -84,8 +84,7 @@ def _draw_error(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) ->
     chance = plan.n_rows**-0.5
     made = _against_mu(rows, "standard error of a correlation", y_axis_type="log")
     _curves(made, rows, chosen, error, "0.000")
-    powers = range(*_decades([chance, *(value for row in rows for value in error(row) if value)]))
-    made.yaxis.ticker = FixedTicker(ticks=[10.0**power for power in powers][:: max(1, len(powers) // 6)])
+    made.yaxis.ticker = FixedTicker(ticks=error_ticks([chance, *(each for row in rows for each in error(row) if each)]))
     made.yaxis.formatter = NumeralTickFormatter(format="0,0.[000000]")
     ends = [row.mu for row in (rows[0], rows[-1])]
     made.line(
@@ -227,6 +226,13 @@ def _dress_legend(made: Any) -> None:
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
     return math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1
+
+
+def error_ticks(values: Sequence[float]) -> list[float]:
+    """Return powers of ten, and round numbers between them where the values span few."""
+    powers = range(*_decades(values))
+    between = (1, 1.5, 2, 3, 5, 7) if max(values) < 10 * min(values) else (1,)
+    return [each * 10.0**power for power in powers for each in between][:: max(1, len(powers) // 6)]
 
 
 def _short(rows: float) -> str:

@@ -20,6 +20,7 @@ from dp_bundle.rounding import percent_at_least, percent_at_most
 from dp_publish.accounting import Cost
 from dp_publish.forecast.page import Account, Asked, make_page
 from dp_publish.forecast.page.budget import budget_sentence
+from dp_publish.forecast.page.figures import error_ticks
 from dp_publish.forecast.page.positions import positions_of, start_of
 from dp_publish.forecast.plan import Plan, make_plan
 from dp_publish.ledger import Ledger
@@ -258,3 +259,11 @@ def test_a_dataset_without_a_budget_is_told_so(table_of: Any) -> None:
     assert "budget_mu, in the policy, sets one" in budget_sentence(Account(), position)
     assert "there is no total to add to" in budget_sentence(Account(2, None), position)
     assert "cost in parallel" in budget_sentence(Account(2, 1.0, 2.0, in_parts=True), position)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.045, 0.051), (0.011, 0.019), (0.02, 0.9), (1e-3, 40.0), (1e-9, 1e9)])
+def test_errors_within_one_decade_have_ticks(low: float, high: float) -> None:
+    """The axis of errors has a number on it also where all of them are nearly alike, and not too many otherwise."""
+    ticks = error_ticks([high, low])
+    assert any(low <= each <= high for each in ticks)
+    assert len(ticks) <= 13
