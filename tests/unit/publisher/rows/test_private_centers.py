@@ -157,7 +157,7 @@ def test_a_cell_costs_what_its_row_costs() -> None:
         ({"unit": "cell"}, KINDS, "a single cell cannot be protected"),
         ({"sigma": 1.0}, KINDS, "goes with bounds, and with mu"),
         ({"snr_db": 10.0}, KINDS, "goes with bounds, and with mu"),
-        ({}, {**KINDS, "b": "integer"}, "give kind = \"continuous\" for 'b'"),
+        ({}, {**KINDS, "b": "integer"}, "not integers, unlike 'b': give numbers kind = \"continuous\""),
     ],
 )
 def test_where_rows_cannot_stand_at_the_center(
