@@ -6,6 +6,8 @@ read off the data would tell who is in it.
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -18,6 +20,7 @@ from dp_bundle.manifest import Source
 AS_IT_IS = "raw"  # the kind of a column that is read in its own type, and coded here
 TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}
 _MICROSECOND = 1e-6  # seconds
+_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")  # a zone without a name
 
 
 class Coding:
@@ -116,10 +119,22 @@ def _indicators(codes: pa.Array, n_levels: int) -> list[pa.Array]:
 def _days(values: pa.Array) -> pa.Array:
     """Return days since 1970-01-01, of a moment those of the date where its zone is."""
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        values = pc.local_timestamp(values)
+        values = _where_the_zone_is(values)
     if pa.types.is_string(values.type) or pa.types.is_timestamp(values.type):
         values = pc.floor_temporal(pc.cast(values, pa.timestamp("us")), unit="day")
     return pc.cast(pc.cast(pc.cast(values, pa.date32()), pa.int32()), pa.int64())
+
+
+def _where_the_zone_is(values: pa.Array) -> pa.Array:
+    """Return the local times of moments, without their zone; older versions of Arrow know none that is an offset."""
+    offset = _OFFSET.fullmatch(values.type.tz)
+    if offset is None:
+        return pc.local_timestamp(values)
+    sign, hours, minutes = offset.groups()
+    ahead = datetime.timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
+    unit = values.type.unit
+    moments = pc.cast(pc.cast(values, pa.int64()), pa.timestamp(unit))
+    return pc.add(moments, pa.scalar(ahead, pa.duration(unit)))
 
 
 def _seconds(values: pa.Array) -> pa.Array:
