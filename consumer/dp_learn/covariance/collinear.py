@@ -9,7 +9,7 @@ import numpy as np
 from dp_bundle.quoting import name_columns
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_errors, form_variances
-from dp_learn.matrices import eigendecomposition
+from dp_learn.matrices import FloatArray, eigendecomposition
 
 _MOST = 500  # columns, as all eigenvectors are needed
 _ROWS = 4  # for each column, or the sample alone makes combinations that hardly vary
@@ -20,7 +20,9 @@ _STRONG = 0.8  # a correlation
 _ERRORS = 2.0  # standard errors, on either side of an estimate
 
 
-def find_collinear(pooled: PooledCovariance) -> tuple[str, ...]:
+def find_collinear(
+    pooled: PooledCovariance, names: Sequence[str] = (), root: FloatArray | None = None
+) -> tuple[str, ...]:
     """Return the columns in whose combinations no variance is left but for errors that are known to be small.
 
     A combination is an eigenvector v of S^ on the correlation scale. Its eigenvalue errs by at most about
@@ -31,22 +33,31 @@ def find_collinear(pooled: PooledCovariance) -> tuple[str, ...]:
     ----------
     pooled : PooledCovariance
         At least two columns, all with a positive debiased variance.
+    names : sequence of str, optional
+        Where several columns are one node, the node of each.
+    root : ndarray of shape (p, p), optional
+        What whitens S^ within nodes, R S R, and takes the place of the correlation scale: a node's own columns are then
+        not collinear with each other.
     """
     if not _can_tell(pooled):
         return ()
     p = len(pooled.columns)
-    values, vectors = eigendecomposition(pooled.correlation)
+    scale = np.diag(1.0 / pooled.deviations) if root is None else root
+    values, vectors = eigendecomposition(pooled.correlation if root is None else root @ pooled.covariance @ root)
     small = values <= _KNOWN
     if not small.any():
         return ()
-    variances = np.diagonal(form_variances(pooled, vectors[:, small].T / pooled.deviations))
+    variances = np.diagonal(form_variances(pooled, vectors[:, small].T @ scale))
     errors = np.sqrt(2.0 * p * variances)
     empty = (errors <= _KNOWN) & (values[small] <= errors + _ROUNDING)
     parts = (vectors[:, small][:, empty] ** 2).sum(axis=1)
-    return tuple(name for name, part in zip(pooled.columns, parts, strict=True) if part >= _PART)
+    found = (name for name, part in zip(names or pooled.columns, parts, strict=True) if part >= _PART)
+    return tuple(dict.fromkeys(found))
 
 
-def find_perhaps_collinear(pooled: PooledCovariance, known: Sequence[str] = ()) -> tuple[str, ...]:
+def find_perhaps_collinear(
+    pooled: PooledCovariance, known: Sequence[str] = (), names: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return the columns that have a strong correlation with another which, for all that is known of it, may be 1.
 
     Its first-order error, to two of which it exceeds 0.8 and reaches 1, is mostly the noise's: of clean rows a
@@ -58,6 +69,8 @@ def find_perhaps_collinear(pooled: PooledCovariance, known: Sequence[str] = ()) 
         At least two columns, all with a positive debiased variance.
     known : sequence of str
         Columns found by `find_collinear`; a pair of them is passed over.
+    names : sequence of str, optional
+        As of `find_collinear`; pairs within a node are passed over.
     """
     if not _can_tell(pooled):
         return ()
@@ -67,10 +80,10 @@ def find_perhaps_collinear(pooled: PooledCovariance, known: Sequence[str] = ()) 
     size = np.abs(r)
     strong = (size - margin > _STRONG) & (size + margin >= 1.0)
 
-    named = np.isin(pooled.columns, known)
-    strong &= ~np.outer(named, named)
-    np.fill_diagonal(strong, val=False)
-    return tuple(pooled.columns[index] for index in np.flatnonzero(strong.any(axis=1)))
+    of = np.array(names or pooled.columns)
+    named = np.isin(of, known)
+    strong &= ~np.outer(named, named) & (of[:, np.newaxis] != of)
+    return tuple(dict.fromkeys(of[strong.any(axis=1)].tolist()))
 
 
 def describe_collinear(names: Sequence[str]) -> str:

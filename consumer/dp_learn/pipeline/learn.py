@@ -35,6 +35,7 @@ from dp_learn.graph import GraphEstimate
 from dp_learn.inference import EdgeInference, error_forms, fit_for_inference, infer_edges, score_pairs
 from dp_learn.matrices import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_edges, fit_graph
+from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.reliable import describe_share, require_testable
 from dp_learn.pipeline.settings import Fit, Options, Settings
 
@@ -152,6 +153,7 @@ def _learn(
         from dp_learn.pipeline.learn_nodes import learn_nodes
 
         begin("testing the edges")
+        collinear, sentences = _find_collinearity(fit.pooled, fit.nodes)
         found = learn_nodes(sample, fit, fit.nodes, settings, fdr, error_bars=error_bars)
         return Learned(
             estimate=found.graph,
@@ -164,8 +166,8 @@ def _learn(
             smallest_eigenvalue=smallest_eigenvalue(fit.debiased),
             smallest_alpha=found.smallest_alpha,
             contradictions=contradictions,
-            notes=[*notes, *found.notes],
-            collinear=(),
+            notes=[*notes, *found.notes, *sentences],
+            collinear=collinear,
         )
 
     begin("weighing the evidence")  # before the tests, whose matrices leave no room for it
@@ -229,10 +231,11 @@ def infer_if_possible(
         return None, [f"there are no error bars: {error}"]
 
 
-def _find_collinearity(pooled: PooledCovariance) -> tuple[tuple[str, ...], list[str]]:
-    """Return the columns that are known to be collinear, and sentences on these and on those that may be."""
-    known = find_collinear(pooled)
-    perhaps = find_perhaps_collinear(pooled, known)
+def _find_collinearity(pooled: PooledCovariance, nodes: Nodes | None = None) -> tuple[tuple[str, ...], list[str]]:
+    """Return the columns, or nodes, that are known to be collinear, and sentences on these and on those that may be."""
+    names = () if nodes is None else [nodes.names[label] for label in nodes.labels]
+    known = find_collinear(pooled, names, None if nodes is None else nodes.root)
+    perhaps = find_perhaps_collinear(pooled, known, names)
     sentences = [describe_collinear(known)] if known else []
     return known, sentences + ([describe_perhaps_collinear(perhaps)] if perhaps else [])
 

@@ -21,6 +21,7 @@ from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
+from dp_learn.glasso import whiten_nodes
 from dp_learn.pipeline.learn import infer_if_possible
 from dp_publish import publish
 
@@ -41,6 +42,44 @@ def test_columns_that_others_determine_are_found(noise: float) -> None:
     assert find_collinear(pooled_from(x, noise, rng)) == ()
     assert find_collinear(pooled_from(np.c_[x, x[:, 0]], noise, rng)) == ("0", "8")
     assert find_collinear(pooled_from(np.c_[x, x[:, 0], x[:, 2] + x[:, 3]], noise, rng)) == ("0", "2", "3", "8", "9")
+
+
+def test_columns_of_a_node_count_together() -> None:
+    """A category is named where a number or another category follows from it, not for its own levels, however alike."""
+    rng = np.random.default_rng(10)
+    level = rng.choice(4, 5000, p=[0.5, 0.44, 0.03, 0.03])
+    own = (level[:, None] == [1, 2, 3]).astype(float)
+    own[:, 2] = own[:, 1] + 0.005 * rng.normal(size=5000)  # nearly twice the same level
+    x = rng.normal(size=(5000, 2))
+    labels, nodes = np.array([0, 0, 0, 1, 2]), ("c", "c", "c", "x", "y")
+
+    unrelated = pooled_from(np.c_[own, x], 0.02, rng)
+    _, root = whiten_nodes(unrelated.covariance, labels)
+    assert find_collinear(unrelated) == ("1", "2")
+    assert find_collinear(unrelated, nodes, root) == ()
+    assert find_perhaps_collinear(unrelated, (), nodes) == ()
+
+    follows = pooled_from(np.c_[own, own @ [1.0, 2.0, 4.0] + 0.005 * x[:, 0], x[:, 1]], 0.02, rng)
+    _, root = whiten_nodes(follows.covariance, labels)
+    assert find_collinear(follows, nodes, root) == ("c", "x")
+
+
+def test_collinear_numbers_beside_a_category_are_named(
+    tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """A column there twice is named in a table with categories as in one of numbers, and in its summary."""
+    rng = np.random.default_rng(12)
+    x = rng.normal(size=(3000, 2))
+    table = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "twice": x[:, 0], "town": rng.choice(["a", "b", "c"], 3000)})
+    table.to_parquet(tmp_path / "twice.parquet")
+    numbers = "".join(f"[columns.{name}]\nbounds = [-6, 6]\n" for name in ("a", "b", "twice"))
+    town = '[columns.town]\nkind = "category"\ncategories = ["a", "b", "c"]\n'
+    (tmp_path / "twice.policy.toml").write_text('[privacy]\nunit = "cell"\nmu = 15\n' + numbers + town)
+    assert command("dp-publish", "twice.parquet", "--anyway").returncode == 0
+
+    found = command("dp-learn", "twice.bundle.tar", "--no-report")
+    assert "nearly collinear" in found.stdout + found.stderr
+    assert "a, twice." in found.stdout + found.stderr
 
 
 def test_noise_and_few_rows_are_no_collinearity() -> None:
