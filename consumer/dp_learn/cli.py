@@ -184,7 +184,7 @@ def cli(
             summary = described = summarize(learned, bundles)
             page = _make_page(bundles, show, summary, graph=learned.estimate, learned=learned) if report else None
             show("writing the results")
-            title = title_of(learned, described, bundles)
+            title = title_of(described, bundles)
             write_results(Result(learned.estimate, summary), title, folder, report=page)
             with already(f"the results are in {quote_path(folder)}"):
                 text = describe_learned(learned, described, bundles, folder)

@@ -11,6 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dp_bundle import open_bundle
+from dp_bundle.trust import UnsafeTrustAnyone
+from dp_learn import learn_graph
+from dp_learn.output import summarize, title_of
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 POLICY = """
 [dataset]
@@ -78,6 +83,18 @@ def test_what_goes_together_is_found(privacy: str, table: Path, program: Run) ->
     summary = json.loads((folder / "graph" / "summary.json").read_text())
     assert summary["columns"] == ["job", "sex", "grade", "born", "pay"]
     assert (folder / "graph" / "report.html").stat().st_size > 10_000
+
+
+def test_the_picture_says_the_noise_that_the_page_says(table: Path, program: Run) -> None:
+    """The share of a typical node, as the terminal and the page have it: levels do not count one by one."""
+    folder = table.parent
+    (folder / "people.policy.toml").write_text(POLICY.format(privacy='unit = "cell"\nmu = 4.0'))
+    assert program("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
+    with open_bundle(folder / "people.tar", UnsafeTrustAnyone()) as bundle:
+        learned = learn_graph(bundle)
+        summary = summarize(learned, [bundle])
+        share = np.median(list(summary["noise_share_of_variance"].values()))
+        assert f"noise {share:.0%} of the variance" in title_of(summary, [bundle])
 
 
 def test_values_that_are_not_listed_are_refused_and_cost_nothing(table: Path, program: Run) -> None:

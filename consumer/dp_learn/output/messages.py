@@ -31,13 +31,14 @@ _TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 
 
-def title_of(learned: Learned, summary: GraphSummary, bundles: Sequence[Bundle]) -> str:
+def title_of(summary: GraphSummary, bundles: Sequence[Bundle]) -> str:
     """Return the title of the picture."""
     names = " + ".join(f"{_called(bundle)}, release {bundle.release.lineage.number}" for bundle in bundles)
     shown = (
         f"edges at a false discovery rate of {summary['fdr']:g}" if summary["fdr"] else f"alpha {summary['alpha']:.3g}"
     )
-    noise = "" if learned.noise_share is None else f", noise {median(learned.noise_share.tolist()):.0%} of the variance"
+    shares = summary["noise_share_of_variance"]
+    noise = "" if shares is None else f", noise {median(shares.values()):.0%} of the variance"
     return f"{names}\n{shown}{noise}"
 
 
