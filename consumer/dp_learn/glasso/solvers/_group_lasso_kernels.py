@@ -71,36 +71,19 @@ def group_lasso(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _subtract(residual: Array, step: Array, G: Array, begin: int, end: int, m: int, k: int) -> None:
-    """Subtract rows `begin` to `end` of G, each times its step, from k; four from two at once, as memory is slow."""
-    a = begin
-    while a + 4 <= end:
-        g0, g1, g2, g3, at = G[a], G[a + 1], G[a + 2], G[a + 3], a - begin
-        for j in range(0, k - 1, 2):
-            one, other = residual[j], residual[j + 1]
-            s0, s1, s2, s3 = step[j, at], step[j, at + 1], step[j, at + 2], step[j, at + 3]
-            t0, t1, t2, t3 = step[j + 1, at], step[j + 1, at + 1], step[j + 1, at + 2], step[j + 1, at + 3]
-            for c in range(m):
-                one[c] -= s0 * g0[c] + s1 * g1[c] + s2 * g2[c] + s3 * g3[c]
-                other[c] -= t0 * g0[c] + t1 * g1[c] + t2 * g2[c] + t3 * g3[c]
-        if k % 2:
-            one = residual[k - 1]
-            s0, s1, s2, s3 = step[k - 1, at], step[k - 1, at + 1], step[k - 1, at + 2], step[k - 1, at + 3]
-            for c in range(m):
-                one[c] -= s0 * g0[c] + s1 * g1[c] + s2 * g2[c] + s3 * g3[c]
-        a += 4
-    while a + 2 <= end:
-        g0, g1, at = G[a], G[a + 1], a - begin
+    """Subtract rows `begin` to `end` of G, each times its step, from k rows; two at once, as memory is slow."""
+    for a in range(begin, end - 1, 2):
+        one, other = G[a], G[a + 1]
         for j in range(k):
-            one, s0, s1 = residual[j], step[j, at], step[j, at + 1]
+            row, s0, s1 = residual[j], step[j, a - begin], step[j, a + 1 - begin]
             for c in range(m):
-                one[c] -= s0 * g0[c] + s1 * g1[c]
-        a += 2
-    if a < end:
-        g0 = G[a]
+                row[c] -= s0 * one[c] + s1 * other[c]
+    if (end - begin) % 2:
+        one = G[end - 1]
         for j in range(k):
-            one, s0 = residual[j], step[j, a - begin]
+            row, s0 = residual[j], step[j, end - 1 - begin]
             for c in range(m):
-                one[c] -= s0 * g0[c]
+                row[c] -= s0 * one[c]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
