@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import BinaryIO
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -26,6 +27,8 @@ def write_bundle(
     parts: list[BinaryIO],
     key: Ed25519PrivateKey,
     digests: Sequence[str] | None = None,
+    *,
+    close_parts: bool = False,
 ) -> str:
     """Write a signed bundle: the inverse of `open_bundle`.
 
@@ -41,6 +44,8 @@ def write_bundle(
         The publisher's key.
     digests : sequence of str, optional
         The SHA-256 of every part, in hexadecimal digits, if it was taken when the part was written.
+    close_parts : bool, optional
+        Whether to close each part as soon as it is in the archive; a file without a name then gives its room back.
 
     Returns
     -------
@@ -60,7 +65,8 @@ def write_bundle(
     if len(payload) > MAX_PAYLOAD:
         raise ParameterError("the manifest", f"of at most {MAX_PAYLOAD} bytes, by shorter descriptions", len(payload))
     manifest = sign_envelope(payload, key).to_bytes()
-    write_archive(file, [(MANIFEST_NAME, io.BytesIO(manifest)), *documents.items(), *data.items()])
+    documented = [(MANIFEST_NAME, io.BytesIO(manifest)), *documents.items()]
+    write_archive(file, chain(documented, _closed_behind(data) if close_parts else data.items()))
     return hashlib.sha256(manifest).hexdigest()
 
 
@@ -69,6 +75,13 @@ def data_names(release: Release, n_parts: int) -> list[str]:
     if release.kind == "covariance":
         return release.matrix_names
     return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
+
+
+def _closed_behind(data: Mapping[str, BinaryIO]) -> Iterator[tuple[str, BinaryIO]]:
+    """Yield members, each of which is closed when the next is asked for."""
+    for name, part in data.items():
+        with part:
+            yield name, part
 
 
 def _digest(chunks: Iterator[bytes]) -> str:

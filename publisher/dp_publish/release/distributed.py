@@ -108,13 +108,14 @@ class Job:
     coded : sequence of Source
         What columns of the raw table that are no numbers are published as.
     name : str, optional
-        Its folder in the staging place: that of an earlier process, to go on with what was claimed there.
+        Its folder in the staging place, where a process that comes later can go on with what was claimed. Without a
+        name, nobody will, and each part is removed there as soon as it has been read and closed.
     """
 
     def __init__(self, cluster: Cluster, source: Path, coded: Sequence[Source] = (), name: str | None = None) -> None:
         self._cluster, self._source, self._coded = cluster, source.absolute(), coded
         self._store = open_store(cluster.staging)
-        self._name = name or f"job-{secrets.token_hex(8)}"
+        self._name, self._kept = name or f"job-{secrets.token_hex(8)}", name is not None
 
     def write(
         self,
@@ -156,7 +157,7 @@ class Job:
                 progress(report.n_rows)
         self._require_all(receipts, ranges.raw.n_rows)
         return [
-            Part(place, _open_staged(self._store, receipts[place]), receipts[place].sha256)
+            Part(place, _open_staged(self._store, receipts[place], kept=self._kept), receipts[place].sha256)
             for place in sorted(receipts)
         ]
 
@@ -251,11 +252,14 @@ def _stage(store: Store, job: str, attempt: str, part: _NewPart) -> PartReceipt:
 
 
 class _Staged(RangeReader):
-    """A staged part, read from start to end; the last byte is given only if all of them are what was claimed."""
+    """A staged part, read from start to end; the last byte is given only if all of them are what was claimed.
 
-    def __init__(self, store: Store, receipt: PartReceipt) -> None:
+    Unless it is kept, closing it removes it.
+    """
+
+    def __init__(self, store: Store, receipt: PartReceipt, *, kept: bool) -> None:
         super().__init__(receipt.size)
-        self._store, self._receipt = store, receipt
+        self._store, self._receipt, self._kept = store, receipt, kept
         self._digest, self._digested = hashlib.sha256(), 0
 
     def _content(self, position: int, size: int) -> bytes:
@@ -268,10 +272,16 @@ class _Staged(RangeReader):
             raise StoreError(self._store.uri, "a staged part was changed: stage where only you can write")
         return content
 
+    def close(self) -> None:
+        if not self.closed and not self._kept:
+            with contextlib.suppress(StoreError, OSError):  # what cannot be removed now is tried again at the end
+                self._store.delete(self._receipt.name)
+        super().close()
 
-def _open_staged(store: Store, receipt: PartReceipt) -> BinaryIO:
+
+def _open_staged(store: Store, receipt: PartReceipt, *, kept: bool) -> BinaryIO:
     at_once = _READ_AHEAD_HERE if _is_here(store) else _READ_AHEAD
-    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt), at_once))
+    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt, kept=kept), at_once))
 
 
 def _is_here(store: Store) -> bool:

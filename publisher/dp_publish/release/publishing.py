@@ -304,7 +304,7 @@ def _seal(
     """Write the signed bundle of what was drawn."""
     release = _describe(policy, reservation, contents)
     whole = DigestWriter(file)
-    digest = write_bundle(cast(BinaryIO, whole), release, contents.parts, key, contents.digests)
+    digest = write_bundle(cast(BinaryIO, whole), release, contents.parts, key, contents.digests, close_parts=True)
     return release, digest, whole.digest()
 
 

@@ -252,6 +252,29 @@ def test_same_inputs_make_the_same_bundle(release: Release) -> None:
     assert digests[0] == digests[1]
 
 
+class _AfterAnother(io.BytesIO):
+    """A part that is read only if the one before it is closed."""
+
+    def __init__(self, content: bytes, before: io.BytesIO) -> None:
+        super().__init__(content)
+        self._before = before
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read."""
+        assert self._before.closed
+        return super().read(size)
+
+
+def test_a_part_in_the_archive_gives_its_room_back(release: Release) -> None:
+    """A part is closed before the next is read, so that two copies of all data never lie on one disk."""
+    first = io.BytesIO(b"one")
+    second = _AfterAnother(b"two", first)
+    digests = [hashlib.sha256(content).hexdigest() for content in (b"one", b"two")]
+    write_bundle(io.BytesIO(), release, [first, second], Ed25519PrivateKey.generate(), digests, close_parts=True)
+
+    assert second.closed
+
+
 def test_noise_phrase_has_sigma_grid_and_variance() -> None:
     """The phrase for a column is enough to redo the debiasing by hand."""
     common = {"name": "a", "bounds": (0.0, 1.0), "bounds_obtained": "declared"}

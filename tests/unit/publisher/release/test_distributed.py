@@ -89,6 +89,11 @@ def staged(cluster: Cluster) -> list[str]:
     return open_store(cluster.staging).names()
 
 
+def staged_parts(cluster: Cluster) -> list[str]:
+    """Return the names of the parts among them."""
+    return [name for name in staged(cluster) if name.endswith(".parquet")]
+
+
 def test_tasks_that_run_twice_make_one_release(
     source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:
@@ -144,14 +149,20 @@ def test_losers_are_staged_and_never_published(
 ) -> None:
     """Of two attempts at a part both are staged with noise of their own, and one alone is in the bundle."""
     seen: dict[str, bytes] = {}
-    remove = distributed.Job.remove
+    left: list[str] = []
+    write, remove = distributed.Job.write, distributed.Job.remove
 
-    def look(job: distributed.Job) -> None:
-        store = open_store(cluster.staging)
-        seen.update({name: store.read(name) for name in store.names() if name.endswith(".parquet")})
+    def write_and_look(job: distributed.Job, *arguments: Any) -> list[parts.Part]:
+        written = write(job, *arguments)
+        seen.update({name: open_store(cluster.staging).read(name) for name in staged_parts(cluster)})
+        return written
+
+    def look_and_remove(job: distributed.Job) -> None:
+        left.extend(staged_parts(cluster))
         remove(job)
 
-    monkeypatch.setattr(distributed.Job, "remove", look)
+    monkeypatch.setattr(distributed.Job, "write", write_and_look)
+    monkeypatch.setattr(distributed.Job, "remove", look_and_remove)
     receipt = publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
     with open_bundle(receipt.path) as opened:
         published = [opened.open(name).read() for name in opened.members if name.startswith("data/")]
@@ -159,6 +170,8 @@ def test_losers_are_staged_and_never_published(
     assert len(seen) == 22
     assert len(set(seen.values())) == 22
     assert len(set(seen.values()) & set(published)) == len(published) == 11
+    assert len(left) == 11, "what is in the bundle gives its room back at once"
+    assert not {seen[name] for name in left} & set(published)
 
 
 def test_tasks_hold_no_seed_and_no_key(source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey) -> None:
