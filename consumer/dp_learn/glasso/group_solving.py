@@ -124,6 +124,8 @@ def _solve_component(
         best, n_iter = descend(scaled, start, gap=gap, max_iter=max_iter, patience=PATIENCE)
         if best.duality_gap > gap and not best.unbounded and n_iter < max_iter:
             n_iter += solve_group_admm(scaled, best, gap=gap, max_iter=max_iter - n_iter)
+        if best.w is None and not best.unbounded:  # too few iterations, or no solution
+            solve_group_admm(scaled, best, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
 
     # the determinants of the two halves change by opposite amounts
     shift = 2.0 * float(np.log(units).sum())

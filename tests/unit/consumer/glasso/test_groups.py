@@ -153,3 +153,21 @@ def test_bad_input_is_named(change, name):
     """Each bad argument is refused by name."""
     with pytest.raises(ParameterError, match=name):
         graphical_lasso(**({"covariance": np.eye(4), "alpha": 0.1, "groups": [0, 0, 1, 2]} | change))
+
+
+def test_few_iterations_are_not_taken_for_no_solution():
+    """One iteration gives a rough answer with its gap where there is a solution, and none where there is none."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(20), 2)
+    loadings = np.column_stack([rng.uniform(0.3, 1.5, 40), 0.6 * (np.arange(40)[:, None] % 4 == np.arange(4))])
+    noise = 0.3 * rng.normal(size=(40, 40))
+    covariance = loadings @ loadings.T + np.diag(rng.uniform(0.5, 1.5, 40)) + noise + noise.T
+    assert np.linalg.eigvalsh(covariance)[0] < 0.0
+
+    exact = graphical_lasso(covariance, 0.5, groups=labels)
+    rough = graphical_lasso(covariance, 0.5, groups=labels, max_iter=1)
+    assert rough.status == "max_iter"
+    assert exact.duality_gap < rough.duality_gap < np.inf
+    assert rough.objective - rough.duality_gap <= exact.objective <= rough.objective + 1e-6
+    with pytest.raises(NoSolutionError):
+        graphical_lasso(covariance, 0.01, groups=labels, max_iter=1)
