@@ -56,10 +56,11 @@ def _zeros(_sigma: float, size: Any, _rng: Keystream | None = None) -> np.ndarra
 def _search_ignores_the_cap(patch: pytest.MonkeyPatch) -> None:
     honest = rows_release._search_bounds
 
-    def search(read: Any, *rest: Any) -> Any:
-        cap = getattr(read, "__self__", None)
-        uncapped = (lambda kinds: cap._table.read(kinds, cap._rows)) if isinstance(cap, EntityCap) else read
-        return honest(uncapped, *rest)
+    def search(passes: Any, *rest: Any) -> Any:
+        cap = getattr(passes.read, "__self__", None)
+        if isinstance(cap, EntityCap):
+            passes = replace(passes, read=lambda kinds: cap._table.read(kinds, cap._rows))
+        return honest(passes, *rest)
 
     patch.setattr(rows_release, "_search_bounds", search)
 
@@ -116,7 +117,7 @@ def _cap_restarted_each_batch(patch: pytest.MonkeyPatch) -> None:
             seen: Counter[str] = Counter()
             keep = []
             for name in batch.column(batch.num_columns - 1).to_pylist():
-                keep.append(seen[name] < self._wanted.get(name, batch.num_rows))
+                keep.append(seen[name] < self._max_rows)
                 seen[name] += 1
             yield batch.select(list(kinds)).filter(pa.array(keep, pa.bool_()))
 

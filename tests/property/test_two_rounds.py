@@ -147,7 +147,7 @@ def test_sums_do_not_depend_on_order_or_batches(seed: int, p: int, tails: float,
     table = _rows(90, p, tails, rng)
     whole, merged = _sums(table, frame, steps), BinnedSums(p, steps)
     for part in np.split(rng.permutation(table), sorted(cuts)):
-        merged.merge(_sums(part, frame, steps))
+        merged.merged(_sums(part, frame, steps))
     one_by_one = BinnedSums(p, steps)
     for row in table:
         one_by_one.add(row[None], frame)

@@ -9,10 +9,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from dp_bundle.bundle.part_tasks import MOST_IN_MEMORY, PartTask, part_tasks
+from dp_bundle.bundle.part_tasks import PartTask, part_tasks
 from dp_bundle.engines import Engine
 from dp_bundle.errors import BundleFormatError, DpGraphError
-from dp_bundle.files import CheckedReader, Digests, FolderMembers, Member, Members, packed_path, read_unchanged
+from dp_bundle.files import (
+    MOST_IN_MEMORY,
+    CheckedReader,
+    Digests,
+    FolderMembers,
+    Member,
+    Members,
+    changed,
+    digest_member,
+    packed_path,
+    read_unchanged,
+)
 from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 from dp_bundle.store import RemotePath
 from dp_bundle.trust import TrustedKey
@@ -73,7 +84,7 @@ class Bundle:
         self.notes: tuple[str, ...] = ()
         self._source = source
         self._is_folder = isinstance(source, FolderMembers)
-        self._digests = digests
+        self._digests = dict(digests)
 
     @property
     def tar_path(self) -> Path | RemotePath:
@@ -96,7 +107,13 @@ class Bundle:
     def open(self, name: str) -> BinaryIO:
         """Return a seekable window on a member; its bytes are those that were verified, or reading them fails."""
         self._source.require_open()
-        reader = CheckedReader(self._source, self.members[name], self._digests[name])
+        member, digests = self.members[name], self._digests[name]
+        if not digests.blocks:
+            digests = digest_member(self._source, member, by_blocks=True)
+            if digests.whole != self.sha256(name):
+                raise changed(name)
+            self._digests[name] = digests
+        reader = CheckedReader(self._source, member, digests)
         return cast(BinaryIO, io.BufferedReader(reader, 2**17))
 
     def sha256(self, name: str) -> str:

@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from dp_bundle.bundle.locating import members_at
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.errors import DpGraphError, StoreError
-from dp_bundle.files import CheckedReader, Digests, Member, Members, changed, digest_member, read_unchanged
+from dp_bundle.files import (
+    MOST_IN_MEMORY,
+    CheckedReader,
+    Digests,
+    Member,
+    Members,
+    changed,
+    digest_member,
+    read_unchanged,
+)
 from dp_bundle.manifest import Release, Statement
 from dp_bundle.store import RemotePath, located
 from dp_bundle.trust import Envelope
@@ -26,7 +35,6 @@ from dp_bundle.trust import Envelope
 if TYPE_CHECKING:
     from dp_bundle.data import RowGroup
 
-MOST_IN_MEMORY = 2**26  # bytes of a part
 _KEPT = 4  # manifests
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -184,5 +185,11 @@ def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) 
     if any(column.null_count for column in batch.columns):
         raise BundleFormatError(f"{name} has empty cells, which no release has")
     for column, found in zip(columns, batch.columns, strict=True):
-        if column.kind == "continuous" and not np.isfinite(to_numpy(found)).all():
+        if column.kind == "continuous" and not _are_finite(to_numpy(found)):
             raise BundleFormatError(f"{name} has a value in {quote_name(column.name)} that is not a number")
+
+
+def _are_finite(values: npt.NDArray[np.float64]) -> bool:
+    """Return True if all values are finite, as they are where their sum is, which takes less time to see."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
     from dp_bundle.files.tar import TarMembers, first_member, signed_members, write_archive
     from dp_bundle.files.windows import (
+        MOST_IN_MEMORY,
         CheckedReader,
         Digests,
         Member,

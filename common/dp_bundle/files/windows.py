@@ -1,7 +1,7 @@
 """Members of a bundle as files, wherever their bytes lie: nothing is extracted, and only verified bytes are read.
 
-What holds a bundle may change after it was verified. So verification also takes the digests of a member's blocks, and
-reading a block that has changed since fails.
+What holds a bundle may change after it was verified. So a member is read again whole and compared with its digest, or,
+if it is large or read piece by piece, by blocks whose digests were taken with it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dp_bundle.errors import BundleFormatError
 from dp_bundle.files.range_reader import RangeReader
 
 CHUNK = 2**20
+MOST_IN_MEMORY = 2**26  # bytes of a member that is read whole
 _BLOCK = 2**17
 _KEPT = 64  # blocks in memory: a reader reads several columns in parallel
 
@@ -55,7 +56,7 @@ class Members(Protocol):
 
 @dataclass(frozen=True)
 class Digests:
-    """The SHA-256 of a member, in hexadecimal, and those of its blocks."""
+    """The SHA-256 of a member, in hexadecimal, and those of its blocks, if they were taken."""
 
     whole: str
     blocks: tuple[bytes, ...]
@@ -106,7 +107,7 @@ class CheckedReader(MemberReader):
     member : Member
         One of them.
     digests : Digests
-        What `digest_member` found.
+        What `digest_member` found, with those of blocks.
     """
 
     def __init__(self, source: Members, member: Member, digests: Digests) -> None:
@@ -167,8 +168,17 @@ def read_at(descriptor: int, position: int, size: int) -> bytes:
     return content
 
 
-def digest_member(source: Members, member: Member) -> Digests:
-    """Read a member from start to end, and return its digest and those of its blocks.
+def digest_member(source: Members, member: Member, *, by_blocks: bool | None = None) -> Digests:
+    """Read a member from start to end, and return its digest and perhaps those of its blocks.
+
+    Parameters
+    ----------
+    source : Members
+        The bundle's members.
+    member : Member
+        One of them.
+    by_blocks : bool, optional
+        Whether the digests of blocks are taken; by default, of a member that is not to be read whole.
 
     Raises
     ------
@@ -176,8 +186,9 @@ def digest_member(source: Members, member: Member) -> Digests:
         The file ends before the member does.
     """
     whole, blocks = hashlib.sha256(), []
+    by_blocks = member.size > MOST_IN_MEMORY if by_blocks is None else by_blocks
     for chunk in MemberReader(source, member).chunks(CHUNK):
         whole.update(chunk)
-        view = memoryview(chunk)
-        blocks += [hashlib.sha256(view[at : at + _BLOCK]).digest() for at in range(0, len(chunk), _BLOCK)]
+        view = memoryview(chunk if by_blocks else b"")
+        blocks += [hashlib.sha256(view[at : at + _BLOCK]).digest() for at in range(0, len(view), _BLOCK)]
     return Digests(whole.hexdigest(), tuple(blocks))

@@ -154,14 +154,10 @@ def _rows_of(
 
 
 def _read_matrix(group: RowGroup, path: str | os.PathLike[str]) -> FloatArray:
-    values = _matrix(group.read())
-    if values.size and not (values.max() <= LARGEST and values.min() >= -LARGEST):
-        raise BundleFormatError(f"{quote_path(path)} holds values that are no finite numbers, or beyond {LARGEST:g}")
-    return values
-
-
-def _matrix(batch: pa.RecordBatch) -> FloatArray:
-    values = np.empty((batch.num_columns, batch.num_rows)).T  # column after column, as they come
-    for index, column in enumerate(batch.columns):
-        values[:, index] = to_numpy(column)
-    return values
+    batch = group.read()
+    values = np.empty((batch.num_columns, batch.num_rows))  # column after column, as they come
+    for column, found in zip(values, batch.columns, strict=True):
+        column[:] = to_numpy(found)
+        if len(column) and not (column.max() <= LARGEST and column.min() >= -LARGEST):
+            raise BundleFormatError(f"{quote_path(path)} has values that are no finite numbers, or beyond {LARGEST:g}")
+    return values.T

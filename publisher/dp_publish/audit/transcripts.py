@@ -54,7 +54,7 @@ def record(mechanism: TwoRound, table: _Floats, rng: Keystream) -> list[Turn]:
         turns.append(Turn(step, statistic, step.draw(statistic, rng)))
         return turns[-1].outcome
 
-    mechanism.play(lambda: iter([table]), play, _Nobody())
+    mechanism.play(lambda add, _: add(iter([table])), play, _Nobody())
     return turns
 
 
@@ -76,7 +76,7 @@ def statistics_of(mechanism: TwoRound, table: _Floats, turns: list[Turn]) -> lis
         statistics.append(statistic)
         return known.outcome
 
-    mechanism.play(lambda: iter([table]), play, _Nobody())
+    mechanism.play(lambda add, _: add(iter([table])), play, _Nobody())
     return statistics
 
 

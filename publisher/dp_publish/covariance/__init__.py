@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dp_publish.covariance.error_estimate import estimate_errors
     from dp_publish.covariance.exact_moments import ExactMoments, merge, moments_of_batch
     from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
-    from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, OneSum
+    from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum, Rows
     from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors, complement
     from dp_publish.covariance.mechanisms.gaussian import Gaussian
     from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar

@@ -16,22 +16,18 @@ function of that row alone, and what counts is the ball it ends in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.engines import map_batches
 from dp_bundle.errors import DataError, ParameterError
-from dp_bundle.startup import count_cores
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 
 _UNIT = 2.0**GRID_BITS
 _BLOCK = 1 << (52 - 2 * GRID_BITS)
-_NARROW = 256  # columns; of more, sums as Python integers would take too much memory in every thread
 _SHORTER = 1 - 2.0**-36
 
 
@@ -128,13 +124,17 @@ def merge(parts: Iterable[ExactMoments]) -> ExactMoments:
     )
 
 
-def sum_moments(rows: Callable[[], Iterable[NDArray[np.float64]]], scaling: Scaling) -> ExactMoments:
-    """Return the moments of all rows of a table, in data units, from one pass over it, with batches on all cores."""
+def sum_moments(batches: Iterable[NDArray[np.float64]], scaling: Scaling) -> ExactMoments:
+    """Return the moments of the rows of all batches; see `moments_of_batch`."""
     total = moments_of_batch(np.empty((0, scaling.n_features)), scaling)
-    n_workers = count_cores() if scaling.n_features <= _NARROW else 1
-    for found in map_batches(partial(moments_of_batch, scaling=scaling), rows(), n_workers):
-        total = merge([total, found])
+    for values in batches:
+        total = merge([total, moments_of_batch(values, scaling)])
     return total
+
+
+def merge_two(one: ExactMoments, other: ExactMoments) -> ExactMoments:
+    """Return the moments of the rows of both; see `merge`."""
+    return merge([one, other])
 
 
 def _scale(values: NDArray[np.float64], scaling: Scaling) -> tuple[NDArray[np.float64], int]:

@@ -1,26 +1,147 @@
 """A cap on the rows of every entity: those beyond it are left out at random.
 
-One pass counts the rows of each entity, a second keeps a simple random sample of the rows of those that have too many
-(Knuth's algorithm S: each row is kept with probability wanted / left). Memory grows with the number of entities, not of
-rows. Which rows are kept depends on nothing but the entities' names and chance.
-
-References
-----------
-Knuth (1997), The Art of Computer Programming 2, section 3.4.2.
+One pass counts the rows of each entity. Of those that have too many, the places of the rows to be kept are drawn, a
+simple random sample without replacement, and a second pass keeps the rows at these places. Where a table is read in
+splits, an entity's rows are numbered through all of them, so that each split is told which of its own rows to keep, and
+needs no other. Memory grows with the number of entities, not of rows. Which rows are kept depends on nothing but the
+entities' names and chance.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dp_bundle.errors import MissingValuesError
 from dp_publish.data.table import Table
+
+NAME, N_ROWS = "entity", "n_rows"  # the columns of counts
+_SUMMED = 64  # batches of counts that are added up at a time
+
+
+def count_entities(batches: Iterable[pa.RecordBatch], entity: str) -> pa.Table:
+    """Return the number of rows of every entity, in the columns `NAME` and `N_ROWS`; it is private.
+
+    Parameters
+    ----------
+    batches : iterable of RecordBatch
+        Their first column says whose row it is, as text.
+    entity : str
+        That column, for messages.
+
+    Raises
+    ------
+    MissingValuesError
+        A row is nobody's.
+    """
+    counts = [pa.table({NAME: pa.array([], pa.string()), N_ROWS: pa.array([], pa.int64())})]
+    for batch in batches:
+        names = batch.column(0)
+        if names.null_count:
+            raise MissingValuesError(entity, names_entities=True)
+        found = pc.value_counts(names)
+        counts.append(pa.table({NAME: found.field("values"), N_ROWS: found.field("counts")}))
+        if len(counts) > _SUMMED:
+            counts = [add_counts(counts)]
+    return add_counts(counts)
+
+
+def add_counts(counts: Sequence[pa.Table]) -> pa.Table:
+    """Return the sum of several counts of entities."""
+    summed = pa.concat_tables(counts).group_by(NAME).aggregate([(N_ROWS, "sum")])
+    return pa.table({NAME: summed.column(NAME), N_ROWS: summed.column(f"{N_ROWS}_sum")}).combine_chunks()
+
+
+@dataclass(frozen=True, eq=False)
+class Quota:
+    """The rows that entities with too many of them keep, in one split of a table; it is private.
+
+    Attributes
+    ----------
+    names : pyarrow.StringArray
+        The entities.
+    n_rows : ndarray of int64
+        How many rows each of them has there.
+    kept : ndarray of int64
+        The places of those that are kept, when all rows of the first entity are numbered from 0, those of the second
+        go on from there, and so forth.
+    """
+
+    names: pa.Array
+    n_rows: NDArray[np.int64]
+    kept: NDArray[np.int64]
+
+
+def draw_quotas(counts: Sequence[pa.Table], max_rows: int) -> list[Quota]:
+    """Draw which rows of entities that have more than `max_rows` are kept, in each of the splits that were counted."""
+    total = add_counts(counts)
+    crowded = total.filter(pc.greater(total.column(N_ROWS), max_rows)).column(NAME).combine_chunks()
+    n_rows = np.stack([_rows_of(crowded, each) for each in counts])  # by split and entity
+    ends = np.cumsum(n_rows, axis=0)  # of an entity's rows, numbered through all splits
+    firsts = np.cumsum(n_rows, axis=1) - n_rows - (ends - n_rows)
+    chance = np.random.default_rng(secrets.randbits(128))
+
+    kept: list[list[NDArray[np.int64]]] = [[] for _ in counts]
+    for index in range(len(crowded)):
+        places = np.sort(chance.choice(ends[-1, index], max_rows, replace=False, shuffle=False))
+        for split, own in enumerate(np.split(places, np.searchsorted(places, ends[:-1, index]))):
+            if len(own):
+                kept[split].append(own + firsts[split, index])
+    none = np.zeros(0, dtype=np.int64)
+    return [
+        Quota(crowded, n_rows[split], np.concatenate([none, *kept[split]]).astype(np.int64))
+        for split in range(len(counts))
+    ]
+
+
+def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
+    """Return the number of rows of each entity, 0 of those that were not counted there."""
+    places = pc.index_in(names, counts.column(NAME).combine_chunks())
+    found = pc.fill_null(counts.column(N_ROWS).combine_chunks().take(places), 0)
+    rows: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    return rows
+
+
+@dataclass(eq=False)
+class Keeper:
+    """What keeps the rows of a quota, in one pass over its split.
+
+    Parameters
+    ----------
+    quota : Quota
+        The split's.
+    """
+
+    quota: Quota
+    _next: NDArray[np.int64] = field(init=False)
+    _is_kept: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        ends = np.cumsum(self.quota.n_rows)
+        self._next = ends - self.quota.n_rows
+        self._is_kept = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=bool)
+        self._is_kept[self.quota.kept] = True
+
+    def keep(self, entities: pa.Array) -> NDArray[np.bool_]:
+        """Return which of the next rows are kept, from the names of their entities."""
+        keep = np.ones(len(entities), dtype=bool)
+        if not len(self.quota.names):
+            return keep
+        found = pc.index_in(entities, self.quota.names)
+        rows = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
+        whose = found.drop_null().to_numpy(zero_copy_only=False)
+        order = np.argsort(whose, kind="stable")
+        owners, starts, numbers = np.unique(whose[order], return_index=True, return_counts=True)
+        places = np.arange(len(whose)) + np.repeat(self._next[owners] - starts, numbers)
+        keep[rows[order]] = self._is_kept[places]
+        self._next[owners] += numbers
+        return keep
 
 
 class EntityCap:
@@ -44,30 +165,15 @@ class EntityCap:
     """
 
     def __init__(self, table: Table, entity: str, max_rows: int, rows_at_once: int) -> None:
-        self._table, self._entity, self._rows = table, entity, rows_at_once
-        self._left: dict[str, int] = {}
-        self._wanted: dict[str, int] = {}
-        self._chance = np.random.default_rng(secrets.randbits(128))
-        counts: Counter[str] = Counter()
-        for batch in table.read({entity: "text"}, rows_at_once):
-            if batch.column(0).null_count:
-                raise MissingValuesError(entity, names_entities=True)
-            for pair in pc.value_counts(batch.column(0)).to_pylist():
-                counts[pair["values"]] += pair["counts"]
-        crowded = {name: number for name, number in counts.items() if number > max_rows}
-        self.n_left_out = sum(crowded.values()) - max_rows * len(crowded)
-        self._left, self._wanted = crowded, dict.fromkeys(crowded, max_rows)
+        self._table, self._entity, self._rows, self._max_rows = table, entity, rows_at_once, max_rows
+        counts = count_entities(table.read({entity: "text"}, rows_at_once), entity)
+        self._crowded = counts.filter(pc.greater(counts.column(N_ROWS), max_rows))
+        self.n_left_out = (pc.sum(self._crowded.column(N_ROWS)).as_py() or 0) - max_rows * len(self._crowded)
 
     def read(self, kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
         """Yield the kept rows of the columns in `kinds`, once; another pass draws another sample."""
-        left, wanted = dict(self._left), dict(self._wanted)
-        names = pa.array(list(left), pa.string())
+        (quota,) = draw_quotas([self._crowded], self._max_rows)
+        keeper = Keeper(quota)
         for batch in self._table.read({**kinds, self._entity: "text"}, self._rows):
-            entities = batch.column(batch.num_columns - 1)
-            keep = np.ones(batch.num_rows, dtype=bool)
-            for index in pc.indices_nonzero(pc.is_in(entities, names)).to_pylist():
-                name = entities[index].as_py()
-                keep[index] = self._chance.integers(left[name]) < wanted[name]
-                left[name] -= 1
-                wanted[name] -= int(keep[index])
+            keep = keeper.keep(batch.column(batch.num_columns - 1))
             yield batch.select(list(kinds)).filter(pa.array(keep))

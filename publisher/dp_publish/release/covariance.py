@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from dp_bundle.errors import DataError
 from dp_bundle.manifest import CONSTANT_LABEL, Column, SecondMoments, Standard
 from dp_publish.accounting import Cost
 from dp_publish.covariance import (
+    Batches,
     Mechanism,
     NoisyMoments,
     OneSum,
@@ -29,8 +31,11 @@ from dp_publish.covariance import (
 )
 from dp_publish.data import RowReport, drop_missing, fill_missing
 from dp_publish.policy import Policy
-from dp_publish.release.contents import Contents, NewFile, Progress, Read, Records, could_reveal_noise, one_ahead
+from dp_publish.release.contents import Contents, NewFile, Progress, Records, could_reveal_noise
+from dp_publish.release.passes import Passes
 from dp_publish.sampling import Keystream
+
+T = TypeVar("T")
 
 
 class CovarianceMaker:
@@ -44,8 +49,8 @@ class CovarianceMaker:
         The columns, in order.
     partition : str or None
         The part of the rows that the table is.
-    read : callable
-        Yields the rows that may be published; read once more, to count them, where `auto` chooses by their number.
+    passes : Passes
+        The rows that may be published; read once more, to count them, where `auto` chooses by their number.
     report : RowReport
         Counts are added to it.
 
@@ -56,10 +61,10 @@ class CovarianceMaker:
     """
 
     def __init__(
-        self, policy: Policy, kinds: dict[str, str], partition: str | None, read: Read, report: RowReport
+        self, policy: Policy, kinds: dict[str, str], partition: str | None, passes: Passes, report: RowReport
     ) -> None:
         self._policy, self._kinds, self._partition = policy, kinds, partition
-        self._read, self._report = read, report
+        self._passes, self._report = passes, report
         self._columns = moment_columns(policy, kinds)
 
     @cached_property
@@ -87,7 +92,7 @@ class CovarianceMaker:
         """Release the second moments with noise, and write them; see `Maker`."""
         mechanism = self._mechanism
         guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
-        noisy = mechanism.release(partial(self._pass, progress), keystream, _Witness(self._report, drawn))
+        noisy = mechanism.release(partial(self._pass, progress=progress), keystream, _Witness(self._report, drawn))
 
         errors = None
         if isinstance(mechanism, OneSum):
@@ -99,16 +104,18 @@ class CovarianceMaker:
             guarantee = guarantee.model_copy(update={"bounds_mu": noisy.earlier.choices_mu})
         return Contents(self._write(noisy, new_file), n_rows, columns, guarantee, second_moments=stated)
 
-    def _pass(self, progress: Progress | None) -> Iterator[NDArray[np.float64]]:
-        """Yield the rows as numbers, with what the policy says of gaps done; the first pass counts what was done."""
-        report = RowReport() if self._report.n_rows else self._report
-        n_rows = 0
-        for values in one_ahead(_values(batch, self._columns, report) for batch in self._read(self._kinds)):
-            n_rows += len(values)
-            if progress is not None:
-                progress(n_rows)
-            yield values
-        self._report.n_rows = n_rows
+    def _pass(self, add: Callable[[Batches], T], merge: Callable[[T, T], T], *, progress: Progress | None) -> T:
+        """Return what comes of the rows as numbers, with what the policy says of gaps done; see `Rows`.
+
+        The first pass reports what was done.
+        """
+        add_numbers: Callable[[Iterator[pa.RecordBatch]], tuple[T, RowReport]]
+        add_numbers = partial(_add_numbers, add=add, columns=self._columns)
+        total: T
+        total, report = self._passes.total(self._kinds, add_numbers, partial(_merge_both, merge), progress)
+        if not self._report.n_rows:
+            self._report.add(report)
+        return total
 
     def _write(self, noisy: NoisyMoments, new_file: NewFile) -> list[BinaryIO]:
         """Write the matrices of the release, in the order of their members."""
@@ -126,8 +133,8 @@ class CovarianceMaker:
         """Return how many rows will be summed, from as few columns as tell it."""
         dropping = [column for column in self._columns if column.missing == "drop"]
         chosen = dropping or list(self._columns[:1])
-        batches = self._read({column.name: self._kinds[column.name] for column in chosen})
-        n_rows = sum(int(drop_missing(batch, chosen).num_rows) for batch in batches)
+        kinds = {column.name: self._kinds[column.name] for column in chosen}
+        n_rows: int = self._passes.total(kinds, partial(_count_complete, columns=chosen), operator.add)
         if n_rows == 0:
             raise DataError("the table has no rows to publish")
         return n_rows
@@ -209,10 +216,31 @@ def _describe_matrix(released: NoisyMoments) -> dict[str, Any]:
     }
 
 
+def _count_complete(batches: Iterator[pa.RecordBatch], *, columns: Sequence[Column]) -> int:
+    """Return the number of rows that are not left out for want of a value."""
+    return sum(int(drop_missing(batch, columns).num_rows) for batch in batches)
+
+
+def _add_numbers(
+    batches: Iterator[pa.RecordBatch], *, add: Callable[[Batches], T], columns: tuple[Column, ...]
+) -> tuple[T, RowReport]:
+    """Return what comes of rows as numbers, and what was done to them."""
+    report = RowReport()
+    return add(_values(batch, columns, report) for batch in batches), report
+
+
+def _merge_both(
+    merge: Callable[[T, T], T], one: tuple[T, RowReport], other: tuple[T, RowReport]
+) -> tuple[T, RowReport]:
+    one[1].add(other[1])
+    return merge(one[0], other[0]), one[1]
+
+
 def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport) -> NDArray[np.float64]:
     """Return a batch as numbers, with what the policy says of missing ones done."""
     kept = drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
+    report.n_rows += kept.num_rows
     filled = [fill_missing(kept.column(index), column, report) for index, column in enumerate(columns)]
     values = [to_numpy(each) for each in filled]
     for column, each in zip(columns, values, strict=True):

@@ -80,6 +80,20 @@ def choose_ranges(rows: RowRanges, n_columns: int, n_workers: int) -> list[RowRa
     return sorted(planned, key=lambda each: each.start - each.stop)
 
 
+def plan_for_cores(rows: RowRanges, n_columns: int, n_threads: int) -> list[RowRange]:
+    """Divide rows into ranges for the cores of this machine: into one, if more are not worth it."""
+    n_parts = -(-rows.n_rows // part_rows(n_columns))
+    if -(-n_parts // n_threads) * part_rows(n_columns) > _WORTH_IT * rows.n_rows:
+        return [RowRange(0, 0, rows.n_rows)]
+    return choose_ranges(rows, n_columns, n_threads)
+
+
+def count_threads(n_columns: int) -> int:
+    """Return how many threads there are to be, each of which holds a few batches of all columns."""
+    cells = batch_rows(n_columns) * n_columns
+    return max(1, min(count_cores(), _CELLS_AT_ONCE // cells))
+
+
 def write_parts(
     batches: Iterator[pa.RecordBatch],
     columns: tuple[Column, ...],
@@ -124,17 +138,13 @@ class ParallelWriter:
 
     def plan(self) -> list[RowRange]:
         """Return the ranges of rows for all cores: one, if more are not worth it."""
-        rows, n_columns, n_threads = self.ranges.raw, len(self.columns), self._n_threads()
-        n_parts = -(-rows.n_rows // part_rows(n_columns))
-        if -(-n_parts // n_threads) * part_rows(n_columns) > _WORTH_IT * rows.n_rows:
-            return [RowRange(0, 0, rows.n_rows)]
-        return choose_ranges(rows, n_columns, n_threads)
+        return plan_for_cores(self.ranges.raw, len(self.columns), self._n_threads())
 
     def write(
         self, planned: Sequence[RowRange], new_file: NewFile, progress: Progress | None, report: RowReport
     ) -> list[Part]:
         """Add noise to the ranges, write them, and return all parts in order."""
-        threads, told = Threads(self._n_threads()), _Told(progress)
+        threads, told = Threads(self._n_threads()), Told(progress)
 
         def write_range(wanted: RowRange) -> tuple[list[Part], RowReport]:
             keystream, own, before = SecureKeystream(), RowReport(), [0]
@@ -156,7 +166,7 @@ class ParallelWriter:
 
     def write_recorded(self, records: Records, progress: Progress | None, report: RowReport) -> list[Part]:
         """Add noise to each part that has no record, write and record it, and return all parts in order."""
-        starts, told = _starts(self.ranges.raw.n_rows, len(self.columns)), _Told(progress)
+        starts, told = _starts(self.ranges.raw.n_rows, len(self.columns)), Told(progress)
         missing, parts = [], []
         for place, (start, stop) in enumerate(pairwise(starts)):
             found = records.part(place)
@@ -186,12 +196,10 @@ class ParallelWriter:
         return sorted(parts, key=lambda part: part.place)
 
     def _n_threads(self) -> int:
-        """Return how many threads there are to be, each of which holds a few batches of all columns."""
-        cells = batch_rows(len(self.columns)) * len(self.columns)
-        return max(1, min(count_cores(), _CELLS_AT_ONCE // cells))
+        return count_threads(len(self.columns))
 
 
-class _Told:
+class Told:
     """The number of rows that all threads have done, told to one who may be told by one at a time."""
 
     def __init__(self, progress: Progress | None) -> None:

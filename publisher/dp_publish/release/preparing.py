@@ -17,11 +17,12 @@ from dp_bundle.trust import public_key_of
 from dp_publish.data import EntityCap, RowReport, Source, Table, describe_files
 from dp_publish.ledger import Ledger
 from dp_publish.policy import Policy, Privacy
-from dp_publish.release.contents import Maker, Read
+from dp_publish.release.contents import Maker
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.distributed import Cluster
 from dp_publish.release.distributed import Job as ClusterJob
 from dp_publish.release.job import JobPlan
+from dp_publish.release.passes import LocalPasses, Passes
 from dp_publish.release.rows import RowsMaker
 from dp_publish.sampling import Keystream
 
@@ -36,11 +37,11 @@ def make_maker(
 ) -> tuple[Maker, RowReport]:
     """Return what draws the release of a table under a resolved policy, and the report that it fills in."""
     privacy = policy.privacy
-    read, report = _reader(table, privacy, len(kinds))
+    passes, report = _passes(table, privacy, len(kinds))
     if privacy.release == "covariance":
-        return CovarianceMaker(policy, kinds, partition, read, report), report
+        return CovarianceMaker(policy, kinds, partition, passes, report), report
     ranges = table.ranges if keystream is None and privacy.entity is None else None
-    return RowsMaker(policy, kinds, table, partition, read, report, ranges, tasks), report
+    return RowsMaker(policy, kinds, table, partition, passes, report, ranges, tasks), report
 
 
 def cluster_job(
@@ -99,13 +100,13 @@ def software() -> str:
     return f"dpgraph {importlib.metadata.version('dpgraph')}"
 
 
-def _reader(table: Table, privacy: Privacy, n_columns: int) -> tuple[Read, RowReport]:
+def _passes(table: Table, privacy: Privacy, n_columns: int) -> tuple[Passes, RowReport]:
     """Return what reads the rows that may be published, and a fresh report."""
     rows = batch_rows(n_columns)
     if privacy.entity is None:
-        return lambda kinds: table.read(kinds, rows), RowReport()
+        return LocalPasses(lambda kinds: table.read(kinds, rows), table.ranges), RowReport()
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
-    return cap.read, RowReport(n_over_cap=cap.n_left_out)
+    return LocalPasses(cap.read), RowReport(n_over_cap=cap.n_left_out)
 
 
 def _absolute(place: str | os.PathLike[str]) -> Path | RemotePath:

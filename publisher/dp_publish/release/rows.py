@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import BinaryIO, Protocol, TypeVar
-
-import pyarrow as pa
 
 from dp_bundle.manifest import Column
 from dp_publish.accounting import Cost
@@ -18,7 +18,6 @@ from dp_publish.release.contents import (
     Contents,
     NewFile,
     Progress,
-    Read,
     Records,
     could_reveal_noise,
     one_ahead,
@@ -26,6 +25,7 @@ from dp_publish.release.contents import (
 )
 from dp_publish.release.distributed import Job
 from dp_publish.release.parts import ParallelWriter, Part, write_parts
+from dp_publish.release.passes import Passes
 from dp_publish.rows import (
     Bounds,
     Shares,
@@ -37,6 +37,7 @@ from dp_publish.rows import (
     find_centers,
     guarantee_of_rows,
     half_width_for,
+    merge_values,
     set_noise,
     share_mu,
     steps_for,
@@ -69,8 +70,8 @@ class RowsMaker:
         Read here for strength by SNR alone.
     partition : str or None
         The part of the rows that the table is.
-    read : callable
-        Yields the rows that may be published.
+    passes : Passes
+        The rows that may be published.
     report : RowReport
         Counts are added to it.
     ranges : callable, optional
@@ -92,13 +93,13 @@ class RowsMaker:
         kinds: dict[str, str],
         table: Table,
         partition: str | None,
-        read: Read,
+        passes: Passes,
         report: RowReport,
         ranges: Callable[[], TypedRanges] | None = None,
         job: Job | None = None,
     ) -> None:
         self._policy, self._kinds, self._partition = policy, kinds, partition
-        self._read, self._report, self._ranges = read, report, ranges
+        self._passes, self._report, self._ranges = passes, report, ranges
         self._job = job
         self._shares = share_mu(policy, kinds)
         self._deviations = None
@@ -125,13 +126,13 @@ class RowsMaker:
         once: Once = records.once if records is not None else _draw
         found = {}
         if self._shares.searched:
-            found = once("bounds", lambda: _search_bounds(self._read, self._kinds, self._shares, keystream))
+            found = once("bounds", lambda: _search_bounds(self._passes, self._kinds, self._shares, keystream))
             drawn.enter_context(could_reveal_noise())
         bounds = {name: (low, high) for name, (low, high) in found.items()}
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
         if math.isfinite(self._shares.centers_sigma):
             sigma = self._shares.centers_sigma
-            centers = once("centers", lambda: _search_centers(columns, self._read(self._kinds), sigma, keystream))
+            centers = once("centers", lambda: _search_centers(columns, self._passes, self._kinds, sigma, keystream))
             columns = tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
             drawn.enter_context(could_reveal_noise())
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
@@ -161,7 +162,7 @@ class RowsMaker:
                 return writer.write_recorded(records, progress, self._report)
             if len(planned := writer.plan()) > 1:
                 return writer.write(planned, new_file, progress, self._report)
-        batches = (add_noise(batch, columns, keystream, self._report) for batch in self._read(self._kinds))
+        batches = (add_noise(batch, columns, keystream, self._report) for batch in self._passes.read(self._kinds))
         return write_parts(one_ahead(batches), columns, new_file, progress)
 
 
@@ -176,19 +177,20 @@ def _draw(_: str, draw: Callable[[], T]) -> T:
     return draw()
 
 
-def _search_bounds(read: Read, kinds: dict[str, str], shares: Shares, keystream: Keystream) -> dict[str, Bounds]:
+def _search_bounds(passes: Passes, kinds: dict[str, str], shares: Shares, keystream: Keystream) -> dict[str, Bounds]:
     """Find the bounds that the policy leaves out; what is learned on the way is what the search was charged for."""
     chosen = {name: kinds[name] for name in shares.searched}
     if not chosen:
         return {}
-    counts, n_rows = count_values(read(chosen), len(chosen))
+    counts, n_rows = passes.total(chosen, partial(count_values, n_columns=len(chosen)), merge_values)
     half_widths = [half_width_for(n_rows, shares.columns[name]) for name in chosen]
     found = find_bounds(counts, chosen.values(), shares.choice_mu, half_widths, keystream)
     return dict(zip(chosen, found, strict=True))
 
 
 def _search_centers(
-    columns: tuple[Column, ...], batches: Iterator[pa.RecordBatch], sigma: float, keystream: Keystream
+    columns: tuple[Column, ...], passes: Passes, kinds: dict[str, str], sigma: float, keystream: Keystream
 ) -> dict[str, float]:
     """Return the means, found privately, at which rows with gaps will stand."""
-    return find_centers(sum_complete_rows(batches, columns, steps_for(sigma)), columns, sigma, keystream)
+    add = partial(sum_complete_rows, columns=columns, steps=steps_for(sigma))
+    return find_centers(passes.total(kinds, add, operator.iadd), columns, sigma, keystream)

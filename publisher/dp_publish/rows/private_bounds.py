@@ -89,6 +89,15 @@ def count_values(batches: Iterable[pa.RecordBatch], n_columns: int) -> tuple[NDA
     return counts, n_rows
 
 
+def merge_values(
+    one: tuple[NDArray[np.int64], int], other: tuple[NDArray[np.int64], int]
+) -> tuple[NDArray[np.int64], int]:
+    """Return what `count_values` gives of two runs of rows together; the first is overwritten."""
+    counts = one[0]
+    counts += other[0]
+    return counts, one[1] + other[1]
+
+
 def find_bounds(
     counts: NDArray[np.int64], kinds: Iterable[str], mu_each: float, half_widths: Iterable[float], keystream: Keystream
 ) -> list[Bounds]:

@@ -12,7 +12,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,29 @@ from dp_bundle.manifest import MatrixNoise
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import GaussianDP, PureDP, Strength
 from dp_publish.covariance.entry_noise import correlation_noise
-from dp_publish.covariance.exact_moments import ExactMoments, sum_moments
+from dp_publish.covariance.exact_moments import ExactMoments, merge_two, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 from dp_publish.covariance.sensitivity import check_neighbours
 from dp_publish.policy import Policy
 from dp_publish.sampling import Keystream
 
-Rows: TypeAlias = Callable[[], Iterator[NDArray[np.float64]]]  # every call is a pass over the table, batch by batch
+T = TypeVar("T")
+Batches: TypeAlias = Iterator[NDArray[np.float64]]
+
+
+class Rows(Protocol):
+    """The rows of a table, in data units and without gaps; every call is a pass over all of them."""
+
+    def __call__(self, add: Callable[[Batches], T], merge: Callable[[T, T], T], /) -> T:
+        """Return what comes of the rows.
+
+        Parameters
+        ----------
+        add : callable
+            Takes a run of rows, batch by batch, and returns what comes of them. It is pickled where others run it.
+        merge : callable
+            Takes what comes of two runs, and returns what comes of both, exactly; it may change the first.
+        """
 
 
 class Witness(Protocol):
@@ -191,8 +208,8 @@ class Mechanism(ABC):
 
         Parameters
         ----------
-        rows : callable
-            Returns the rows in data units, without gaps, as often as it is called.
+        rows : Rows
+            Read as often as is needed.
         rng : Keystream
             Where the random bits come from.
         witness : Witness
@@ -263,7 +280,7 @@ class OneSum(Mechanism):
 
     def release(self, rows: Rows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return the second moments of the table with noise, from one pass; see `Mechanism`."""
-        moments = sum_moments(rows, self.scaling)
+        moments = rows(partial(sum_moments, scaling=self.scaling), merge_two)
         witness.clipped(moments.n_clipped)
         if moments.n_rows == 0 and self.neighbours.n_rows_public:  # else their absence is protected
             raise DataError("the table has no rows to publish")

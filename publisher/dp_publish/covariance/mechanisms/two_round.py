@@ -26,8 +26,10 @@ Dong, Roth & Su (2022). Biswas, Dong, Kamath & Ullman (2020), CoinPress, for rec
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,7 +40,7 @@ from dp_bundle.errors import DataError, PrivacyError
 from dp_bundle.manifest import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import GaussianDP, PureDP, Strength
-from dp_publish.covariance.mechanisms.base import FirstRound, Mechanism, NoisyMoments, Rows, Witness
+from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, Rows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
 from dp_publish.covariance.scaling import scaling_around
@@ -162,7 +164,10 @@ class TwoRound(Mechanism):
     def play(self, rows: Rows, play: Play, witness: Witness) -> NoisyMoments:
         """Return both rounds, with the outcomes that each step is given (`two_rounds.steps`)."""
         # where the columns lie, and where their values are clipped
-        n_rows, counts = _count(rows, PlaceCounts(self.places, self.most_cells))
+        counts = rows(partial(_count, places=self.places, most_cells=self.most_cells), PlaceCounts.merged)
+        n_rows = counts.n_rows
+        if not n_rows:
+            raise DataError("the table has no rows to publish")
         shares = self.shares(n_rows)
         witness.drawing()
         centers, scales = counts.find(shares.place, play)
@@ -173,14 +178,14 @@ class TwoRound(Mechanism):
         low, high = np.maximum(low, centers - clip * scales), np.minimum(high, centers + clip * scales)
         farthest = clip * math.sqrt(len(scales))
         frame = Frame(low, high, centers, scales * farthest)
-        sums = _sum(rows, frame, _LEAST_RADIUS / clip)
+        sums = rows(partial(_sum, frame=frame, least_radius=_LEAST_RADIUS / clip), BinnedSums.merged)
         first, _ = self._play_round("first", sums, frame, shares.first, _OFFSETS[0], play)
 
         # the second round, in a frame that follows from the first
         mean, covariance, noise = _shown_by(first)
         transform, deviations, length = whiten(covariance * farthest**2, noise * farthest**2)
         frame = Frame(low, high, mean, scales * deviations * (length * _SECOND_RADII[1]), transform)
-        sums = _sum(rows, frame, _SECOND_RADII[0] / _SECOND_RADII[1])
+        sums = rows(partial(_sum, frame=frame, least_radius=_SECOND_RADII[0] / _SECOND_RADII[1]), BinnedSums.merged)
         second, chosen = self._play_round("second", sums, frame, shares.second, _OFFSETS[1], play)
         witness.clipped(int(sums.counts[chosen + 1 :].sum()))
         total, most = sums.fourth_powers(chosen)
@@ -241,10 +246,7 @@ class TwoRound(Mechanism):
         """Return what values are clipped to, in the half-widths of a frame that has none yet but the bounds."""
         if not chooses_clip(self.row_mu, n_rows, self.scaling.n_features):
             return float(CLIPS[-1])
-        beyond = np.zeros_like(CLIPS, dtype=np.int64)
-        for values in rows():
-            within = np.clip(values, frame.low, frame.high)
-            beyond += count_beyond_clips(within, frame.centers, frame.half_widths)
+        beyond = rows(partial(_count_beyond, frame=frame), operator.iadd)
         search = clip_search(self.shares(n_rows).choice, self.row_mu, n_rows, self.scaling.n_features)
         return float(CLIPS[play(Choice("clip", search.mechanism), search.scores(beyond))])
 
@@ -270,22 +272,27 @@ class _Drawing:
         return step.draw(statistic, self.rng)
 
 
-def _count(rows: Rows, counts: PlaceCounts) -> tuple[int, PlaceCounts]:
-    """Return the number of rows, and what the columns' places are found from."""
-    n_rows = 0
-    for values in rows():
+def _count(batches: Batches, *, places: tuple[Place, ...], most_cells: int) -> PlaceCounts:
+    """Return what the columns' places are found from."""
+    counts = PlaceCounts(places, most_cells)
+    for values in batches:
         counts.add(values)
-        n_rows += len(values)
-    if not n_rows:
-        raise DataError("the table has no rows to publish")
-    return n_rows, counts
+    return counts
 
 
-def _sum(rows: Rows, frame: Frame, least_radius: float) -> BinnedSums:
-    """Return the sums of all rows in a frame, for radii from a least one to 1."""
+def _count_beyond(batches: Batches, *, frame: Frame) -> NDArray[np.int64]:
+    """Return how many rows have a value beyond every clip, in the half-widths of a frame."""
+    beyond = np.zeros_like(CLIPS, dtype=np.int64)
+    for values in batches:
+        beyond += count_beyond_clips(np.clip(values, frame.low, frame.high), frame.centers, frame.half_widths)
+    return beyond
+
+
+def _sum(batches: Batches, *, frame: Frame, least_radius: float) -> BinnedSums:
+    """Return the sums of rows in a frame, for radii from a least one to 1."""
     p = len(frame.centers)
     sums = BinnedSums(p, radii(least_radius, p))
-    for values in rows():
+    for values in batches:
         sums.add(values, frame)
     return sums
 

@@ -59,6 +59,11 @@ class PlaceCounts:
         All columns, in order.
     most_cells : int, optional
         The most that a column's values may be counted in.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many rows were counted.
     """
 
     def __init__(self, places: tuple[Place, ...], most_cells: int = MOST_CELLS) -> None:
@@ -66,6 +71,7 @@ class PlaceCounts:
         self._searched = [index for index, place in enumerate(places) if not place.is_declared]
         self._grids = [_grid(places[index], len(self._searched), most_cells) for index in self._searched]
         self._counts = np.zeros((len(self._grids), self._grids[0].cells if self._grids else 0), dtype=np.int64)
+        self.n_rows = 0
 
     @property
     def limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -75,8 +81,15 @@ class PlaceCounts:
 
     def add(self, values: NDArray[np.float64]) -> None:
         """Count the values of some rows, shape (n, p)."""
+        self.n_rows += len(values)
         for index, counts, grid in zip(self._searched, self._counts, self._grids, strict=True):
             add_to_cells(counts, values[:, index], grid)
+
+    def merged(self, other: PlaceCounts) -> PlaceCounts:
+        """Add the counts of other rows, and return these."""
+        self._counts += other._counts
+        self.n_rows += other.n_rows
+        return self
 
     def find(self, mu_each: float, play: Play) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the centers and the scales of all columns; every choice of one costs a row `mu_each`."""

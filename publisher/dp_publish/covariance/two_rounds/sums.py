@@ -61,11 +61,12 @@ class BinnedSums:
         for start in range(0, len(values), BLOCK):
             self._add_wide(frame.place(values[start : start + BLOCK]))
 
-    def merge(self, other: BinnedSums) -> None:
-        """Add the sums of other rows of the same round."""
+    def merged(self, other: BinnedSums) -> BinnedSums:
+        """Add the sums of other rows of the same round, and return these."""
         self.counts += other.counts
         self._products += other._products
         self._fourths += other._fourths
+        return self
 
     def counts_outside(self) -> NDArray[np.int64]:
         """Return how many rows are outside of every radius."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from numpy.typing import NDArray
 from dp_bundle.errors import DataError, PrivacyError
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import GaussianDP, PureDP
-from dp_publish.covariance import NoisyMoments, TwoRound, scaling_for
+from dp_publish.covariance import Batches, NoisyMoments, TwoRound, scaling_for
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.sampling import insecure_keystream
 
+T = TypeVar("T")
 BOUNDS = (-10.0, 30.0)
 MEANS, SCALES = np.array([4.0, 0.0, -2.0]), np.array([3.0, 0.1, 1.0])
 
@@ -25,10 +27,12 @@ class Passes:
     def __init__(self, values: NDArray[np.float64], batch: int = 700) -> None:
         self.values, self.batch, self.n_passes = values, batch, 0
 
-    def __call__(self) -> Iterator[NDArray[np.float64]]:
-        """Read them once more."""
+    def __call__(self, add: Callable[[Batches], T], merge: Callable[[T, T], T]) -> T:
+        """Read them once more, in two runs."""
         self.n_passes += 1
-        return (self.values[start : start + self.batch] for start in range(0, len(self.values), self.batch))
+        batches = [self.values[start : start + self.batch] for start in range(0, len(self.values), self.batch)]
+        half = len(batches) // 2
+        return merge(add(iter(batches[half:])), add(iter(batches[:half])))
 
 
 class Watch:
