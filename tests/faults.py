@@ -20,6 +20,7 @@ from dp_publish.covariance import calibration as moments_calibration
 from dp_publish.covariance.mechanisms import base, eigenvectors, gaussian, wishart, wishart_difference
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.release import covariance as covariance_release
+from dp_publish.release import parts, work
 from dp_publish.release import rows as rows_release
 from dp_publish.rows import calibration, guarantee, noise, private_bounds
 from dp_publish.rows import mechanism as rows
@@ -46,7 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _plant_add_noise(patch: pytest.MonkeyPatch, other: AddNoise) -> None:
     patch.setattr(rows, "add_noise", other)
-    patch.setattr(rows_release, "add_noise", other)
+    patch.setattr(work, "add_noise", other)
+    patch.setattr(parts, "add_noise", other)
 
 
 def _zeros(_sigma: float, size: Any, _rng: Keystream | None = None) -> np.ndarray:

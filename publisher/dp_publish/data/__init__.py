@@ -4,12 +4,20 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_publish.data.cells import KINDS_OF_WORDS
-    from dp_publish.data.contribution_cap import EntityCap
+    from dp_publish.data.contribution_cap import (
+        KEPT,
+        N_ROWS,
+        NAME,
+        EntityCap,
+        Keeper,
+        count_entities,
+        draw_quotas,
+    )
     from dp_publish.data.deviations import standard_deviations
     from dp_publish.data.dialect import Dialect, Layout, make_dialect, unpacked_name
     from dp_publish.data.fingerprint import describe_files
     from dp_publish.data.first_rows import LEAST_ROWS, Glance, find_codes, glance
-    from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_gaps
+    from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_complete, find_gaps
     from dp_publish.data.row_count import count_rows
     from dp_publish.data.row_ranges import RowRanges
     from dp_publish.data.table import ColumnType, Source, Table, coded, open_table

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from dp_bundle.errors import MissingValuesError
 from dp_publish.data.table import Table
 
-NAME, N_ROWS = "entity", "n_rows"  # the columns of counts
+NAME, N_ROWS, KEPT = "entity", "n_rows", "kept"  # the columns of counts and quotas
 _SUMMED = 64  # batches of counts that are added up at a time
 
 
@@ -58,46 +57,38 @@ def add_counts(counts: Sequence[pa.Table]) -> pa.Table:
     return pa.table({NAME: summed.column(NAME), N_ROWS: summed.column(f"{N_ROWS}_sum")}).combine_chunks()
 
 
-@dataclass(frozen=True, eq=False)
-class Quota:
-    """The rows that entities with too many of them keep, in one split of a table; it is private.
+def draw_quotas(counts: Sequence[pa.Table], max_rows: int) -> list[pa.Table]:
+    """Draw which rows of entities that have more than `max_rows` are kept.
 
-    Attributes
+    Parameters
     ----------
-    names : pyarrow.StringArray
-        The entities.
-    n_rows : ndarray of int64
-        How many rows each of them has there.
-    kept : ndarray of int64
-        The places of those that are kept, when all rows of the first entity are numbered from 0, those of the second
-        go on from there, and so forth.
+    counts : sequence of Table
+        Those of every split of the table, as `count_entities` gives them.
+    max_rows : int
+        How many rows are kept of an entity.
+
+    Returns
+    -------
+    list of Table
+        For each split, the entities that have too many rows, the number of rows that they have there, and, in a list in
+        the column `KEPT`, which of these are kept, counted from 0. It is private.
     """
-
-    names: pa.Array
-    n_rows: NDArray[np.int64]
-    kept: NDArray[np.int64]
-
-
-def draw_quotas(counts: Sequence[pa.Table], max_rows: int) -> list[Quota]:
-    """Draw which rows of entities that have more than `max_rows` are kept, in each of the splits that were counted."""
     total = add_counts(counts)
     crowded = total.filter(pc.greater(total.column(N_ROWS), max_rows)).column(NAME).combine_chunks()
     n_rows = np.stack([_rows_of(crowded, each) for each in counts])  # by split and entity
     ends = np.cumsum(n_rows, axis=0)  # of an entity's rows, numbered through all splits
-    firsts = np.cumsum(n_rows, axis=1) - n_rows - (ends - n_rows)
     chance = np.random.default_rng(secrets.randbits(128))
 
     kept: list[list[NDArray[np.int64]]] = [[] for _ in counts]
     for index in range(len(crowded)):
         places = np.sort(chance.choice(ends[-1, index], max_rows, replace=False, shuffle=False))
         for split, own in enumerate(np.split(places, np.searchsorted(places, ends[:-1, index]))):
-            if len(own):
-                kept[split].append(own + firsts[split, index])
-    none = np.zeros(0, dtype=np.int64)
-    return [
-        Quota(crowded, n_rows[split], np.concatenate([none, *kept[split]]).astype(np.int64))
-        for split in range(len(counts))
+            kept[split].append(own - (ends[split, index] - n_rows[split, index]))
+    quotas = [
+        pa.table({NAME: crowded, N_ROWS: numbers, KEPT: _lists(each)})
+        for numbers, each in zip(n_rows, kept, strict=True)
     ]
+    return [quota.filter(pc.greater(quota.column(N_ROWS), 0)) for quota in quotas]
 
 
 def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
@@ -108,32 +99,34 @@ def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
     return rows
 
 
-@dataclass(eq=False)
+def _lists(arrays: Sequence[NDArray[np.int64]]) -> pa.ListArray:
+    ends = np.cumsum([0, *map(len, arrays)]).astype(np.int32)
+    values = np.concatenate([np.zeros(0, dtype=np.int64), *arrays])
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(values, pa.int64()))
+
+
 class Keeper:
     """What keeps the rows of a quota, in one pass over its split.
 
     Parameters
     ----------
-    quota : Quota
-        The split's.
+    quota : Table
+        The split's, as `draw_quotas` gives it.
     """
 
-    quota: Quota
-    _next: NDArray[np.int64] = field(init=False)
-    _is_kept: NDArray[np.bool_] = field(init=False)
-
-    def __post_init__(self) -> None:
-        ends = np.cumsum(self.quota.n_rows)
-        self._next = ends - self.quota.n_rows
-        self._is_kept = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=bool)
-        self._is_kept[self.quota.kept] = True
+    def __init__(self, quota: pa.Table) -> None:
+        self._names, kept = quota.column(NAME).combine_chunks(), quota.column(KEPT).combine_chunks()
+        n_rows = quota.column(N_ROWS).to_numpy()
+        self._next = np.cumsum(n_rows) - n_rows  # of all these rows, entity by entity, that of each which comes next
+        self._is_kept = np.zeros(int(n_rows.sum()), dtype=bool)
+        self._is_kept[kept.flatten().to_numpy() + np.repeat(self._next, pc.list_value_length(kept).to_numpy())] = True
 
     def keep(self, entities: pa.Array) -> NDArray[np.bool_]:
         """Return which of the next rows are kept, from the names of their entities."""
         keep = np.ones(len(entities), dtype=bool)
-        if not len(self.quota.names):
+        if not len(self._names):
             return keep
-        found = pc.index_in(entities, self.quota.names)
+        found = pc.index_in(entities, self._names)
         rows = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
         whose = found.drop_null().to_numpy(zero_copy_only=False)
         order = np.argsort(whose, kind="stable")

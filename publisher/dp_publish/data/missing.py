@@ -54,12 +54,18 @@ class RowReport:
 
 def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
     """Leave out the rows that have no value in a column whose rows are then dropped."""
-    keep = None
+    if all(column.missing != "drop" for column in columns):
+        return batch
+    return batch.filter(pa.array(find_complete(batch, columns)))
+
+
+def find_complete(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_]:
+    """Return which rows have a value in each column whose rows are otherwise dropped."""
+    complete = np.ones(batch.num_rows, dtype=bool)
     for index, column in enumerate(columns):
         if column.missing == "drop":
-            present = pc.invert(pc.is_null(batch.column(index), nan_is_null=True))
-            keep = present if keep is None else pc.and_(keep, present)
-    return batch if keep is None else batch.filter(keep)
+            complete &= ~pc.is_null(batch.column(index), nan_is_null=True).to_numpy(zero_copy_only=False)
+    return complete
 
 
 def find_gaps(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_] | None:

@@ -32,7 +32,7 @@ from dp_publish.covariance import (
 from dp_publish.data import RowReport, drop_missing, fill_missing
 from dp_publish.policy import Policy
 from dp_publish.release.contents import Contents, NewFile, Progress, Records, could_reveal_noise
-from dp_publish.release.passes import Passes
+from dp_publish.release.work import RowWork
 from dp_publish.sampling import Keystream
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class CovarianceMaker:
         The columns, in order.
     partition : str or None
         The part of the rows that the table is.
-    passes : Passes
+    work : RowWork
         The rows that may be published; read once more, to count them, where `auto` chooses by their number.
     report : RowReport
         Counts are added to it.
@@ -61,10 +61,10 @@ class CovarianceMaker:
     """
 
     def __init__(
-        self, policy: Policy, kinds: dict[str, str], partition: str | None, passes: Passes, report: RowReport
+        self, policy: Policy, kinds: dict[str, str], partition: str | None, work: RowWork, report: RowReport
     ) -> None:
         self._policy, self._kinds, self._partition = policy, kinds, partition
-        self._passes, self._report = passes, report
+        self._work, self._report = work, report
         self._columns = moment_columns(policy, kinds)
 
     @cached_property
@@ -112,7 +112,7 @@ class CovarianceMaker:
         add_numbers: Callable[[Iterator[pa.RecordBatch]], tuple[T, RowReport]]
         add_numbers = partial(_add_numbers, add=add, columns=self._columns)
         total: T
-        total, report = self._passes.total(self._kinds, add_numbers, partial(_merge_both, merge), progress)
+        total, report = self._work.total(self._kinds, add_numbers, partial(_merge_both, merge), progress)
         if not self._report.n_rows:
             self._report.add(report)
         return total
@@ -134,7 +134,7 @@ class CovarianceMaker:
         dropping = [column for column in self._columns if column.missing == "drop"]
         chosen = dropping or list(self._columns[:1])
         kinds = {column.name: self._kinds[column.name] for column in chosen}
-        n_rows: int = self._passes.total(kinds, partial(_count_complete, columns=chosen), operator.add)
+        n_rows: int = self._work.total(kinds, partial(_count_complete, columns=chosen), operator.add)
         if n_rows == 0:
             raise DataError("the table has no rows to publish")
         return n_rows

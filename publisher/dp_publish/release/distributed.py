@@ -1,4 +1,4 @@
-"""Noise on rows by workers on many machines.
+"""Rows summed, and noise added to them, by workers on many machines.
 
 A worker gets a range of rows, and the place where the job is described: columns, bounds and noise, and where the raw
 table lies. It gets no key, no ledger and no random bits: every attempt draws its own from the operating system. It
@@ -13,77 +13,55 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import secrets
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
+from typing import BinaryIO, NamedTuple, TypeVar, cast
+
+import pyarrow as pa
 
 from dp_bundle.data import PartWriter, batch_rows
-from dp_bundle.engines import Dask, Engine, map_batches
-from dp_bundle.errors import ParameterError, StoreError
+from dp_bundle.engines import map_batches, map_in_order
+from dp_bundle.errors import DataError, StoreError
 from dp_bundle.files import RangeReader
 from dp_bundle.manifest import Column, Source
-from dp_bundle.store import Store, located, open_store
-from dp_publish.data import RowReport, TypedRanges, coded, open_table
-from dp_publish.release.contents import Progress
-from dp_publish.release.parts import Part, RowRange, choose_ranges
+from dp_bundle.store import Store, open_store
+from dp_publish.data import RowRanges, RowReport, TypedRanges, drop_missing
+from dp_publish.release.cluster import Cluster, is_here, read_staged, remove_staged
+from dp_publish.release.contents import NewFile, Progress, Records, stays_booked
+from dp_publish.release.parts import Part, RowRange, Told, choose_ranges
+from dp_publish.release.staged_table import (
+    PublishedRows,
+    RawRange,
+    SplitTask,
+    StagedTable,
+    TableDescription,
+    count_published,
+    count_split,
+    draw_bucket,
+    keep_split,
+    pass_split,
+)
 from dp_publish.rows import add_noise
-from dp_publish.sampling import SecureKeystream
+from dp_publish.sampling import Keystream, SecureKeystream
 
+T = TypeVar("T")
 _READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, while those before are digested
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Workers, and where they stage parts.
-
-    Attributes
-    ----------
-    engine : Engine
-        Runs `publish_part`.
-    staging : str
-        A folder or URI that all workers and this process can write, and nobody else can read.
-    """
-
-    engine: Engine
-    staging: str
-
-
-@contextlib.contextmanager
-def dask_cluster(scheduler: str | None = None, staging: str | None = None) -> Iterator[Cluster]:
-    """Use the workers of Dask for the length of a block.
-
-    Parameters
-    ----------
-    scheduler : str, optional
-        The address of their scheduler; by default, a worker for each core is started on this machine.
-    staging : str, optional
-        As of `Cluster`; by default, a folder among the temporary files of this machine, which ends with the block.
-
-    Raises
-    ------
-    ParameterError
-        There is a scheduler and no staging place, or the address cannot be used.
-    """
-    if scheduler is not None and staging is None:
-        allowed = "given with --scheduler: a folder or URI that its workers and this process can write"
-        raise ParameterError("--staging", allowed, None)
-    with contextlib.ExitStack() as ending:
-        place = staging or ending.enter_context(tempfile.TemporaryDirectory(prefix="dpgraph-staging-"))
-        yield Cluster(ending.enter_context(Dask(scheduler)), place)
+_COPIED = 2**23  # bytes at a time
 
 
 class PartTask(NamedTuple):
-    """What a worker is told: where the job is described, with the digest of that, and which rows are its own."""
+    """What a worker is told: where the job is described, with the digest of that, and which rows are its own.
+
+    Where some raw rows are not published, `wanted` counts those that are, and `raw` says where they lie.
+    """
 
     staging: str
     job: str
     sha256: str
     wanted: RowRange
+    raw: RawRange | None = None
 
 
 class PartReceipt(NamedTuple):
@@ -97,32 +75,76 @@ class PartReceipt(NamedTuple):
 
 
 class Job:
-    """Parts made by the workers of a cluster.
+    """Work at the rows of a table by the workers of a cluster; see `RowWork`.
 
     Parameters
     ----------
     cluster : Cluster
         Who works, and where.
-    source : Path
-        The raw table, under a path that is the same for all workers.
+    source : str
+        The raw table's absolute path or its URI, which is the same for all workers.
+    ranges : callable
+        Returns its rows by their numbers.
+    n_columns : int
+        How many columns are published.
     coded : sequence of Source
         What columns of the raw table that are no numbers are published as.
+    cap : (str, int), optional
+        The column that tells whose row it is, and how many rows of an entity may be published.
     name : str, optional
         Its folder in the staging place, where a process that comes later can go on with what was claimed. Without a
         name, nobody will, and each part is removed there as soon as it has been read and closed.
+
+    Attributes
+    ----------
+    report : RowReport
+        What is done to the rows is counted in it.
     """
 
-    def __init__(self, cluster: Cluster, source: Path, coded: Sequence[Source] = (), name: str | None = None) -> None:
-        self._cluster, self._source, self._coded = cluster, source.absolute(), coded
+    def __init__(
+        self,
+        cluster: Cluster,
+        source: str,
+        ranges: Callable[[], TypedRanges],
+        n_columns: int,
+        coded: Sequence[Source] = (),
+        cap: tuple[str, int] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._cluster, self._find_ranges, self._n_columns = cluster, ranges, n_columns
+        self._source, self._coded, self._cap = source, coded, cap
         self._store = open_store(cluster.staging)
         self._name, self._kept = name or f"job-{secrets.token_hex(8)}", name is not None
+        self._tasks: list[SplitTask] = []
+        self._edges: list[int] = []
+        self.report = RowReport()
+
+    def total(
+        self,
+        kinds: dict[str, str],
+        add: Callable[[Iterator[pa.RecordBatch]], T],
+        merge: Callable[[T, T], T],
+        progress: Progress | None = None,
+    ) -> T:
+        """Return what comes of all rows; see `RowWork`."""
+        told, tasks = Told(progress), self._split_tasks()
+
+        def results() -> Iterator[T]:
+            for found, n_rows in map_in_order(self._cluster.engine, partial(pass_split, kinds=kinds, add=add), tasks):
+                told.add(n_rows)
+                yield found
+
+        return reduce(merge, results())
 
     def write(
         self,
-        ranges: TypedRanges,
         kinds: dict[str, str],
         columns: tuple[Column, ...],
+        keystream: Keystream,  # noqa: ARG002  every attempt of a worker has one of its own
+        new_file: NewFile,  # noqa: ARG002  parts are staged, and read there
         progress: Progress | None,
+        drawn: contextlib.ExitStack,
+        records: Records | None,
         report: RowReport,
     ) -> list[Part]:
         """Have noise added to all rows, and return the parts that won, in order.
@@ -134,17 +156,14 @@ class Job:
         StoreError
             The staging place cannot be used.
         """
-        described = {
-            "source": os.fspath(self._source),
-            "coded": [source.model_dump_json() for source in self._coded],
-            "kinds": kinds,
-            "columns": [column.model_dump_json() for column in columns],
-        }
-        content = self._store.create(f"{self._name}/job.json", json.dumps(described).encode())
-        sha256 = hashlib.sha256(content).hexdigest()
-        planned = choose_ranges(ranges.raw, len(columns), self._cluster.engine.n_workers)
-        tasks = [PartTask(self._cluster.staging, self._name, sha256, wanted) for wanted in planned]
+        # 1. What is published, and where it lies in the raw table.
+        rows = self._published_rows(kinds, columns)
+        if isinstance(rows, PublishedRows):
+            report.n_dropped = self._edges[-1] - report.n_over_cap - rows.n_rows
 
+        # 2. Workers add the noise, and claim parts; from here on noisy numbers lie outside of this process.
+        tasks = self._part_tasks(rows, kinds, columns)
+        drawn.enter_context(stays_booked())
         receipts: dict[int, PartReceipt] = {}
         done: set[RowRange] = set()
         for wanted, found, own in self._cluster.engine.map_unordered(publish_part, tasks):
@@ -155,27 +174,84 @@ class Job:
             receipts |= {receipt.place: receipt for receipt in found}
             if progress is not None:
                 progress(report.n_rows)
-        self._require_all(receipts, ranges.raw.n_rows)
-        return [
+        self._require_all(receipts, rows.n_rows)
+
+        # 3. The winners, to be read from where they are, or from the records of the release.
+        parts = [
             Part(place, _open_staged(self._store, receipts[place], kept=self._kept), receipts[place].sha256)
             for place in sorted(receipts)
         ]
+        return parts if records is None else [_copy(part, records.new_file()) for part in parts]
 
     def remove(self) -> None:
         """Remove everything that was staged, as far as the staging place lets us."""
         remove_staged(self._cluster.staging, self._name)
 
+    def _split_tasks(self) -> list[SplitTask]:
+        """Return a task for each split of the table, which is described, and its entities capped, the first time."""
+        if self._tasks:
+            return self._tasks
+        engine, (entity, max_rows) = self._cluster.engine, self._cap or (None, 1)
+        raw = self._find_ranges().raw
+        planned = choose_ranges(raw, self._n_columns, engine.n_workers) if raw.n_rows else []
+        edges = [*sorted(each.start for each in planned), raw.n_rows] if planned else [0, 0]
+        coded = [source.model_dump_json() for source in self._coded]
+        content = self._stage("table", TableDescription(self._source, coded, edges, entity, max_rows)._asdict())
+        description = TableDescription(**json.loads(content))  # perhaps that of an earlier process
+        table, self._edges = hashlib.sha256(content).hexdigest(), description.edges
+
+        def tasks(number: int, kept: str = "") -> list[SplitTask]:
+            return [SplitTask(self._cluster.staging, self._name, table, kept, place) for place in range(number)]
+
+        kept = ""
+        if entity is not None:
+            splits, buckets = tasks(description.n_splits), tasks(description.n_buckets)
+            for _ in map_in_order(engine, count_split, splits):
+                pass
+            self.report.n_over_cap = sum(map_in_order(engine, draw_bucket, buckets))
+            kept = hashlib.sha256(self._stage("kept", list(map_in_order(engine, keep_split, splits)))).hexdigest()
+        self._tasks = tasks(description.n_splits, kept)
+        return self._tasks
+
+    def _published_rows(self, kinds: dict[str, str], columns: tuple[Column, ...]) -> RowRanges | PublishedRows:
+        """Return the rows that are published: the raw ones, or, if some are left out, those counted by workers."""
+        tasks, dropping = self._split_tasks(), [column for column in columns if column.missing == "drop"]
+        if self._cap is None and not dropping:
+            return self._find_ranges().raw
+        count = partial(count_published, kinds={each.name: kinds[each.name] for each in dropping}, columns=dropping)
+        return PublishedRows(self._edges, list(map_in_order(self._cluster.engine, count, tasks)))
+
+    def _part_tasks(
+        self, rows: RowRanges | PublishedRows, kinds: dict[str, str], columns: tuple[Column, ...]
+    ) -> list[PartTask]:
+        """Return the tasks of a release, which is described in the staging place."""
+        if not rows.n_rows:
+            raise DataError("the table has no rows to publish")
+        described = {
+            "table": self._tasks[0].table,
+            "kept": self._tasks[0].kept,
+            "kinds": kinds,
+            "columns": [column.model_dump_json() for column in columns],
+        }
+        sha256 = hashlib.sha256(self._stage("job", described)).hexdigest()
+        return [
+            PartTask(
+                self._cluster.staging,
+                self._name,
+                sha256,
+                wanted,
+                rows.find(wanted.start, wanted.stop) if isinstance(rows, PublishedRows) else None,
+            )
+            for wanted in choose_ranges(rows, len(columns), self._cluster.engine.n_workers)
+        ]
+
+    def _stage(self, name: str, content: object) -> bytes:
+        """Stage what the job is described by, and return what is staged there, perhaps by an earlier process."""
+        return self._store.create(f"{self._name}/{name}.json", json.dumps(content).encode())
+
     def _require_all(self, receipts: dict[int, PartReceipt], n_rows: int) -> None:
         if sorted(receipts) != list(range(len(receipts))) or sum(each.n_rows for each in receipts.values()) != n_rows:
             raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
-
-
-def remove_staged(staging: str, name: str) -> None:
-    """Remove all that a job staged, as far as the staging place lets us."""
-    with contextlib.suppress(StoreError, OSError):
-        store = open_store(staging)
-        for each in store.names(name):
-            store.delete(each)
 
 
 def publish_part(task: PartTask) -> tuple[RowRange, list[PartReceipt], RowReport]:
@@ -198,29 +274,47 @@ def publish_part(task: PartTask) -> tuple[RowRange, list[PartReceipt], RowReport
         What was done to the raw values, which is the same in every attempt.
     """
     store, job, wanted = open_store(task.staging), task.job, task.wanted
-    content = store.read(f"{job}/job.json")
-    if hashlib.sha256(content).hexdigest() != task.sha256:
-        raise StoreError(task.staging, "the job was changed there: publish again, and stage where only you can write")
-    described = json.loads(content)
+    described = json.loads(read_staged(store, f"{job}/job.json", task.sha256))
     columns = tuple(Column.model_validate_json(column) for column in described["columns"])
     kinds, report, keystream = described["kinds"], RowReport(), SecureKeystream()
-    sources = [Source.model_validate_json(source) for source in described["coded"]]
-    ranges = coded(open_table(Path(described["source"])), sources).ranges
-    if ranges is None:
-        raise StoreError(task.staging, "the raw table of this job has become another one: publish again")
+    table = StagedTable(store, job, described["table"], described["kept"])
 
     def finished() -> Iterator[_NewPart]:
         with PartWriter(columns, io.BytesIO, wanted.first_part) as writer:
-            for batch in ranges().read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop):
+            for batch in _rows_of(task, table, kinds, columns):
                 writer.write(add_noise(batch, columns, keystream, report))
                 yield from _take_finished(writer, wanted.first_part)
             writer.close()
             yield from _take_finished(writer, wanted.first_part)
 
     stage = partial(_stage, store, job, f"{job}/attempt-{secrets.token_hex(16)}")
-    n_threads = 1 if _is_here(store) else 2  # elsewhere, noise is added to the next part while one is on its way
+    n_threads = 1 if is_here(store) else 2  # elsewhere, noise is added to the next part while one is on its way
     receipts = list(map_batches(stage, finished(), n_threads, n_waiting=1))
     return wanted, receipts, report
+
+
+def _rows_of(
+    task: PartTask, table: StagedTable, kinds: dict[str, str], columns: tuple[Column, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task, without those that are not published."""
+    if task.raw is None:
+        yield from table.ranges.read(kinds, batch_rows(len(columns)), task.wanted.start, task.wanted.stop)
+        return
+    n_before, n_left = task.raw.n_before, task.wanted.stop - task.wanted.start
+    for batch in table.read(kinds, task.raw.start, task.raw.stop):
+        kept = drop_missing(batch, columns)
+        own = kept.slice(min(n_before, kept.num_rows), n_left)
+        n_before -= min(n_before, kept.num_rows)
+        n_left -= own.num_rows
+        if own.num_rows:
+            yield own
+
+
+def _copy(part: Part, file: BinaryIO) -> Part:
+    """Return a staged part as a file of the release's records."""
+    with part.file as staged:
+        shutil.copyfileobj(staged, file, _COPIED)
+    return part._replace(file=file)
 
 
 class _NewPart(NamedTuple):
@@ -280,10 +374,5 @@ class _Staged(RangeReader):
 
 
 def _open_staged(store: Store, receipt: PartReceipt, *, kept: bool) -> BinaryIO:
-    at_once = _READ_AHEAD_HERE if _is_here(store) else _READ_AHEAD
+    at_once = _READ_AHEAD_HERE if is_here(store) else _READ_AHEAD
     return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt, kept=kept), at_once))
-
-
-def _is_here(store: Store) -> bool:
-    """Return True for a folder, whose workers have every core to themselves; others are waited for."""
-    return isinstance(located(store.uri), Path)

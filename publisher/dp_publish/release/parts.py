@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count, pairwise, takewhile
 from threading import Lock
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from dp_bundle.engines import Threads
 from dp_bundle.errors import DataError
 from dp_bundle.manifest import Column
 from dp_bundle.startup import count_cores
-from dp_publish.data import RowRanges, RowReport, TypedRanges
+from dp_publish.data import RowReport, TypedRanges
 from dp_publish.release.contents import NewFile, Progress, Records
 from dp_publish.rows import add_noise
 from dp_publish.sampling import SecureKeystream
@@ -28,6 +28,17 @@ from dp_publish.sampling import SecureKeystream
 _CELLS_AT_ONCE = 2**25  # of the batches of all threads together
 _RANGES_PER_CORE = 4  # so that no core is left alone with much work at the end
 _WORTH_IT = 0.6  # of all rows, for one core: more take as long as one thread that adds noise and one that writes
+
+
+class NumberedRows(Protocol):
+    """Rows that can be read from any one on."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+
+    def n_skipped(self, row: int) -> int:
+        """Return the number of rows that are read in vain to read from this one on."""
 
 
 class RowRange(NamedTuple):
@@ -46,12 +57,12 @@ class Part(NamedTuple):
     sha256: str
 
 
-def plan_ranges(rows: RowRanges, n_columns: int, n_ranges: int) -> list[RowRange]:
+def plan_ranges(rows: NumberedRows, n_columns: int, n_ranges: int) -> list[RowRange]:
     """Divide rows into ranges of about equally many whole parts, at edges that are quick to read from.
 
     Parameters
     ----------
-    rows : RowRanges
+    rows : NumberedRows
         The table, of at least one row.
     n_columns : int
         On which, with its place, the number of rows of a part depends.
@@ -68,7 +79,7 @@ def plan_ranges(rows: RowRanges, n_columns: int, n_ranges: int) -> list[RowRange
     return [RowRange(first, starts[first], starts[last]) for first, last in pairwise(sorted(edges))]
 
 
-def choose_ranges(rows: RowRanges, n_columns: int, n_workers: int) -> list[RowRange]:
+def choose_ranges(rows: NumberedRows, n_columns: int, n_workers: int) -> list[RowRange]:
     """Divide rows into several ranges for each worker, or fewer where too much would be decoded in vain.
 
     The longest come first, so that no worker begins one when the others are done.
@@ -80,7 +91,7 @@ def choose_ranges(rows: RowRanges, n_columns: int, n_workers: int) -> list[RowRa
     return sorted(planned, key=lambda each: each.start - each.stop)
 
 
-def plan_for_cores(rows: RowRanges, n_columns: int, n_threads: int) -> list[RowRange]:
+def plan_for_cores(rows: NumberedRows, n_columns: int, n_threads: int) -> list[RowRange]:
     """Divide rows into ranges for the cores of this machine: into one, if more are not worth it."""
     n_parts = -(-rows.n_rows // part_rows(n_columns))
     if -(-n_parts // n_threads) * part_rows(n_columns) > _WORTH_IT * rows.n_rows:

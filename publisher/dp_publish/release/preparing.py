@@ -17,13 +17,13 @@ from dp_bundle.trust import public_key_of
 from dp_publish.data import EntityCap, RowReport, Source, Table, describe_files
 from dp_publish.ledger import Ledger
 from dp_publish.policy import Policy, Privacy
+from dp_publish.release.cluster import Cluster
 from dp_publish.release.contents import Maker
 from dp_publish.release.covariance import CovarianceMaker
-from dp_publish.release.distributed import Cluster
 from dp_publish.release.distributed import Job as ClusterJob
 from dp_publish.release.job import JobPlan
-from dp_publish.release.passes import LocalPasses, Passes
 from dp_publish.release.rows import RowsMaker
+from dp_publish.release.work import LocalWork, RowWork
 from dp_publish.sampling import Keystream
 
 
@@ -37,28 +37,30 @@ def make_maker(
 ) -> tuple[Maker, RowReport]:
     """Return what draws the release of a table under a resolved policy, and the report that it fills in."""
     privacy = policy.privacy
-    passes, report = _passes(table, privacy, len(kinds))
+    work: RowWork
+    if tasks is not None:
+        work, report = tasks, tasks.report
+    else:
+        work, report = _local_work(table, privacy, len(kinds), one_keystream=keystream is not None)
     if privacy.release == "covariance":
-        return CovarianceMaker(policy, kinds, partition, passes, report), report
-    ranges = table.ranges if keystream is None and privacy.entity is None else None
-    return RowsMaker(policy, kinds, table, partition, passes, report, ranges, tasks), report
+        return CovarianceMaker(policy, kinds, partition, work, report), report
+    return RowsMaker(policy, kinds, table, partition, work, report), report
 
 
 def cluster_job(
     cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Mapping[str, str], name: str | None = None
 ) -> ClusterJob:
-    """Return the job of a cluster, or refuse a release for which workers cannot be told which rows are theirs."""
-    privacy = policy.privacy
-    dropping = any(policy.column(name).missing == "drop" for name in kinds)
-    if privacy.release != "rows" or privacy.entity is not None or dropping:
+    """Return the job of a cluster, or refuse a table of which workers cannot be told which rows are theirs."""
+    if table.ranges is None or not isinstance(data, str | Path | RemotePath):
         raise ParameterError(
-            "--engine", 'threads, unless rows are released, without entities and missing = "drop"', "dask"
+            "--engine",
+            "threads, unless DATA is a Parquet or Arrow file, or a folder or prefix of Parquet (a text file can be "
+            "written as one)",
+            "dask",
         )
-    if table.ranges is None or not isinstance(data, str | Path):
-        raise ParameterError(
-            "--engine", "threads, unless DATA is a Parquet or Arrow file, or a folder of Parquet", "dask"
-        )
-    return ClusterJob(cluster, Path(data), policy.sources, name)
+    privacy, source = policy.privacy, _text(_absolute(data))
+    cap = None if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
+    return ClusterJob(cluster, source, table.ranges, len(kinds), policy.sources, cap, name)
 
 
 def make_plan(
@@ -100,13 +102,13 @@ def software() -> str:
     return f"dpgraph {importlib.metadata.version('dpgraph')}"
 
 
-def _passes(table: Table, privacy: Privacy, n_columns: int) -> tuple[Passes, RowReport]:
-    """Return what reads the rows that may be published, and a fresh report."""
+def _local_work(table: Table, privacy: Privacy, n_columns: int, *, one_keystream: bool) -> tuple[LocalWork, RowReport]:
+    """Return the rows that may be published, with this process at them, and a fresh report."""
     rows = batch_rows(n_columns)
     if privacy.entity is None:
-        return LocalPasses(lambda kinds: table.read(kinds, rows), table.ranges), RowReport()
+        return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, one_keystream), RowReport()
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
-    return LocalPasses(cap.read), RowReport(n_over_cap=cap.n_left_out)
+    return LocalWork(cap.read), RowReport(n_over_cap=cap.n_left_out)
 
 
 def _absolute(place: str | os.PathLike[str]) -> Path | RemotePath:

@@ -33,8 +33,9 @@ from dp_bundle.trust import DigestWriter
 from dp_publish.data import RowReport, Source, open_table
 from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import Policy, choose_columns, require_rows, resolve
+from dp_publish.release.cluster import Cluster
 from dp_publish.release.contents import Contents, Maker, may_reveal_noise
-from dp_publish.release.distributed import Cluster
+from dp_publish.release.distributed import Job as ClusterJob
 from dp_publish.release.job import Job, begin_job
 from dp_publish.release.preparing import cluster_job, make_maker, make_plan, software
 from dp_publish.release.recorded import carry_out
@@ -98,8 +99,8 @@ def publish(
         Where random bits come from: a new `SecureKeystream`, and nothing else, for real data. An audit of made-up rows
         gives one that can be repeated.
     cluster : Cluster, optional
-        Workers that add the noise to rows, and where they stage parts. From their first task on, the release stays on
-        the books whatever happens.
+        Workers that read the table, sum its rows or add noise to them, and where they stage parts. From the first noisy
+        part on, the release stays on the books whatever happens.
     job : str or Path, optional
         A new folder, for the user alone, that records what is decided and drawn, so that `resume` can finish the
         release if this process ends early. It is deleted in the end. The table must be a file, or a folder of files.
@@ -133,24 +134,26 @@ def publish(
         plan = make_plan(data, policy, kinds, left_out, withheld_here, partition, out, key, ledger, cluster)
     staged = None if plan is None else plan.staged
     tasks = None if cluster is None else cluster_job(cluster, data, table, policy, kinds, staged)
-    maker, report = make_maker(table, policy, kinds, partition, keystream, tasks)
-    if job is not None and plan is not None:
-        with begin_job(Path(job), plan) as running:
-            booked = partial(book, ledger, policy, maker, partition, kinds, running)
-            receipt = publish_job(running, policy, ledger, target, booked, maker, report, key, progress)
+    with contextlib.ExitStack() as ending:
         if tasks is not None:
-            tasks.remove()
-        return receipt
+            ending.callback(_remove_unless_resumed, tasks, None if job is None else Path(job))
+        maker, report = make_maker(table, policy, kinds, partition, keystream, tasks)
+        if job is not None and plan is not None:
+            with begin_job(Path(job), plan) as running:
+                booked = partial(book, ledger, policy, maker, partition, kinds, running)
+                return publish_job(running, policy, ledger, target, booked, maker, report, key, progress)
 
-    make = partial(_make_bundle, policy, maker, key, target.folder, progress, keystream)
-    with in_our_words(target):
-        booked = partial(book, ledger, policy, maker, partition, kinds)
-        try:
+        make = partial(_make_bundle, policy, maker, key, target.folder, progress, keystream)
+        with in_our_words(target):
+            booked = partial(book, ledger, policy, maker, partition, kinds)
             release, digests, budgets = _release(ledger, booked, target, make)
-        finally:
-            if tasks is not None:
-                tasks.remove()
     return Receipt(target.path, release, *digests, left_out, report, maker.remark, withheld_here, budgets)
+
+
+def _remove_unless_resumed(tasks: ClusterJob, job: Path | None) -> None:
+    """Remove what workers staged, unless there are records by which the release can be resumed."""
+    if job is None or not job.exists():
+        tasks.remove()
 
 
 def publish_job(

@@ -18,7 +18,7 @@ from dp_bundle.trust import public_key_of
 from dp_publish.data import coded, describe_files, open_table
 from dp_publish.ledger import Ledger, Reservation, open_ledger
 from dp_publish.policy import Policy
-from dp_publish.release.distributed import Cluster, dask_cluster, remove_staged
+from dp_publish.release.cluster import Cluster, dask_cluster, remove_staged
 from dp_publish.release.job import Job, open_job
 from dp_publish.release.preparing import cluster_job, make_maker, software
 from dp_publish.release.publishing import Receipt, book, in_our_words, publish_job

@@ -19,7 +19,7 @@ from dp_bundle.bundle import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.errors import DpGraphError, MissingValuesError, SchemaError
 from dp_publish import Policy, Receipt, publish
-from dp_publish.data import open_table
+from dp_publish.data import RowRanges, open_table
 from dp_publish.release import parts as writing
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -215,7 +215,7 @@ def test_ranges_are_whole_parts_that_follow_each_other(sizes: tuple[int, ...], t
         for index in wanted:
             yield pa.record_batch({"x": values[starts[index] : starts[index + 1]]})
 
-    rows = writing.RowRanges(sizes, read)
+    rows = RowRanges(sizes, read)
     for n_ranges in (2, 5, 16, 100):
         planned = writing.plan_ranges(rows, 1, n_ranges)
         assert len(planned) <= n_ranges
@@ -229,7 +229,7 @@ def test_ranges_are_whole_parts_that_follow_each_other(sizes: tuple[int, ...], t
 def test_long_ranges_come_first(n_workers: int) -> None:
     """Where row groups make some ranges longer than others, no worker is left with a long one at the end."""
     n_rows = 24 * parts.part_rows(10)
-    rows = writing.RowRanges([2**20] * (n_rows // 2**20) + [n_rows % 2**20], lambda *_: iter(()))
+    rows = RowRanges([2**20] * (n_rows // 2**20) + [n_rows % 2**20], lambda *_: iter(()))
     chosen = writing.choose_ranges(rows, 10, n_workers)
     sizes = [each.stop - each.start for each in chosen]
     assert len(set(sizes)) > 1

@@ -1,0 +1,315 @@
+"""A raw table that many workers read, in splits, of whose entities each keeps so many rows in all.
+
+The table is described once, in the staging place; a task names the description, with its digest, and a split. Where
+entities are capped, workers count the rows of each entity in each split. Which rows are kept is drawn entity by entity,
+through all splits, and is staged as one bit for each row of a split, which every later pass reads. What was drawn is
+created once and never replaced: a task that runs again finds it, and so does a process that resumes the job. Entities
+are drawn in buckets, by a digest of their names, so that no worker needs all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_bundle.data import batch_rows
+from dp_bundle.errors import StoreError
+from dp_bundle.manifest import Column, Source
+from dp_bundle.store import Store, open_store
+from dp_publish.data import (
+    KEPT,
+    N_ROWS,
+    NAME,
+    Keeper,
+    Table,
+    TypedRanges,
+    coded,
+    count_entities,
+    draw_quotas,
+    find_complete,
+    open_table,
+)
+from dp_publish.release.cluster import read_staged
+
+T = TypeVar("T")
+_GRAIN = 2**16  # raw rows of which the published ones are counted together
+_BUCKET_ROWS, _MOST_BUCKETS = 2**23, 256  # raw rows for each bucket of entities
+
+
+class TableDescription(NamedTuple):
+    """What workers are told of the table.
+
+    Attributes
+    ----------
+    source : str
+        Its path or URI, which is the same for all of them.
+    coded : list of str
+        What columns that are no numbers are published as.
+    edges : list of int
+        The first row of each split, and the number of rows.
+    entity : str or None
+        The column that tells whose row it is, if rows are capped.
+    max_rows : int
+        The cap.
+    """
+
+    source: str
+    coded: list[str]
+    edges: list[int]
+    entity: str | None = None
+    max_rows: int = 1
+
+    @property
+    def n_splits(self) -> int:
+        """The number of splits."""
+        return len(self.edges) - 1
+
+    @property
+    def n_buckets(self) -> int:
+        """The number of buckets of entities."""
+        return min(_MOST_BUCKETS, 1 + self.edges[-1] // _BUCKET_ROWS)
+
+
+class SplitTask(NamedTuple):
+    """A split of a staged table, or a bucket of its entities.
+
+    Attributes
+    ----------
+    staging, job : str
+        The staging place, and the job's folder there.
+    table, kept : str
+        The digests of the description, and of the list of what is kept; the latter empty without a cap, or before.
+    place : int
+        Which split or bucket.
+    """
+
+    staging: str
+    job: str
+    table: str
+    kept: str
+    place: int
+
+
+class RawRange(NamedTuple):
+    """Raw rows that hold a range of published ones, before which they hold some others."""
+
+    start: int
+    stop: int
+    n_before: int
+
+
+class StagedTable:
+    """The table of a job, as a worker reads it.
+
+    Parameters
+    ----------
+    store : Store
+        The staging place.
+    job, table, kept : str
+        As of a `SplitTask`.
+    """
+
+    def __init__(self, store: Store, job: str, table: str, kept: str) -> None:
+        self._store, self._job = store, job
+        self.description = TableDescription(**json.loads(read_staged(store, f"{job}/table.json", table)))
+        self._kept: list[str] = json.loads(read_staged(store, f"{job}/kept.json", kept)) if kept else []
+        self._bits: tuple[int, NDArray[np.uint8]] = -1, np.zeros(0, dtype=np.uint8)
+
+    @cached_property
+    def ranges(self) -> TypedRanges:
+        """The raw rows by their numbers."""
+        sources = [Source.model_validate_json(source) for source in self.description.coded]
+        table: Table = coded(open_table(self.description.source), sources)
+        if table.ranges is None:
+            raise StoreError(self._store.uri, "the raw table of this job has become another one: publish again")
+        return table.ranges()
+
+    def read(self, kinds: dict[str, str], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Yield those raw rows of a range that are kept."""
+        position = start
+        for batch in self.ranges.read(kinds, batch_rows(len(kinds)), start, stop):
+            end = position + batch.num_rows
+            yield batch.filter(pa.array(self.find_kept(position, end))) if self._kept else batch
+            position = end
+
+    def find_kept(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return which raw rows of a range are kept."""
+        keep, edges, position = np.ones(stop - start, dtype=bool), self.description.edges, start
+        while self._kept and position < stop:
+            split = bisect_right(edges, position) - 1
+            end, first = min(stop, edges[split + 1]), position - edges[split]
+            bits = self._bits_of(split)[first // 8 : -(-(end - edges[split]) // 8)]
+            keep[position - start : end - start] = np.unpackbits(bits)[first % 8 :][: end - position]
+            position = end
+        return keep
+
+    def _bits_of(self, split: int) -> NDArray[np.uint8]:
+        """Return the bits of a split, which is the last one that was asked for, or one after it."""
+        if self._bits[0] != split:
+            content = read_staged(self._store, _kept_name(self._job, split), self._kept[split])
+            self._bits = split, np.frombuffer(content, dtype=np.uint8)
+        return self._bits[1]
+
+
+def count_split(task: SplitTask) -> None:
+    """Count the rows of each entity in a split, and stage the counts, a file for each bucket."""
+    store, table, (start, stop) = _open(task)
+    entity, n_buckets = table.description.entity or "", table.description.n_buckets
+    counts = count_entities(table.ranges.read({entity: "text"}, batch_rows(1), start, stop), entity)
+    if n_buckets == 1:
+        buckets = np.zeros(len(counts), dtype=np.int64)
+    else:
+        names = (name for batch in counts.column(NAME).chunks for name in batch.to_pylist())
+        buckets = np.fromiter((zlib.crc32(name.encode()) % n_buckets for name in names), np.int64, len(counts))
+    for bucket in range(n_buckets):
+        own = counts.filter(pa.array(buckets == bucket))
+        store.create(_counts_name(task.job, task.place, bucket), _to_bytes([own]))
+
+
+def draw_bucket(task: SplitTask) -> int:
+    """Draw which rows of a bucket's crowded entities are kept, and stage that; return how many are left out."""
+    store = open_store(task.staging)
+    description = StagedTable(store, task.job, task.table, "").description
+    name = _quotas_name(task.job, task.place)
+    try:
+        content = store.read(name)
+    except FileNotFoundError:
+        splits = range(description.n_splits)
+        counts = [_from_bytes(store.read(_counts_name(task.job, split, task.place)), 0) for split in splits]
+        content = store.create(name, _to_bytes(draw_quotas(counts, description.max_rows)))
+    quotas = [_from_bytes(content, split) for split in range(description.n_splits)]
+    n_there = sum(pc.sum(quota.column(N_ROWS)).as_py() or 0 for quota in quotas)
+    n_kept = sum(pc.sum(pc.list_value_length(quota.column(KEPT))).as_py() or 0 for quota in quotas)
+    return int(n_there - n_kept)
+
+
+def keep_split(task: SplitTask) -> str:
+    """Stage which rows of a split are kept, and return the digest of that."""
+    store, table, (start, stop) = _open(task)
+    entity, buckets = table.description.entity or "", range(table.description.n_buckets)
+    keeper = Keeper(
+        pa.concat_tables(_from_bytes(store.read(_quotas_name(task.job, each)), task.place) for each in buckets)
+    )
+
+    packed, rest = [], np.zeros(0, dtype=bool)
+    for batch in table.ranges.read({entity: "text"}, batch_rows(1), start, stop):
+        keep = np.concatenate([rest, keeper.keep(batch.column(0))])
+        whole = len(keep) // 8 * 8
+        packed.append(np.packbits(keep[:whole]).tobytes())
+        rest = keep[whole:]
+    content = b"".join([*packed, np.packbits(rest).tobytes()])
+    return hashlib.sha256(store.create(_kept_name(task.job, task.place), content)).hexdigest()
+
+
+def pass_split(
+    task: SplitTask, *, kinds: dict[str, str], add: Callable[[Iterator[pa.RecordBatch]], T]
+) -> tuple[T, int]:
+    """Return what comes of the rows of a split that are kept, and the number of its raw rows; see `RowWork.total`."""
+    _, table, (start, stop) = _open(task)
+    return add(table.read(kinds, start, stop)), stop - start
+
+
+def count_published(task: SplitTask, *, kinds: dict[str, str], columns: Sequence[Column]) -> list[int]:
+    """Return how many rows of each grain of a split are published.
+
+    Parameters
+    ----------
+    task : SplitTask
+    kinds : dict of str to str
+        The columns whose missing values leave out a row.
+    columns : sequence of Column
+        These columns.
+    """
+    _, table, (start, stop) = _open(task)
+    counts = np.zeros(-(-(stop - start) // _GRAIN), dtype=np.int64)
+    if not kinds:
+        edges = range(start, stop, _GRAIN)
+        return [int(table.find_kept(first, min(stop, first + _GRAIN)).sum()) for first in edges]
+    position = start
+    for batch in table.ranges.read(kinds, batch_rows(len(kinds)), start, stop):
+        keep = table.find_kept(position, position + batch.num_rows) & find_complete(batch, columns)
+        grains = (position - start + np.flatnonzero(keep)) // _GRAIN
+        counts += np.bincount(grains, minlength=len(counts))
+        position += batch.num_rows
+    return counts.tolist()
+
+
+class PublishedRows:
+    """The rows that are published, numbered on their own, and where they are among the raw ones.
+
+    Parameters
+    ----------
+    edges : sequence of int
+        Those of the splits.
+    counts : sequence of list of int
+        The number of published rows of each grain, by split.
+    """
+
+    def __init__(self, edges: Sequence[int], counts: Sequence[list[int]]) -> None:
+        starts = [start for first, last in pairwise(edges) for start in range(first, last, _GRAIN)]
+        self._starts = np.array([*starts, edges[-1]])
+        self._before = np.cumsum([0, *(number for each in counts for number in each)])
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that are published."""
+        return int(self._before[-1])
+
+    def n_skipped(self, row: int) -> int:
+        """Return the number of published rows that are read in vain to read from this one on."""
+        return row - int(self._before[self._grain(row)])
+
+    def find(self, start: int, stop: int) -> RawRange:
+        """Return the raw rows that hold a range of at least one published row."""
+        last = int(np.searchsorted(self._before, stop, side="left"))
+        return RawRange(int(self._starts[self._grain(start)]), int(self._starts[last]), self.n_skipped(start))
+
+    def _grain(self, row: int) -> int:
+        return int(np.searchsorted(self._before, row, side="right")) - 1
+
+
+def _open(task: SplitTask) -> tuple[Store, StagedTable, tuple[int, int]]:
+    store = open_store(task.staging)
+    table = StagedTable(store, task.job, task.table, task.kept)
+    start, stop = table.description.edges[task.place : task.place + 2]
+    return store, table, (start, stop)
+
+
+def _counts_name(job: str, split: int, bucket: int) -> str:
+    return f"{job}/entities-{bucket:05d}-{split:05d}.arrow"
+
+
+def _quotas_name(job: str, bucket: int) -> str:
+    return f"{job}/quotas-{bucket:05d}.arrow"
+
+
+def _kept_name(job: str, split: int) -> str:
+    return f"{job}/kept-{split:05d}.bits"
+
+
+def _to_bytes(tables: Sequence[pa.Table]) -> bytes:
+    """Return tables of one schema as a file, each a batch of it."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, tables[0].schema) as writer:
+        for table in tables:
+            columns = [column.combine_chunks() for column in table.columns]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=table.schema))
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _from_bytes(content: bytes, place: int) -> pa.Table:
+    """Return one of the tables that `_to_bytes` was given."""
+    with pa.ipc.open_file(pa.BufferReader(content)) as reader:
+        return pa.Table.from_batches([reader.get_batch(place)])

@@ -1,0 +1,146 @@
+"""What is done with all rows of a table: sums of them, and noise on them. Here it is on all cores of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from dp_bundle.data import batch_rows
+from dp_bundle.engines import Threads, map_in_order
+from dp_bundle.manifest import Column
+from dp_publish.data import RowReport, TypedRanges
+from dp_publish.release.contents import NewFile, Progress, Read, Records, one_ahead
+from dp_publish.release.parts import ParallelWriter, Part, RowRange, Told, count_threads, plan_for_cores, write_parts
+from dp_publish.rows import add_noise
+from dp_publish.sampling import Keystream
+
+T = TypeVar("T")
+_NARROW = 256  # columns; of more, one thread's sums take as much memory as there should be
+
+
+class RowWork(Protocol):
+    """The rows that may be published, and whoever works at them."""
+
+    def total(
+        self,
+        kinds: dict[str, str],
+        add: Callable[[Iterator[pa.RecordBatch]], T],
+        merge: Callable[[T, T], T],
+        progress: Progress | None = None,
+    ) -> T:
+        """Return what comes of all rows, from one pass.
+
+        Parameters
+        ----------
+        kinds : dict of str to str
+            The columns that are read.
+        add : callable
+            Takes the batches of a run of rows, and returns what comes of them. It may run elsewhere, and more than
+            once: it is pickled, draws nothing and changes nothing.
+        merge : callable
+            Takes what comes of two runs, and returns what comes of both, exactly: where runs begin must not matter.
+            It may change the first.
+        progress : callable, optional
+            Called with the number of rows done.
+        """
+
+    def write(
+        self,
+        kinds: dict[str, str],
+        columns: tuple[Column, ...],
+        keystream: Keystream,
+        new_file: NewFile,
+        progress: Progress | None,
+        drawn: contextlib.ExitStack,
+        records: Records | None,
+        report: RowReport,
+    ) -> list[Part]:
+        """Add noise to all rows, and return the parts in order.
+
+        Parameters
+        ----------
+        kinds : dict of str to str
+            The columns.
+        columns : tuple of Column
+            How they are published.
+        keystream : Keystream
+            Where random bits come from, unless several threads or workers have bits of their own.
+        new_file, progress, drawn, records
+            As of `Maker`.
+        report : RowReport
+            Counts are added to it.
+        """
+
+
+@dataclass(frozen=True)
+class LocalWork:
+    """Work of this process, on all cores where rows are known by their numbers.
+
+    Attributes
+    ----------
+    read : callable
+        Yields the rows in order.
+    ranges : callable or None
+        Returns the same rows by their numbers.
+    one_keystream : bool
+        Whether all noise is to come from one keystream, as an audit needs it.
+    """
+
+    read: Read
+    ranges: Callable[[], TypedRanges] | None = None
+    one_keystream: bool = False
+
+    def total(
+        self,
+        kinds: dict[str, str],
+        add: Callable[[Iterator[pa.RecordBatch]], T],
+        merge: Callable[[T, T], T],
+        progress: Progress | None = None,
+    ) -> T:
+        """Return what comes of all rows; see `RowWork`."""
+        n_threads = count_threads(len(kinds)) if len(kinds) <= _NARROW else 1
+        told, threads = Told(progress), Threads(n_threads)
+
+        def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                threads.require_running()
+                told.add(batch.num_rows)
+                yield batch
+
+        if self.ranges is not None and n_threads > 1:
+            ranges = self.ranges()
+            planned = plan_for_cores(ranges.raw, len(kinds), n_threads)
+
+            def add_range(wanted: RowRange) -> T:
+                return add(counted(ranges.read(kinds, batch_rows(len(kinds)), wanted.start, wanted.stop)))
+
+            if len(planned) > 1:
+                return reduce(merge, map_in_order(threads, add_range, planned))
+        return add(counted(one_ahead(self.read(kinds))))
+
+    def write(
+        self,
+        kinds: dict[str, str],
+        columns: tuple[Column, ...],
+        keystream: Keystream,
+        new_file: NewFile,
+        progress: Progress | None,
+        drawn: contextlib.ExitStack,  # noqa: ARG002  what is drawn here stays in this process
+        records: Records | None,
+        report: RowReport,
+    ) -> list[Part]:
+        """Add noise to all rows: on all cores if that is worth it, and it is known where parts begin."""
+        dropping = any(column.missing == "drop" for column in columns)
+        if self.ranges is not None and not self.one_keystream and not dropping:
+            writer = ParallelWriter(self.ranges(), kinds, columns)
+            if records is not None and writer.ranges.raw.n_rows:
+                return writer.write_recorded(records, progress, report)
+            if len(planned := writer.plan()) > 1:
+                return writer.write(planned, new_file, progress, report)
+        batches = (add_noise(batch, columns, keystream, report) for batch in self.read(kinds))
+        return write_parts(one_ahead(batches), columns, new_file, progress)

@@ -1,0 +1,302 @@
+"""Workers that sum a table, leave out rows with gaps and cap entities: what they find is what one process finds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import pickletools
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+from tests.unit.publisher.release.conftest import Sent
+
+from dp_bundle.bundle import open_bundle
+from dp_bundle.data import rows as parts
+from dp_bundle.errors import MissingValuesError, StoreError
+from dp_bundle.store import open_store
+from dp_publish import Policy, publish
+from dp_publish.ledger import Ledger
+from dp_publish.release import Cluster, resume, staged_table
+from dp_publish.release.distributed import Job
+from dp_publish.sampling import insecure_keystream
+
+N_ROWS = 3_050
+LEVELS = ["a", "b", "c"]
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make row groups of 100 rows, parts of three of them, grains of 70 raw rows, and a bucket for every 1000."""
+    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
+    monkeypatch.setattr(parts, "_PART_CELLS", 300)
+    monkeypatch.setattr(staged_table, "_GRAIN", 70)
+    monkeypatch.setattr(staged_table, "_BUCKET_ROWS", 1000)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    """Return workers that run everything twice."""
+    return Cluster(Sent(), str(tmp_path / "staging"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Return a table with gaps, a category, and owners of one to hundreds of rows."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, N_ROWS))
+    table = pa.table(
+        {
+            "n": np.arange(N_ROWS) // 64.0,
+            "m": np.arange(N_ROWS) % 64.0,
+            "x": pa.array(x, mask=x > 1.5),
+            "y": x + y,
+            "level": pa.array(LEVELS).take(pa.array(rng.integers(0, 3, N_ROWS))),
+            "who": owners().astype(str),
+        }
+    )
+    pq.write_table(table, tmp_path / "raw.parquet", row_group_size=777)
+    return tmp_path / "raw.parquet"
+
+
+def owners() -> NDArray[np.int64]:
+    """Return whose row each is."""
+    return np.floor(60 * np.random.default_rng(6).random(N_ROWS) ** 3).astype(int)
+
+
+def policy_for(columns: dict[str, Any], **privacy: Any) -> Policy:
+    """Return a policy that publishes these columns."""
+    others = {name: {"drop": True} for name in ("n", "m", "x", "y", "level") if name not in columns}
+    if "unit" not in privacy:
+        others["who"] = {"drop": True}
+    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns | others})
+
+
+BOUNDED = {"n": {"bounds": [0, 64]}, "x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}
+MIXED = BOUNDED | {"level": {"kind": "category", "categories": LEVELS}}
+CASES = {
+    "one sum": policy_for(BOUNDED, release="covariance", mechanism="gaussian", mu=1.0),
+    "two rounds": policy_for(BOUNDED, release="covariance", mechanism="two-round", mu=2.0),
+    "levels": policy_for(MIXED, release="covariance", mechanism="gaussian", mu=1.0),
+    "gaps filled": policy_for(
+        {**BOUNDED, "x": {"bounds": [-4, 4], "missing": "midpoint"}}, release="covariance", rho=1.0
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_workers_sum_to_the_same_bits(
+    case: str, source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """With the same random bits, second moments come out alike here and by workers, and so does the receipt."""
+    found = []
+    for place, name in ((None, "here"), (cluster, "there")):
+        out, bits = tmp_path / f"{name}.tar", insecure_keystream(3)
+        receipt = publish(source, CASES[case], out=out, key=key, keystream=bits, cluster=place)
+        with open_bundle(receipt.path) as opened:
+            found.append(
+                (opened.second_moments(), opened.release.n_rows, receipt.report, receipt.release.second_moments)
+            )
+    (one, *rest), (other, *others) = found
+    assert np.array_equal(one, other)
+    assert rest == others
+    assert staged(cluster) == []
+
+
+def test_workers_find_the_same_bounds_and_means(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Bounds and means that are found privately come out alike with the same random bits."""
+    columns = []
+    for place, name in ((None, "here"), (cluster, "there")):
+        out, bits = tmp_path / f"{name}.tar", insecure_keystream(3)
+        policy = policy_for({"x": {"missing": "center"}, "y": {}}, mu=4.0)
+        receipt = publish(source, policy, out=out, key=key, keystream=bits, cluster=place)
+        columns.append([(column.bounds, column.fill) for column in receipt.release.columns])
+    assert columns[0] == columns[1]
+    assert columns[0][0][1] is not None
+
+
+def staged(cluster: Cluster) -> list[str]:
+    """Return the names of everything that was staged and not removed."""
+    return open_store(cluster.staging).names()
+
+
+def published(path: Path) -> tuple[NDArray[np.int64], list[int]]:
+    """Return which rows of the table are published, in order, and the sizes of the parts."""
+    with open_bundle(path) as opened:
+        numbers = [np.rint(batch.column(name).to_numpy()) for batch in opened.batches() for name in ("n", "m")]
+        rows = np.concatenate([64 * n + m for n, m in zip(numbers[::2], numbers[1::2], strict=True)])
+        sizes = [pq.read_metadata(opened.open(name)).num_rows for name in opened.members if name.startswith("data/")]
+    return rows.astype(int), sizes
+
+
+NUMBERED = {"n": {"bounds": [0, 64]}, "m": {"bounds": [0, 64]}}
+EXACT = NUMBERED | {"x": {"bounds": [-4, 4], "missing": "drop"}}
+
+
+def test_rows_with_gaps_are_left_out(source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """The complete rows are published once each, in order, in parts that do not tell where the gaps were."""
+    receipt = publish(source, policy_for(EXACT, sigma=0.05), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    rows, sizes = published(receipt.path)
+    complete = np.flatnonzero(pq.read_table(source)["x"].is_valid().to_numpy())
+    assert np.array_equal(rows, complete)
+    assert sizes == [100] * (len(complete) // 100) + [len(complete) % 100]
+    assert (receipt.report.n_rows, receipt.report.n_dropped) == (len(complete), N_ROWS - len(complete))
+    assert staged(cluster) == []
+
+
+@pytest.mark.parametrize("dropping", [False, True])
+def test_entities_keep_as_many_rows_as_they_may(
+    dropping: bool, source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """An entity's rows are capped in the whole table, though workers race and see a split each; gaps come after."""
+    unit = {"entity": "who", "max_rows": 7}
+    columns = EXACT if dropping else NUMBERED
+    receipt = publish(
+        source, policy_for(columns, sigma=0.05, unit=unit), out=tmp_path / "a.tar", key=key, cluster=cluster
+    )
+    rows, sizes = published(receipt.path)
+    kept, there = Counter(owners()[rows].tolist()), Counter(owners().tolist())
+    allowed = {who: min(number, 7) for who, number in there.items()}
+    assert np.array_equal(rows, np.unique(rows))
+    assert receipt.report.n_over_cap == N_ROWS - sum(allowed.values())
+    if dropping:
+        complete = pq.read_table(source)["x"].is_valid().to_numpy()
+        assert all(kept[who] <= allowed[who] for who in there)
+        assert complete[rows].all()
+        assert receipt.report.n_dropped == sum(allowed.values()) - len(rows) > 0
+    else:
+        assert kept == allowed
+    assert set(sizes[:-1]) <= {100}
+    assert staged(cluster) == []
+
+
+def test_which_rows_are_kept_is_by_chance(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Of an entity's rows, those in each split of the table are kept in proportion, and not the first ones."""
+    owner = Counter(owners().tolist()).most_common(1)[0][0]
+    own = np.flatnonzero(owners() == owner)
+    policy = policy_for(NUMBERED, sigma=0.05, unit={"entity": "who", "max_rows": 40})
+    places = []
+    for index in range(6):
+        receipt = publish(source, policy, out=tmp_path / f"{index}.tar", key=key, cluster=cluster)
+        rows = published(receipt.path)[0]
+        places.append(np.searchsorted(own, rows[owners()[rows] == owner]) / len(own))
+    assert all(len(each) == 40 for each in places)
+    found = np.concatenate(places)
+    assert abs(found.mean() - 0.5) < 4 / np.sqrt(12 * len(found))
+    assert np.ptp(np.histogram(found, 4, (0, 1))[0]) < 45  # 60 in each
+    assert len({each.tobytes() for each in places}) == 6
+
+
+def test_a_capped_covariance_is_of_rows_within_the_cap(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """The number of rows of a covariance release by workers is that of the kept rows."""
+    privacy = {"release": "covariance", "mechanism": "gaussian", "mu": 1.0, "unit": {"entity": "who", "max_rows": 7}}
+    policy = policy_for({"n": BOUNDED["n"], "y": BOUNDED["y"]}, **privacy)
+    receipt = publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster)
+    assert receipt.release.n_rows == sum(min(number, 7) for number in Counter(owners().tolist()).values())
+    assert receipt.report.n_over_cap == N_ROWS - receipt.release.n_rows
+
+
+def test_quotas_are_not_drawn_again(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release that is resumed by more workers keeps the rows that were drawn before, in the splits of before."""
+    policy = policy_for(EXACT, sigma=0.05, unit={"entity": "who", "max_rows": 7})
+    seen: dict[str, bytes] = {}
+
+    def killed(job: Job, *_: Any) -> Any:
+        job._split_tasks()
+        store = open_store(cluster.staging)
+        seen.update({name: store.read(name) for name in staged(cluster)})
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "_part_tasks", killed)
+        patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
+        with pytest.raises(SystemExit):
+            publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster, job=tmp_path / "a.job")
+    assert sum("/quotas-" in name for name in seen) == 4
+
+    more = Sent()
+    more.n_workers = 5
+    monkeypatch.setattr(staged_table, "draw_quotas", lambda *_: pytest.fail("quotas were drawn again"))
+    others = Cluster(more, cluster.staging)
+    receipt, _ = resume(tmp_path / "a.job", key=key, workers=lambda _: contextlib.nullcontext(others))
+
+    by_end = {name.rpartition("/")[2]: content for name, content in seen.items()}
+    edges = json.loads(by_end["table.json"])["edges"]
+    bits = [np.unpackbits(np.frombuffer(by_end[f"kept-{place:05d}.bits"], np.uint8)) for place in range(len(edges) - 1)]
+    kept = np.concatenate([each[: last - first] for each, (first, last) in zip(bits, pairwise(edges), strict=True)])
+    complete = pq.read_table(source)["x"].is_valid().to_numpy()
+    assert np.array_equal(published(receipt.path)[0], np.flatnonzero(kept.astype(bool) & complete))
+    assert len(edges) > 3
+    assert staged(cluster) == []
+
+
+def test_what_is_kept_must_not_change(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever can change which rows are kept could lift the cap: workers compare its digest."""
+    honest = Job._published_rows
+
+    def change(job: Job, *given: Any) -> Any:
+        job._split_tasks()
+        for path in (tmp_path / "staging").rglob("kept-00001.bits"):
+            size = path.stat().st_size
+            path.unlink()
+            path.write_bytes(b"\xff" * size)
+        return honest(job, *given)
+
+    monkeypatch.setattr(Job, "_published_rows", change)
+    policy = policy_for(EXACT, sigma=0.05, unit={"entity": "who", "max_rows": 7})
+    with pytest.raises(StoreError, match="was changed"):
+        publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster)
+    assert not (tmp_path / "a.tar").exists()
+    assert staged(cluster) == []
+
+
+def test_an_error_before_any_noise_costs_nothing(cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A row that is nobody's is found while rows are counted: the release is taken back, and its job is gone."""
+    table = pa.table({"n": np.arange(5.0), "who": pa.array(["a", "b", None, "a", "b"])})
+    pq.write_table(table, tmp_path / "raw.parquet")
+    unit = {"entity": "who", "max_rows": 1}
+    document = {"dataset": {"name": "d"}, "privacy": {"sigma": 1.0, "unit": unit}, "columns": {"n": {"bounds": [0, 9]}}}
+    policy = Policy.model_validate(document)
+    for job in (None, tmp_path / "a.job"):
+        with pytest.raises(MissingValuesError, match="'who' says whose rows"):
+            publish(tmp_path / "raw.parquet", policy, out=tmp_path / "a.tar", key=key, cluster=cluster, job=job)
+    assert Ledger().entries() == []
+    assert staged(cluster) == []
+    assert not (tmp_path / "a.job").exists()
+
+
+def test_tasks_of_passes_hold_no_seed_and_no_key(
+    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """What goes through a scheduler has no bytes but numbers that were released, or that follow from the policy."""
+    policy = policy_for(EXACT, sigma=0.05, unit={"entity": "who", "max_rows": 7})
+    publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster)
+    assert isinstance(cluster.engine, Sent)
+    functions, sent = set(), cluster.engine.all_tasks
+    for each in sent:
+        function, _ = pickle.loads(each)  # noqa: S301  as a worker does
+        functions.add(getattr(function, "func", function).__name__)
+        assert key.private_bytes_raw() not in each
+        assert len(each) < 4000
+        for opcode, argument, _ in pickletools.genops(each):
+            assert opcode.name not in ("BINBYTES", "BINBYTES8", "BYTEARRAY8") or len(argument) < 16
+    assert functions == {"_with_its_place", "publish_part"}
+    assert len(sent) > 15
