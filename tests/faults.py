@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance import calibration as moments_calibration
 from dp_publish.covariance.mechanisms import base, eigenvectors, gaussian, wishart, wishart_difference
+from dp_publish.data import contribution_cap
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.release import covariance as covariance_release
 from dp_publish.release import parts, work
@@ -61,7 +61,7 @@ def _search_ignores_the_cap(patch: pytest.MonkeyPatch) -> None:
     def search(passes: Any, *rest: Any) -> Any:
         cap = getattr(passes.read, "__self__", None)
         if isinstance(cap, EntityCap):
-            passes = replace(passes, read=lambda kinds: cap._table.read(kinds, cap._rows))
+            passes = replace(passes, read=lambda kinds: cap._table.read(kinds, cap._rows), ranges=None)
         return honest(passes, *rest)
 
     patch.setattr(rows_release, "_search_bounds", search)
@@ -114,16 +114,13 @@ def _cap_ignored_in_calibration(patch: pytest.MonkeyPatch) -> None:
 
 
 def _cap_restarted_each_batch(patch: pytest.MonkeyPatch) -> None:
-    def read(self: EntityCap, kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
-        for batch in self._table.read({**kinds, self._entity: "text"}, self._rows):
-            seen: Counter[str] = Counter()
-            keep = []
-            for name in batch.column(batch.num_columns - 1).to_pylist():
-                keep.append(seen[name] < self._max_rows)
-                seen[name] += 1
-            yield batch.select(list(kinds)).filter(pa.array(keep, pa.bool_()))
+    honest = contribution_cap.find_kept
 
-    patch.setattr(EntityCap, "read", read)
+    def find_kept(batches: Any, quota: pa.Table) -> bytes:
+        keep = [np.unpackbits(np.frombuffer(honest([batch], quota), np.uint8))[: batch.num_rows] for batch in batches]
+        return np.packbits(np.concatenate(keep)).tobytes()
+
+    patch.setattr(contribution_cap, "find_kept", find_kept)
 
 
 def _keystream_restarted_each_batch(patch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,12 @@ if TYPE_CHECKING:
         KEPT,
         N_ROWS,
         NAME,
+        CappedRanges,
         EntityCap,
-        Keeper,
         count_entities,
         draw_quotas,
+        find_kept,
+        unpack_kept,
     )
     from dp_publish.data.deviations import standard_deviations
     from dp_publish.data.dialect import Dialect, Layout, make_dialect, unpacked_name

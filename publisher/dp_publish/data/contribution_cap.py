@@ -1,16 +1,17 @@
 """A cap on the rows of every entity: those beyond it are left out at random.
 
 One pass counts the rows of each entity. Of those that have too many, the places of the rows to be kept are drawn, a
-simple random sample without replacement, and a second pass keeps the rows at these places. Where a table is read in
-splits, an entity's rows are numbered through all of them, so that each split is told which of its own rows to keep, and
-needs no other. Memory grows with the number of entities, not of rows. Which rows are kept depends on nothing but the
-entities' names and chance.
+simple random sample without replacement; a second pass notes which rows these are, a bit for each row of the table, and
+all others read by these bits. Where a table is read in splits, an entity's rows are numbered through all of them, so
+that each split is told which of its own rows to keep, and needs no other. Which rows are kept depends on nothing but
+the entities' names and chance.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +19,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.errors import MissingValuesError
+from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
+from dp_publish.data.typed import TypedRanges
 
 NAME, N_ROWS, KEPT = "entity", "n_rows", "kept"  # the columns of counts and quotas
 _SUMMED = 64  # batches of counts that are added up at a time
+_MOST_AT_ONCE = 64  # rows that are drawn for all entities at once; more take less time one by one
 
 
 def count_entities(batches: Iterable[pa.RecordBatch], entity: str) -> pa.Table:
@@ -75,20 +79,37 @@ def draw_quotas(counts: Sequence[pa.Table], max_rows: int) -> list[pa.Table]:
     """
     total = add_counts(counts)
     crowded = total.filter(pc.greater(total.column(N_ROWS), max_rows)).column(NAME).combine_chunks()
-    n_rows = np.stack([_rows_of(crowded, each) for each in counts])  # by split and entity
-    ends = np.cumsum(n_rows, axis=0)  # of an entity's rows, numbered through all splits
-    chance = np.random.default_rng(secrets.randbits(128))
+    n_rows = [_rows_of(crowded, each) for each in counts]
+    places, first = _draw_places(np.sum(n_rows, axis=0), max_rows), np.zeros(len(crowded), dtype=np.int64)
 
-    kept: list[list[NDArray[np.int64]]] = [[] for _ in counts]
-    for index in range(len(crowded)):
-        places = np.sort(chance.choice(ends[-1, index], max_rows, replace=False, shuffle=False))
-        for split, own in enumerate(np.split(places, np.searchsorted(places, ends[:-1, index]))):
-            kept[split].append(own - (ends[split, index] - n_rows[split, index]))
-    quotas = [
-        pa.table({NAME: crowded, N_ROWS: numbers, KEPT: _lists(each)})
-        for numbers, each in zip(n_rows, kept, strict=True)
-    ]
-    return [quota.filter(pc.greater(quota.column(N_ROWS), 0)) for quota in quotas]
+    quotas = []
+    for own in n_rows:  # an entity's rows are numbered through all splits
+        last = first + own
+        inside = (places >= first[:, None]) & (places < last[:, None])
+        ends = np.cumsum([0, *inside.sum(axis=1)]).astype(np.int32)
+        kept = pa.ListArray.from_arrays(pa.array(ends), pa.array((places - first[:, None])[inside]))
+        quota = pa.table({NAME: crowded, N_ROWS: own, KEPT: kept})
+        quotas.append(quota.filter(pc.greater(quota.column(N_ROWS), 0)))
+        first = last
+    return quotas
+
+
+def _draw_places(n_rows: NDArray[np.int64], max_rows: int) -> NDArray[np.int64]:
+    """Draw `max_rows` of so many rows for each entity, without replacement; the result has a line for each, sorted.
+
+    Floyd's algorithm draws a number below j + 1 for each of the last numbers j, and takes j if that was drawn before.
+    """
+    chance = np.random.default_rng(secrets.randbits(128))
+    if max_rows > _MOST_AT_ONCE:
+        drawn = [chance.choice(number, max_rows, replace=False, shuffle=False) for number in n_rows]
+        return np.sort(np.reshape(drawn, (len(n_rows), max_rows)).astype(np.int64), axis=1)
+    places = np.empty((len(n_rows), max_rows), dtype=np.int64)
+    for index in range(max_rows):
+        largest = n_rows - max_rows + index
+        number = chance.integers(0, largest, endpoint=True)
+        is_drawn = (places[:, :index] == number[:, None]).any(axis=1)
+        places[:, index] = np.where(is_drawn, largest, number)
+    return np.sort(places, axis=1)
 
 
 def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
@@ -97,12 +118,6 @@ def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
     found = pc.fill_null(counts.column(N_ROWS).combine_chunks().take(places), 0)
     rows: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return rows
-
-
-def _lists(arrays: Sequence[NDArray[np.int64]]) -> pa.ListArray:
-    ends = np.cumsum([0, *map(len, arrays)]).astype(np.int32)
-    values = np.concatenate([np.zeros(0, dtype=np.int64), *arrays])
-    return pa.ListArray.from_arrays(pa.array(ends), pa.array(values, pa.int64()))
 
 
 class Keeper:
@@ -118,8 +133,7 @@ class Keeper:
         self._names, kept = quota.column(NAME).combine_chunks(), quota.column(KEPT).combine_chunks()
         n_rows = quota.column(N_ROWS).to_numpy()
         self._next = np.cumsum(n_rows) - n_rows  # of all these rows, entity by entity, that of each which comes next
-        self._is_kept = np.zeros(int(n_rows.sum()), dtype=bool)
-        self._is_kept[kept.flatten().to_numpy() + np.repeat(self._next, pc.list_value_length(kept).to_numpy())] = True
+        self._kept = kept.flatten().to_numpy() + np.repeat(self._next, pc.list_value_length(kept).to_numpy())
 
     def keep(self, entities: pa.Array) -> NDArray[np.bool_]:
         """Return which of the next rows are kept, from the names of their entities."""
@@ -132,9 +146,40 @@ class Keeper:
         order = np.argsort(whose, kind="stable")
         owners, starts, numbers = np.unique(whose[order], return_index=True, return_counts=True)
         places = np.arange(len(whose)) + np.repeat(self._next[owners] - starts, numbers)
-        keep[rows[order]] = self._is_kept[places]
+        keep[rows[order]] = self._is_kept(places)
         self._next[owners] += numbers
         return keep
+
+    def _is_kept(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        found = np.searchsorted(self._kept, places)
+        inside = found < len(self._kept)
+        inside[inside] = self._kept[found[inside]] == places[inside]
+        return inside
+
+
+def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table) -> bytes:
+    """Return which rows of a split are kept, as bits.
+
+    Parameters
+    ----------
+    batches : iterable of RecordBatch
+        All rows of the split; their first column says whose each is, as text.
+    quota : Table
+        As of a `Keeper`.
+    """
+    keeper, packed, rest = Keeper(quota), [], np.zeros(0, dtype=bool)
+    for batch in batches:
+        keep = np.concatenate([rest, keeper.keep(batch.column(0))])
+        whole = len(keep) // 8 * 8
+        packed.append(np.packbits(keep[:whole]).tobytes())
+        rest = keep[whole:]
+    return b"".join([*packed, np.packbits(rest).tobytes()])
+
+
+def unpack_kept(bits: bytes, start: int, stop: int) -> NDArray[np.bool_]:
+    """Return which rows of a range are kept, by the bits of all rows of a split."""
+    some = np.frombuffer(bits, dtype=np.uint8)[start // 8 : -(-stop // 8)]
+    return np.unpackbits(some)[start % 8 :][: stop - start].astype(bool)
 
 
 class EntityCap:
@@ -143,7 +188,7 @@ class EntityCap:
     Parameters
     ----------
     table : Table
-        Read once here, to count.
+        Read twice here.
     entity : str
         The column that tells whose row it is; any type, no missing values.
     max_rows : int
@@ -158,15 +203,41 @@ class EntityCap:
     """
 
     def __init__(self, table: Table, entity: str, max_rows: int, rows_at_once: int) -> None:
-        self._table, self._entity, self._rows, self._max_rows = table, entity, rows_at_once, max_rows
+        self._table, self._rows = table, rows_at_once
         counts = count_entities(table.read({entity: "text"}, rows_at_once), entity)
-        self._crowded = counts.filter(pc.greater(counts.column(N_ROWS), max_rows))
-        self.n_left_out = (pc.sum(self._crowded.column(N_ROWS)).as_py() or 0) - max_rows * len(self._crowded)
+        (quota,) = draw_quotas([counts], max_rows)
+        self._bits = find_kept(table.read({entity: "text"}, rows_at_once), quota)
+        self.n_left_out = (pc.sum(quota.column(N_ROWS)).as_py() or 0) - max_rows * len(quota)
 
     def read(self, kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
-        """Yield the kept rows of the columns in `kinds`, once; another pass draws another sample."""
-        (quota,) = draw_quotas([self._crowded], self._max_rows)
-        keeper = Keeper(quota)
-        for batch in self._table.read({**kinds, self._entity: "text"}, self._rows):
-            keep = keeper.keep(batch.column(batch.num_columns - 1))
-            yield batch.select(list(kinds)).filter(pa.array(keep))
+        """Yield the kept rows of the columns in `kinds`, the same in every pass."""
+        return self._filter(self._table.read(kinds, self._rows), 0)
+
+    @property
+    def ranges(self) -> Callable[[], CappedRanges] | None:
+        """Return those of the table, without the rows that are left out."""
+        find = self._table.ranges
+        return None if find is None else lambda: CappedRanges(find(), self)
+
+    def _filter(self, batches: Iterable[pa.RecordBatch], position: int) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            end = position + batch.num_rows
+            yield batch.filter(pa.array(unpack_kept(self._bits, position, end)))
+            position = end
+
+
+@dataclass(frozen=True)
+class CappedRanges:
+    """Any range of a table's rows, without those that are left out."""
+
+    all_rows: TypedRanges
+    cap: EntityCap
+
+    @property
+    def raw(self) -> RowRanges:
+        """All rows, as they are stored."""
+        return self.all_rows.raw
+
+    def read(self, kinds: dict[str, str], rows: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Yield the kept ones of the rows from `start` to before `stop`; see `TypedRanges.read`."""
+        return self.cap._filter(self.all_rows.read(kinds, rows, start, stop), start)

@@ -41,7 +41,7 @@ def make_maker(
     if tasks is not None:
         work, report = tasks, tasks.report
     else:
-        work, report = _local_work(table, privacy, len(kinds), one_keystream=keystream is not None)
+        work, report = _local_work(table, privacy, len(kinds), keeps_numbers=keystream is None)
     if privacy.release == "covariance":
         return CovarianceMaker(policy, kinds, partition, work, report), report
     return RowsMaker(policy, kinds, table, partition, work, report), report
@@ -102,13 +102,13 @@ def software() -> str:
     return f"dpgraph {importlib.metadata.version('dpgraph')}"
 
 
-def _local_work(table: Table, privacy: Privacy, n_columns: int, *, one_keystream: bool) -> tuple[LocalWork, RowReport]:
+def _local_work(table: Table, privacy: Privacy, n_columns: int, *, keeps_numbers: bool) -> tuple[LocalWork, RowReport]:
     """Return the rows that may be published, with this process at them, and a fresh report."""
     rows = batch_rows(n_columns)
     if privacy.entity is None:
-        return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, one_keystream), RowReport()
+        return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, keeps_numbers), RowReport()
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
-    return LocalWork(cap.read), RowReport(n_over_cap=cap.n_left_out)
+    return LocalWork(cap.read, cap.ranges, keeps_numbers=False), RowReport(n_over_cap=cap.n_left_out)
 
 
 def _absolute(place: str | os.PathLike[str]) -> Path | RemotePath:

@@ -31,14 +31,15 @@ from dp_publish.data import (
     KEPT,
     N_ROWS,
     NAME,
-    Keeper,
     Table,
     TypedRanges,
     coded,
     count_entities,
     draw_quotas,
     find_complete,
+    find_kept,
     open_table,
+    unpack_kept,
 )
 from dp_publish.release.cluster import read_staged
 
@@ -124,7 +125,7 @@ class StagedTable:
         self._store, self._job = store, job
         self.description = TableDescription(**json.loads(read_staged(store, f"{job}/table.json", table)))
         self._kept: list[str] = json.loads(read_staged(store, f"{job}/kept.json", kept)) if kept else []
-        self._bits: tuple[int, NDArray[np.uint8]] = -1, np.zeros(0, dtype=np.uint8)
+        self._bits = -1, b""
 
     @cached_property
     def ranges(self) -> TypedRanges:
@@ -149,16 +150,14 @@ class StagedTable:
         while self._kept and position < stop:
             split = bisect_right(edges, position) - 1
             end, first = min(stop, edges[split + 1]), position - edges[split]
-            bits = self._bits_of(split)[first // 8 : -(-(end - edges[split]) // 8)]
-            keep[position - start : end - start] = np.unpackbits(bits)[first % 8 :][: end - position]
+            keep[position - start : end - start] = unpack_kept(self._bits_of(split), first, end - edges[split])
             position = end
         return keep
 
-    def _bits_of(self, split: int) -> NDArray[np.uint8]:
+    def _bits_of(self, split: int) -> bytes:
         """Return the bits of a split, which is the last one that was asked for, or one after it."""
         if self._bits[0] != split:
-            content = read_staged(self._store, _kept_name(self._job, split), self._kept[split])
-            self._bits = split, np.frombuffer(content, dtype=np.uint8)
+            self._bits = split, read_staged(self._store, _kept_name(self._job, split), self._kept[split])
         return self._bits[1]
 
 
@@ -198,17 +197,9 @@ def keep_split(task: SplitTask) -> str:
     """Stage which rows of a split are kept, and return the digest of that."""
     store, table, (start, stop) = _open(task)
     entity, buckets = table.description.entity or "", range(table.description.n_buckets)
-    keeper = Keeper(
-        pa.concat_tables(_from_bytes(store.read(_quotas_name(task.job, each)), task.place) for each in buckets)
-    )
-
-    packed, rest = [], np.zeros(0, dtype=bool)
-    for batch in table.ranges.read({entity: "text"}, batch_rows(1), start, stop):
-        keep = np.concatenate([rest, keeper.keep(batch.column(0))])
-        whole = len(keep) // 8 * 8
-        packed.append(np.packbits(keep[:whole]).tobytes())
-        rest = keep[whole:]
-    content = b"".join([*packed, np.packbits(rest).tobytes()])
+    quotas = [_from_bytes(store.read(_quotas_name(task.job, bucket)), task.place) for bucket in buckets]
+    batches = table.ranges.read({entity: "text"}, batch_rows(1), start, stop)
+    content = find_kept(batches, pa.concat_tables(quotas))
     return hashlib.sha256(store.create(_kept_name(task.job, task.place), content)).hexdigest()
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from dp_bundle.data import batch_rows
 from dp_bundle.engines import Threads, map_in_order
 from dp_bundle.manifest import Column
-from dp_publish.data import RowReport, TypedRanges
+from dp_publish.data import CappedRanges, RowReport, TypedRanges
 from dp_publish.release.contents import NewFile, Progress, Read, Records, one_ahead
 from dp_publish.release.parts import ParallelWriter, Part, RowRange, Told, count_threads, plan_for_cores, write_parts
 from dp_publish.rows import add_noise
@@ -87,13 +87,14 @@ class LocalWork:
         Yields the rows in order.
     ranges : callable or None
         Returns the same rows by their numbers.
-    one_keystream : bool
-        Whether all noise is to come from one keystream, as an audit needs it.
+    keeps_numbers : bool
+        Whether rows are published under these numbers, so that it is known where parts begin; and with random bits of
+        each thread's own, which an audit has no use for.
     """
 
     read: Read
-    ranges: Callable[[], TypedRanges] | None = None
-    one_keystream: bool = False
+    ranges: Callable[[], TypedRanges | CappedRanges] | None = None
+    keeps_numbers: bool = True
 
     def total(
         self,
@@ -136,8 +137,9 @@ class LocalWork:
     ) -> list[Part]:
         """Add noise to all rows: on all cores if that is worth it, and it is known where parts begin."""
         dropping = any(column.missing == "drop" for column in columns)
-        if self.ranges is not None and not self.one_keystream and not dropping:
-            writer = ParallelWriter(self.ranges(), kinds, columns)
+        ranges = None if self.ranges is None or not self.keeps_numbers or dropping else self.ranges()
+        if isinstance(ranges, TypedRanges):
+            writer = ParallelWriter(ranges, kinds, columns)
             if records is not None and writer.ranges.raw.n_rows:
                 return writer.write_recorded(records, progress, report)
             if len(planned := writer.plan()) > 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dp_bundle.errors import MissingValuesError
-from dp_publish.data.contribution_cap import EntityCap
+from dp_publish.data import contribution_cap
+from dp_publish.data.contribution_cap import EntityCap, Keeper, count_entities, draw_quotas
 from dp_publish.data.table import Source, open_table
 
 
@@ -43,17 +43,36 @@ def test_every_entity_keeps_as_many_rows_as_it_may(names: list[str], max_rows: i
         assert cap.n_left_out == len(names) - len(rows)
 
 
-def test_which_rows_are_kept_is_uniformly_random() -> None:
-    """Over many passes every pair of an entity's five rows is kept equally often, and the passes are independent."""
-    table = pa.table({"x": [0, 1, 2, 3, 4, 5], "who": ["a", "a", "b", "a", "a", "a"]})
-    cap = EntityCap(open_table(table), "who", 2, 3)
-    passes = [tuple(row for row in kept(cap) if row != 2) for _ in range(3000)]
-    pairs = Counter(passes)
+@pytest.mark.parametrize("at_once", [64, 1])
+def test_which_rows_are_kept_is_uniformly_random(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pair of an entity's five rows is kept equally often, by either way to draw, and the same in every pass."""
+    monkeypatch.setattr(contribution_cap, "_MOST_AT_ONCE", at_once)
+    who = ["a", "a", "b", "a", "a", "a"]
+    table = open_table(pa.table({"x": range(6), "who": who}))
+    caps = [EntityCap(table, "who", 2, 3) for _ in range(1000)]
+    pairs = Counter(tuple(row for row in kept(cap) if row != 2) for cap in caps)
     assert len(pairs) == 10
     assert stats.chisquare(list(pairs.values())).pvalue > 1e-4
-    assert stats.chisquare([300 * (1 + 0.2 * (-1) ** index) for index in range(10)]).pvalue < 1e-4  # what it would see
-    repeats = sum(first == second for first, second in pairwise(passes))
-    assert abs(repeats - 300) < 5 * np.sqrt(300 * 0.9)
+    assert stats.chisquare([100 * (1 + 0.3 * (-1) ** index) for index in range(10)]).pvalue < 1e-4  # what it would see
+    assert kept(caps[0]) == kept(caps[0])
+
+
+@pytest.mark.parametrize("at_once", [64, 1])
+def test_rows_are_drawn_through_all_splits(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an entity with 1, 0, 3 and 8 rows in four splits, three rows in all are kept, each as often as any other."""
+    monkeypatch.setattr(contribution_cap, "_MOST_AT_ONCE", at_once)
+    splits = [pa.array(names) for names in (["a"], ["b", "b"], ["b", "a", "a", "a"], [*"aaaa", "b", *"aaaa"])]
+    counts = [count_entities([pa.record_batch({"who": names})], "who") for names in splits]
+    seen: Counter[int] = Counter()
+    for _ in range(1000):
+        keep = [Keeper(quota).keep(names) for quota, names in zip(draw_quotas(counts, 3), splits, strict=True)]
+        who, all_kept = np.concatenate(splits), np.concatenate(keep)
+        assert all_kept[who == "a"].sum() == 3
+        assert all_kept[who == "b"].sum() == 3
+        seen.update(np.flatnonzero(all_kept[who == "a"]).tolist())
+    assert (
+        stats.chisquare([seen[place] for place in range(12)]).pvalue > 1e-4
+    )  # rougher than true, as 3 are drawn at once
 
 
 @pytest.mark.parametrize(
