@@ -38,6 +38,7 @@ from dp_publish.cli_options import (
     PublishByDefault,
     dialect_options,
     ledger_option,
+    log_option,
     policy_options,
     typed_options,
     writing_new,
@@ -77,13 +78,14 @@ def cli() -> None:
     type=NewPath(remote=True, either=True),
     help="The bundle to write: a tar, a folder (FOLDER/) or s3://, gs:// or az://; NAME.bundle.tar here by default.",
 )
-@engine_options("adds noise to rows")
+@engine_options("reads the table and adds noise to rows")
 @click.option("--staging", help="A private folder or URI where workers stage parts; a temporary one by default.")
 @click.option(
     "--job",
     type=NewPath(folder=True),
     help="A new folder of records, with which `dp-publish resume` finishes the release if this command ends early.",
 )
+@log_option
 @click.option("--anyway", is_flag=True, help="Publish even what would be refused as useless or as a likely mistake.")
 @json_option
 @quiet_option
@@ -98,6 +100,7 @@ def publish_command(
     scheduler: str | None,
     staging: str | None,
     job: Path | None,
+    log: Path | None,
     anyway: bool,
     as_json: bool,
     quiet: bool,
@@ -113,14 +116,16 @@ def publish_command(
       dp-publish wine.parquet --unit cell --mu 1
       dp-publish wine.parquet --release covariance
     """
+    from dp_publish.data import rows_known
     from dp_publish.forecast import check_in_advance
     from dp_publish.ledger import open_ledger
+    from dp_publish.messages import logged_to, shown_on_terminal
     from dp_publish.release import dask_cluster, publish, require_new_job, require_no_minisig
 
     if engine != "dask" and (scheduler or staging):
         raise click.UsageError("--scheduler and --staging are for --engine dask")
-    show = _show_progress if sys.stderr.isatty() and not quiet else None
-    if show:
+    shown = sys.stderr.isatty() and not quiet
+    if shown:
         before_compiling(_announce_compiling)
     policy = _load_policy(data, policy_file, privacy)
     ledger = open_ledger(ledger_place)
@@ -133,8 +138,10 @@ def publish_command(
     if job is not None:
         require_new_job(job)
         tell(f"if this ends early, go on with: {_resume_words(job, key)}", quiet=quiet)
-    with contextlib.ExitStack() as workers:
-        cluster = workers.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
+    with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(logged_to(log))
+        cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
+        show = meanwhile.enter_context(shown_on_terminal(rows_known(data))) if shown else None
         receipt = publish(
             data,
             policy,
@@ -146,16 +153,17 @@ def publish_command(
             cluster=cluster,
             job=job,
         )
-    _finish(receipt, resolved, signing_key, show is not None, as_json=as_json, quiet=quiet)
+    _finish(receipt, resolved, signing_key, as_json=as_json, quiet=quiet)
 
 
 @cli.command("resume")
 @click.argument("job", type=click.Path(path_type=Path))
 @click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key with which the job was begun.")
 @click.option("--scheduler", help="For a job with --engine dask: its scheduler; workers start here by default.")
+@log_option
 @json_option
 @quiet_option
-def resume_command(job: Path, key: str, scheduler: str | None, as_json: bool, quiet: bool) -> None:
+def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None, as_json: bool, quiet: bool) -> None:
     """Finish the release of JOB, a folder that `--job` made, after dp-publish or its machine ended early.
 
     The release is on the books once, and nothing that was drawn is drawn again. JOB is deleted in the end.
@@ -165,13 +173,17 @@ def resume_command(job: Path, key: str, scheduler: str | None, as_json: bool, qu
       dp-publish wine.parquet --job wine.job
       dp-publish resume wine.job
     """
+    from dp_publish.messages import logged_to, shown_on_terminal
     from dp_publish.release import dask_cluster, require_job, resume
 
     require_job(job)  # before a key is made for nothing
-    show = _show_progress if sys.stderr.isatty() and not quiet else None
     signing_key = _signing_key(key, quiet=quiet)
-    receipt, resolved = resume(job, key=signing_key, progress=show, workers=partial(dask_cluster, scheduler))
-    _finish(receipt, resolved, signing_key, show is not None, as_json=as_json, quiet=quiet)
+    with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(logged_to(log))
+        shown = sys.stderr.isatty() and not quiet
+        show = meanwhile.enter_context(shown_on_terminal(None)) if shown else None
+        receipt, resolved = resume(job, key=signing_key, progress=show, workers=partial(dask_cluster, scheduler))
+    _finish(receipt, resolved, signing_key, as_json=as_json, quiet=quiet)
 
 
 @cli.command("policy")
@@ -316,16 +328,12 @@ def audit_command(
         raise PrivacyError(describe_findings(report))
 
 
-def _finish(
-    receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, shown: bool, *, as_json: bool, quiet: bool
-) -> None:
+def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
     """Write the signature beside a release that was published, and print the receipt."""
     from dp_publish.messages import describe_receipt, receipt_document
     from dp_publish.release import sign_beside
 
     with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
-        if shown:
-            tell("")
         minisig, why_not = sign_beside(receipt, key)
         if why_not:
             tell(f"note: {why_not}", quiet=quiet)
@@ -387,10 +395,6 @@ def _plain_name(data: Place) -> str:
 
 def _announce_compiling(_kept: bool) -> None:
     click.echo("\r\033[Kcompiling for this machine: about ten seconds of computing, needed only once", err=True)
-
-
-def _show_progress(rows: int) -> None:
-    click.echo(f"\r{rows:,} rows", nl=False, err=True)
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args
 import click
 from click.core import ParameterSource
 
+from dp_bundle.console import NewPath
 from dp_bundle.errors import DpGraphError
 from dp_bundle.privacy import Neighbours
 from dp_publish.policy import Mechanism, ReleaseKind, SoundMechanism
@@ -111,6 +112,15 @@ def ledger_option(command: F) -> F:
         show_envvar=True,
         help="A ledger on shared storage: a folder (with a slash at the end), s3://BUCKET/PREFIX, gs:// or az://; "
         "this user's own by default.",
+    )(command)
+
+
+def log_option(command: F) -> F:
+    """Add the option that names a log."""
+    return click.option(
+        "--log",
+        type=NewPath(),
+        help="Also append what happens, with the time, to this file; it holds no value of DATA.",
     )(command)
 
 

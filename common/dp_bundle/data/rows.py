@@ -11,6 +11,7 @@ needs memory for one row group.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -25,6 +26,7 @@ from dp_bundle.data.parquet_pages import check_written
 from dp_bundle.errors import DataError
 from dp_bundle.manifest import Column
 
+_log = logging.getLogger(__name__)
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
 _MOST_CELLS, _FEWEST_ROWS = 2**22, 2**9  # of a row group of very many columns
@@ -155,6 +157,8 @@ class PartWriter:
             self._require_entropy()
             check_written(self.parts[-1], Shape(self._rows_in_part, self._group_rows, self._schema))
             self.digests.append(self._hashed.sha256())
+            place, size = self._first_part + len(self.digests) - 1, self.parts[-1].seek(0, os.SEEK_END)
+            _log.info("part %d is written: %d rows, %d bytes", place, self._rows_in_part, size)
             self.part_sizes.append(self._rows_in_part)
             self._rows_in_part = 0
 

@@ -38,6 +38,11 @@ def count_rows(path: Place, dialect: Dialect | None = None) -> int:
     return n_rows
 
 
+def rows_known(path: Place) -> int | None:
+    """Return a table's number of rows where it is known without reading the table, else None."""
+    return None if is_text_file(path) else count_rows(path)
+
+
 def _count_parquet(path: Place) -> int:
     with open_parquet_file(path) as file:
         return int(file.metadata.num_rows)

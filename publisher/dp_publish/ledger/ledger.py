@@ -10,6 +10,7 @@ than its copy beside the signing key; the ledger then refuses to go on.
 from __future__ import annotations
 
 import datetime
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -27,6 +28,7 @@ from dp_publish.ledger.events import read_event
 from dp_publish.ledger.logs import LedgerLog, LocalLog, OpenLog
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _MOST_TRIES = 1_000  # to append, each of which fails only because somebody else has appended
@@ -130,7 +132,9 @@ class Ledger:
             content |= {"job": job} if job is not None else {}
             return content, lambda head: _reservation(entry, account, after, budgets, head)
 
-        return self._append(decide)
+        reservation = self._append(decide)
+        _log.info("release %d of %r is booked", reservation.lineage.number, dataset)
+        return reservation
 
     def find(self, dataset: str, job: str) -> Reservation | None:
         """Return the reservation of a dataset that bears the mark of a job, if there is one."""
@@ -232,6 +236,7 @@ class Ledger:
             return {**content, "dataset": dataset, "number": number}, lambda _: None
 
         self._append(decide)
+        _log.info("release %d of %r is %s in the ledger", number, dataset, content["event"])
 
     def _append(self, decide: Callable[[OpenLog], tuple[dict[str, Any] | None, Callable[[str], T]]]) -> T:
         """Append what is decided on by what the log says, and decide again if it says more by then.

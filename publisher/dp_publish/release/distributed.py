@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import io
 import json
+import logging
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +48,7 @@ from dp_publish.rows import add_noise
 from dp_publish.sampling import Keystream, SecureKeystream
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, while those before are digested
 _COPIED = 2**23  # bytes at a time
 
@@ -134,7 +136,9 @@ class Job:
                 told.add(n_rows)
                 yield found
 
-        return reduce(merge, results())
+        total = reduce(merge, results())
+        _log.info("a pass over %d rows of %d columns is done by workers", self._edges[-1], len(kinds))
+        return total
 
     def write(
         self,
@@ -172,6 +176,8 @@ class Job:
             done.add(wanted)
             report.add(own)
             receipts |= {receipt.place: receipt for receipt in found}
+            for receipt in found:
+                _log.info("part %d is staged: %d rows, %d bytes", receipt.place, receipt.n_rows, receipt.size)
             if progress is not None:
                 progress(report.n_rows)
         self._require_all(receipts, rows.n_rows)

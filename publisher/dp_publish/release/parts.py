@@ -211,17 +211,23 @@ class ParallelWriter:
 
 
 class Told:
-    """The number of rows that all threads have done, told to one who may be told by one at a time."""
+    """The number of rows that all threads have done, told to one who may be told by one at a time.
+
+    Attributes
+    ----------
+    n_rows : int
+        The number so far.
+    """
 
     def __init__(self, progress: Progress | None) -> None:
-        self._progress, self._lock, self._n_rows = progress, Lock(), 0
+        self._progress, self._lock, self.n_rows = progress, Lock(), 0
 
     def add(self, n_rows: int) -> None:
         """Add rows, and tell."""
         with self._lock:
-            self._n_rows += n_rows
+            self.n_rows += n_rows
             if self._progress is not None:
-                self._progress(self._n_rows)
+                self._progress(self.n_rows)
 
 
 def _starts(n_rows: int, n_columns: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -20,6 +21,8 @@ from dp_publish.rows import add_noise
 from dp_publish.sampling import Keystream
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_DONE = "a pass over %d rows of %d columns is done"
 _NARROW = 256  # columns; of more, one thread's sums take as much memory as there should be
 
 
@@ -121,8 +124,12 @@ class LocalWork:
                 return add(counted(ranges.read(kinds, batch_rows(len(kinds)), wanted.start, wanted.stop)))
 
             if len(planned) > 1:
-                return reduce(merge, map_in_order(threads, add_range, planned))
-        return add(counted(one_ahead(self.read(kinds))))
+                total = reduce(merge, map_in_order(threads, add_range, planned))
+                _log.info(_DONE, told.n_rows, len(kinds))
+                return total
+        total = add(counted(one_ahead(self.read(kinds))))
+        _log.info(_DONE, told.n_rows, len(kinds))
+        return total
 
     def write(
         self,
