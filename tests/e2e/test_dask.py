@@ -25,6 +25,7 @@ from dp_bundle.errors import DpGraphError, ParameterError
 from dp_publish import Policy, publish
 from dp_publish.ledger import Ledger
 from dp_publish.release import Cluster, resume
+from dp_publish.sampling import insecure_keystream
 
 NAMES = [f"x{index}" for index in range(10)]
 T = TypeVar("T")
@@ -93,6 +94,44 @@ def test_killed_workers_change_nothing(n_rows: int, kills: int, tmp_path: Path, 
             seen += batch.num_rows
     assert seen == n_rows
     assert [(entry.number, entry.state) for entry in Ledger().entries()] == [(1, "published")]
+    assert [path for path in (tmp_path / "staging").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Dask, on a machine that is slow to start it
+def test_workers_sum_and_cap_as_one_process_does(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Second moments by Dask's workers have the bits of one process; rows keep to the cap and leave out gaps."""
+    rng, n_rows = np.random.default_rng(4), 2_000_000
+    who = rng.integers(0, 300_000, n_rows)
+    x, y = rng.normal(size=(2, n_rows))
+    numbers = pa.array(x, mask=x > 2)
+    pq.write_table(pa.table({"x": numbers, "y": x + y, "who": who}), tmp_path / "raw.parquet", row_group_size=150_000)
+    columns = {"x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}
+    release, unit = {"release": "covariance", "mu": 1.0}, {"unit": {"entity": "who", "max_rows": 5}}
+
+    def policy(privacy: dict[str, object], **others: object) -> Policy:
+        document = {"dataset": {"name": "d"}, "privacy": privacy, "columns": columns | others}
+        return Policy.model_validate(document)
+
+    with Dask(n_workers=2) as engine:
+        cluster = Cluster(engine, str(tmp_path / "staging"))
+        found = []
+        for place, name in ((None, "here"), (cluster, "there")):
+            given = {"out": tmp_path / f"{name}.tar", "key": key, "keystream": insecure_keystream(1), "cluster": place}
+            receipt = publish(tmp_path / "raw.parquet", policy(release, who={"drop": True}), **given)
+            with open_bundle(receipt.path) as opened:
+                found.append((opened.second_moments().tobytes(), receipt.report))
+        assert found[0] == found[1]
+
+        raw = tmp_path / "raw.parquet"
+        receipt = publish(raw, policy({"sigma": 0.01, **unit}), out=tmp_path / "rows.tar", key=key, cluster=cluster)
+    allowed = np.minimum(np.bincount(who), 5).sum()
+    assert receipt.report.n_over_cap == n_rows - allowed
+    assert receipt.report.n_rows == allowed - receipt.report.n_dropped
+    with open_bundle(receipt.path) as opened:
+        values = np.concatenate([batch.column("y").to_numpy() for batch in opened.batches()])
+    assert len(values) == receipt.report.n_rows
+    assert abs(values.mean() - (x + y)[x <= 2].mean()) < 0.01
     assert [path for path in (tmp_path / "staging").rglob("*") if path.is_file()] == []
 
 

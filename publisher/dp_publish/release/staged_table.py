@@ -14,7 +14,7 @@ import json
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -31,7 +31,6 @@ from dp_publish.data import (
     KEPT,
     N_ROWS,
     NAME,
-    Table,
     TypedRanges,
     coded,
     count_entities,
@@ -45,6 +44,7 @@ from dp_publish.release.cluster import read_staged
 
 T = TypeVar("T")
 _GRAIN = 2**16  # raw rows of which the published ones are counted together
+_OPENED = 4  # tables
 _BUCKET_ROWS, _MOST_BUCKETS = 2**23, 256  # raw rows for each bucket of entities
 
 
@@ -127,14 +127,13 @@ class StagedTable:
         self._kept: list[str] = json.loads(read_staged(store, f"{job}/kept.json", kept)) if kept else []
         self._bits = -1, b""
 
-    @cached_property
+    @property
     def ranges(self) -> TypedRanges:
         """The raw rows by their numbers."""
-        sources = [Source.model_validate_json(source) for source in self.description.coded]
-        table: Table = coded(open_table(self.description.source), sources)
-        if table.ranges is None:
+        ranges = _open_ranges(self._job, self.description.source, tuple(self.description.coded))
+        if ranges is None:
             raise StoreError(self._store.uri, "the raw table of this job has become another one: publish again")
-        return table.ranges()
+        return ranges
 
     def read(self, kinds: dict[str, str], start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield those raw rows of a range that are kept."""
@@ -159,6 +158,13 @@ class StagedTable:
         if self._bits[0] != split:
             self._bits = split, read_staged(self._store, _kept_name(self._job, split), self._kept[split])
         return self._bits[1]
+
+
+@lru_cache(_OPENED)
+def _open_ranges(_job: str, source: str, sources: tuple[str, ...]) -> TypedRanges | None:
+    """Return the rows of a job's table, whose files a worker looks at once for all of its tasks."""
+    table = coded(open_table(source), [Source.model_validate_json(each) for each in sources])
+    return None if table.ranges is None else table.ranges()
 
 
 def count_split(task: SplitTask) -> None:

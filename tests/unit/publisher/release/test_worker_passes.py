@@ -17,12 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
+from tests.s3 import FaultyProxy
 from tests.unit.publisher.release.conftest import Sent
 
 from dp_bundle.bundle import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.errors import MissingValuesError, StoreError
-from dp_bundle.store import open_store
+from dp_bundle.store import RemotePath, open_store, patience
 from dp_publish import Policy, publish
 from dp_publish.ledger import Ledger
 from dp_publish.release import Cluster, resume, staged_table
@@ -40,6 +41,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_PART_CELLS", 300)
     monkeypatch.setattr(staged_table, "_GRAIN", 70)
     monkeypatch.setattr(staged_table, "_BUCKET_ROWS", 1000)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
 
 
 @pytest.fixture
@@ -300,3 +302,25 @@ def test_tasks_of_passes_hold_no_seed_and_no_key(
             assert opcode.name not in ("BINBYTES", "BINBYTES8", "BYTEARRAY8") or len(argument) < 16
     assert functions == {"_with_its_place", "publish_part"}
     assert len(sent) > 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+def test_the_raw_table_may_lie_in_a_bucket(
+    release: str, source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, s3: FaultyProxy
+) -> None:
+    """Workers read a table at a URI, and stage beside it, on a flaky server; the rows are those of the file."""
+    store = open_store(f"s3://{s3.bucket}")
+    for name in ("raw/1.parquet", "raw/2.parquet"):
+        store.create(name, source.read_bytes())
+    s3.unavailable = s3.reset = s3.cut = 0.05
+    privacy = {"sigma": 0.05} if release == "rows" else {"release": release, "mu": 1.0}
+    policy = policy_for(EXACT, **privacy, unit={"entity": "who", "max_rows": 7})
+    there = Cluster(cluster.engine, f"s3://{s3.bucket}/private")
+    table = RemotePath(f"s3://{s3.bucket}/raw")
+    receipt = publish(table, policy, out=tmp_path / "a.tar", key=key, cluster=there)
+    allowed = sum(min(2 * number, 7) for number in Counter(owners().tolist()).values())
+    assert receipt.report.n_over_cap == 2 * N_ROWS - allowed
+    assert receipt.release.n_rows == allowed - receipt.report.n_dropped > 0
+    assert s3.faults.total() > 0
+    assert staged(there) == []
