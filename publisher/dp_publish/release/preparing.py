@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -20,11 +21,13 @@ from dp_publish.policy import Policy, Privacy
 from dp_publish.release.cluster import Cluster
 from dp_publish.release.contents import Maker
 from dp_publish.release.covariance import CovarianceMaker
-from dp_publish.release.distributed import Job as ClusterJob
 from dp_publish.release.job import JobPlan
 from dp_publish.release.rows import RowsMaker
 from dp_publish.release.work import LocalWork, RowWork
 from dp_publish.sampling import Keystream
+
+if TYPE_CHECKING:
+    from dp_publish.release.distributed import Job as ClusterJob
 
 
 def make_maker(
@@ -58,6 +61,8 @@ def cluster_job(
             "written as one)",
             "dask",
         )
+    from dp_publish.release.distributed import Job as ClusterJob  # which only a cluster needs
+
     privacy, source = policy.privacy, _text(_absolute(data))
     cap = None if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
     return ClusterJob(cluster, source, table.ranges, len(kinds), policy.sources, cap, name)

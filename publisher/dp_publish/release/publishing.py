@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -35,12 +35,14 @@ from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import Policy, choose_columns, require_rows, resolve
 from dp_publish.release.cluster import Cluster
 from dp_publish.release.contents import Contents, Maker, may_reveal_noise
-from dp_publish.release.distributed import Job as ClusterJob
 from dp_publish.release.job import Job, begin_job
 from dp_publish.release.preparing import cluster_job, make_maker, make_plan, software
 from dp_publish.release.recorded import carry_out
 from dp_publish.release.targets import Target, choose_target, taken
 from dp_publish.sampling import Keystream, SecureKeystream
+
+if TYPE_CHECKING:
+    from dp_publish.release.distributed import Job as ClusterJob
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from scipy import optimize
-
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Ball, Column, Noise, RandomizedResponse, Source
 from dp_bundle.quoting import listed
@@ -268,6 +266,8 @@ def _target_mu(policy: Policy, strength: Strength, kinds: Mapping[str, str], *, 
     discrete = [name for name, kind in kinds.items() if not ROW_NOISE[kind].is_gaussian]
     if not isinstance(strength, ApproximateDP) or not discrete:
         return strength.mu
+    from scipy import optimize  # which takes a quarter of a second to import, and few policies need
+
     safe = mu_for_rho(rho_for_epsilon_delta(strength.epsilon, strength.delta))  # whatever the discrete noise's sigma
     if searched:
         return safe

@@ -17,7 +17,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from dp_bundle.manifest import RandomizedResponse
 from dp_bundle.privacy import discrete_gaussian_variance, normal_quantile
@@ -32,6 +31,8 @@ def response_for(n_levels: int, mu: float) -> RandomizedResponse | None:
 
     def excess(replaced: float) -> float:
         return _response(n_levels, replaced).mu - mu
+
+    from scipy import optimize  # which takes a quarter of a second to import, and only categories need
 
     least, most = 1 / _STEPS, 1 - 1 / _STEPS
     if excess(most) > 0:
