@@ -190,15 +190,15 @@ def test_which_rows_are_kept_is_by_chance(
     own = np.flatnonzero(owners() == owner)
     policy = policy_for(NUMBERED, sigma=0.05, unit={"entity": "who", "max_rows": 40})
     places = []
-    for index in range(6):
+    for index in range(3):
         receipt = publish(source, policy, out=tmp_path / f"{index}.tar", key=key, cluster=cluster)
         rows = published(receipt.path)[0]
         places.append(np.searchsorted(own, rows[owners()[rows] == owner]) / len(own))
     assert all(len(each) == 40 for each in places)
     found = np.concatenate(places)
     assert abs(found.mean() - 0.5) < 4 / np.sqrt(12 * len(found))
-    assert np.ptp(np.histogram(found, 4, (0, 1))[0]) < 45  # 60 in each
-    assert len({each.tobytes() for each in places}) == 6
+    assert np.ptp(np.histogram(found, 4, (0, 1))[0]) < 30  # 30 in each
+    assert len({each.tobytes() for each in places}) == 3
 
 
 def test_a_capped_covariance_is_of_rows_within_the_cap(
