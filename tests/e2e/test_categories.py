@@ -97,6 +97,20 @@ def test_the_picture_says_the_noise_that_the_page_says(table: Path, program: Run
         assert f"noise {share:.0%} of the variance" in title_of(summary, [bundle])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["cv", "mse", "stars"])
+def test_alpha_is_chosen_by_rows(rule: str, table: Path, program: Run) -> None:
+    """The rules that look at parts of the rows find both links between categories and numbers, too."""
+    folder = table.parent
+    (folder / "people.policy.toml").write_text(POLICY.format(privacy='unit = "cell"\nmu = 4.0'))
+    assert program("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
+    learned = program("dp-learn", "people.tar", "--select", rule, "--out", "graph")
+    assert learned.returncode == 0, learned.stderr
+    edges = pd.read_csv(folder / "graph" / "edges.csv")
+    found = {frozenset(pair) for pair in zip(edges["source"], edges["target"], strict=True)}
+    assert {frozenset(("job", "pay")), frozenset(("grade", "born"))} <= found
+
+
 def test_values_that_are_not_listed_are_refused_and_cost_nothing(table: Path, program: Run) -> None:
     """One sentence names the column and not the value, and nothing is booked."""
     folder = table.parent

@@ -5,7 +5,6 @@ The one pipeline behind the command, `learn_graph` and the scikit-learn estimato
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
@@ -15,7 +14,6 @@ from dp_bundle.errors import NotConvergedError
 from dp_learn.covariance import (
     PooledCovariance,
     Sample,
-    Split,
     chance_alpha,
     clear_columns,
     effective_rows,
@@ -25,19 +23,15 @@ from dp_learn.covariance import (
 )
 from dp_learn.glasso import GraphFit, Solution, fit_on_graph, graphical_lasso, make_problem, solve_on_graph
 from dp_learn.matrices import FloatArray, RepairMethod, repair_covariance
+from dp_learn.pipeline.resamples import Resamples, select_by_rows
 from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
 from dp_learn.selection import (
     SMALLEST,
     Rule,
     Selection,
     alpha_grid,
-    cross_validate,
     select_ebic,
-    select_stars,
-    stars_subsample_share,
 )
-
-N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 
 
 def fit_graph(sample: Sample, settings: Settings) -> Fit:
@@ -69,8 +63,8 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
 
     alpha, selection = settings.alpha, None
     if alpha is None:
-        resamples = _Resamples(sample, kept, units, settings.repair)
-        selection = _select(pooled, repair.covariance, resamples, weights, settings)
+        resamples = Resamples(sample, pooled, kept, lambda covariance: covariance / units, settings.repair)
+        selection = _select(pooled, repair.covariance, resamples, weights, units, settings)
         alpha = selection.alpha
 
     solution = graphical_lasso(
@@ -114,36 +108,16 @@ class _ProblemOptions(TypedDict):
     penalize_diagonal: bool
 
 
-@dataclass(frozen=True, eq=False)
-class _Resamples:
-    """Folds and subsamples of the rows, brought to the scale of the estimate."""
-
-    sample: Sample
-    kept: npt.NDArray[np.int64]
-    units: FloatArray
-    repair: str
-
-    def splits(self) -> list[Split]:
-        """Return the folds; what is held out is not repaired, so that scores stay unbiased."""
-        return [Split(self._repaired(split.train), self._scaled(split.test)) for split in self.sample.splits()]
-
-    def subsamples(self, share: float) -> list[FloatArray]:
-        """Return the subsamples that StARS looks at."""
-        return [self._repaired(drawn) for drawn in self.sample.subsamples(N_SUBSAMPLES, share)]
-
-    def _scaled(self, covariance: FloatArray) -> FloatArray:
-        scaled: FloatArray = covariance[np.ix_(self.kept, self.kept)] / self.units
-        return scaled
-
-    def _repaired(self, covariance: FloatArray) -> FloatArray:
-        return repair_covariance(self._scaled(covariance), self.repair).covariance
-
-
 def _select(
-    pooled: PooledCovariance, matrix: FloatArray, resamples: _Resamples, weights: FloatArray | None, settings: Settings
+    pooled: PooledCovariance,
+    matrix: FloatArray,
+    resamples: Resamples,
+    weights: FloatArray | None,
+    units: FloatArray,
+    settings: Settings,
 ) -> Selection:
     """Choose alpha by the rule of the settings."""
-    path, units = settings.alphas, resamples.units
+    path = settings.alphas
     alphas = alpha_grid(matrix, path, weights=weights) if isinstance(path, int) else np.asarray(path, dtype=float)
     ends_at_chance = isinstance(path, int) and settings.select == Rule.EBIC
     if ends_at_chance:
@@ -161,12 +135,7 @@ def _select(
             **problem,
         )
 
-    if settings.select == Rule.STARS:
-        share = stars_subsample_share(effective_rows(pooled))
-        return select_stars(resamples.subsamples(share), alphas, **problem)
-
-    score = "mse" if settings.select == Rule.MSE else "likelihood"
-    return cross_validate(resamples.splits(), alphas, score=score, **problem)
+    return select_by_rows(resamples, alphas, settings, **problem)
 
 
 def _above_chance(

@@ -2,10 +2,13 @@
 
 In units in which every node's own block of the covariance is the identity nothing depends on which level of a category
 is the reference. Everything else is as in `fit`: alpha by EBIC, whose price is for every entry of a block, on a path
-that ends where chance alone would make edges; the penalised estimate; and a fit on its graph without the penalty.
+that ends where chance alone would make edges, or by another rule, which compares blocks; the penalised estimate; and a
+fit on its graph without the penalty.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +27,9 @@ from dp_learn.covariance import (
 from dp_learn.glasso import Solution, graphical_lasso, solve_on_graph, whiten_nodes
 from dp_learn.matrices import FloatArray, repair_covariance
 from dp_learn.pipeline.node_layout import Nodes
+from dp_learn.pipeline.resamples import Resamples, select_by_rows
 from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
-from dp_learn.selection import Rule, Selection, alpha_grid, select_ebic
+from dp_learn.selection import SMALLEST, Rule, Selection, alpha_grid, select_ebic
 
 CHANCE_EDGES = 0.2  # as `chance_alpha` has it
 
@@ -56,7 +60,10 @@ def fit_nodes(sample: Sample, levels: Levels, settings: Settings) -> Fit:
     weights = errors / float(np.median(errors[np.triu_indices(len(names), 1)])) if settings.weights == "noise" else None
     alpha, selection = settings.alpha, None
     if alpha is None:
-        selection = _select(pooled, repair.covariance, nodes, errors, weights, settings)
+        resamples = Resamples(
+            sample, pooled, columns.kept, lambda covariance: root @ covariance @ root, settings.repair
+        )
+        selection = _select(resamples, repair.covariance, nodes, errors, weights, settings)
         alpha = selection.alpha
 
     solution = graphical_lasso(
@@ -132,8 +139,6 @@ def chance_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp], weigh
 
 def _check(settings: Settings) -> None:
     """Refuse settings that mean nothing for nodes of several columns."""
-    if settings.alpha is None and settings.select != Rule.EBIC:
-        raise ParameterError("select", '"ebic" for a table with categories (or give alpha)', settings.select)
     if settings.scale != "correlation":
         raise ParameterError("scale", '"correlation" for a table with categories', settings.scale)
     if not isinstance(settings.weights, str):
@@ -141,32 +146,41 @@ def _check(settings: Settings) -> None:
 
 
 def _select(
-    pooled: PooledCovariance,
+    resamples: Resamples,
     matrix: FloatArray,
     nodes: Nodes,
     errors: FloatArray,
     weights: FloatArray | None,
     settings: Settings,
 ) -> Selection:
-    """Choose alpha by EBIC, on a path that ends where chance alone would make edges."""
-    path, ends_at_chance = settings.alphas, isinstance(settings.alphas, int)
+    """Choose alpha by the rule of the settings; EBIC's path ends where chance alone would make edges."""
+    path, by_ebic = settings.alphas, settings.select == Rule.EBIC
+    alphas = (
+        alpha_grid(matrix, path, weights=weights, groups=nodes.labels)
+        if isinstance(path, int)
+        else np.asarray(path, dtype=float)
+    )
+    problem: dict[str, Any] = {
+        "weights": weights,
+        "penalize_diagonal": settings.penalize_diagonal,
+        "groups": nodes.labels,
+    }
+    if not by_ebic:
+        return select_by_rows(resamples, alphas, settings, **problem)
+
+    why_last = SMALLEST
     if isinstance(path, int):
-        alphas = alpha_grid(matrix, path, weights=weights, groups=nodes.labels)
-        smallest = chance_alpha_of_nodes(errors, nodes.sizes, weights)
+        smallest, why_last = chance_alpha_of_nodes(errors, nodes.sizes, weights), AT_CHANCE
         above = alphas[alphas > smallest]
         alphas = np.append(above, smallest) if above.size else alphas[:1]
-    else:
-        alphas = np.asarray(path, dtype=float)
     return select_ebic(
         matrix,
-        lambda theta: effective_rows(pooled, nodes.root @ theta @ nodes.root),
+        lambda theta: effective_rows(resamples.pooled, nodes.root @ theta @ nodes.root),
         alphas,
         gamma=GAMMA,
         patience=PATIENCE,
-        weights=weights,
-        penalize_diagonal=settings.penalize_diagonal,
-        groups=nodes.labels,
-        **({"why_last": AT_CHANCE} if ends_at_chance else {}),
+        why_last=why_last,
+        **problem,
     )
 
 

@@ -12,15 +12,26 @@ Guo et al. (2025), Graph Structure Learning with Privacy Guarantees for Open Gra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.covariance import Split
 from dp_learn.glasso import Solution
 from dp_learn.matrices import FloatArray, logdet
-from dp_learn.selection.path import Selection, check_alphas, check_patience, choose, count_edges, solve_path, why_ended
+from dp_learn.selection.path import (
+    Selection,
+    check_alphas,
+    check_patience,
+    choose,
+    columns_within,
+    count_edges,
+    solve_path,
+    why_ended,
+)
 
 PATIENCE = 3  # so many alphas in a row without a better score end the walk
 SHARP = 0.5  # the share of its whole fall by which the error has dropped sharply
@@ -36,6 +47,7 @@ def cross_validate(
     weights: ArrayLike | None = None,
     penalize_diagonal: bool = True,
     patience: int | None = PATIENCE,
+    groups: ArrayLike | None = None,
 ) -> Selection:
     """Choose alpha by the held-out rows.
 
@@ -64,6 +76,9 @@ def cross_validate(
     patience : int or None
         The walk ends once so many alphas in a row have not improved the mean score, since both curves have one hump
         but for sampling error; None walks the whole path.
+    groups : sequence of length p, optional
+        The node of each column, as in `graphical_lasso`; squared differences are then those between nodes, and edges
+        are counted by entries.
 
     Returns
     -------
@@ -84,7 +99,14 @@ def cross_validate(
     alphas = check_alphas(alphas)
 
     by_fold, n_edges, ended = _walk(
-        splits, alphas, _SCORES[score], patience, solver, weights, penalize_diagonal=penalize_diagonal
+        splits,
+        alphas,
+        partial(_SCORES[score], within=columns_within(groups, len(splits[0].train))),
+        patience,
+        solver,
+        weights,
+        penalize_diagonal=penalize_diagonal,
+        groups=groups,
     )
     scores: FloatArray = by_fold.mean(axis=1)
     if np.isnan(scores[0]):
@@ -116,10 +138,13 @@ def _walk(
     weights: ArrayLike | None,
     *,
     penalize_diagonal: bool,
+    groups: ArrayLike | None,
 ) -> tuple[FloatArray, FloatArray, bool]:
     """Return the scores by alpha and fold, the mean numbers of edges, and whether the path ended without a solution."""
     paths = [
-        solve_path(split.train, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal)
+        solve_path(
+            split.train, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal, groups=groups
+        )
         for split in splits
     ]
     scores, n_edges = np.full((len(alphas), len(splits)), np.nan), np.full(len(alphas), np.nan)
@@ -128,7 +153,7 @@ def _walk(
         solutions = [solution for _, solution in step if solution is not None]
         if len(solutions) < len(splits):
             return scores, n_edges, True
-        n_edges[index] = np.mean([count_edges(solution) for solution in solutions])
+        n_edges[index] = np.mean([count_edges(solution, groups) for solution in solutions])
         scores[index] = [score(solution, split) for solution, split in zip(solutions, splits, strict=True)]
         best = index if scores[index].mean() > scores[best].mean() else best
         if patience is not None and index - best >= patience:
@@ -144,18 +169,18 @@ def _sharp_drop(scores: FloatArray, best: int) -> int:
     return int(np.argmax((scores - scores[0]).mean(axis=1) >= SHARP * falls.mean()))
 
 
-def _likelihood(solution: Solution, split: Split) -> float:
+def _likelihood(solution: Solution, split: Split, *, within: npt.NDArray[np.bool_]) -> float:
+    del within  # the likelihood is that of all columns
     implied, variance = solution.covariance.diagonal(), split.train.diagonal()
     unit = np.sqrt(implied / np.where(variance > 0.0, variance, implied))  # 1 where the diagonal is not penalised
     precision = solution.precision * np.outer(unit, unit)
     return logdet(precision) - float(np.vdot(split.test, precision))
 
 
-def _minus_squared_difference(solution: Solution, split: Split) -> float:
+def _minus_squared_difference(solution: Solution, split: Split, *, within: npt.NDArray[np.bool_]) -> float:
     difference = solution.covariance - split.test
-    p = len(difference)
-    squares = float(np.vdot(difference, difference)) - float(np.square(difference.diagonal()).sum())
-    return -squares / (p * (p - 1))
+    squares = float(np.vdot(difference, difference)) - float(np.square(difference[within]).sum())
+    return -squares / float(within.size - np.count_nonzero(within))
 
 
 _SCORES = {"likelihood": _likelihood, "mse": _minus_squared_difference}

@@ -20,6 +20,7 @@ from dp_learn.selection.path import (
     check_alphas,
     check_patience,
     choose,
+    columns_within,
     solve_path,
     why_ended,
 )
@@ -110,9 +111,7 @@ def select_ebic(
         definite=judge is matrix,
         groups=groups,
     )
-    within = (
-        np.eye(len(matrix), dtype=bool) if groups is None else np.equal.outer(np.asarray(groups), np.asarray(groups))
-    )
+    within = columns_within(groups, len(matrix))
     best, n_worse, ended = 0, 0, False
     edges: npt.NDArray[np.bool_] | None = None
     fitted: Solution | None = None

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
@@ -242,6 +243,16 @@ def choose(
     return Selection(float(alphas[index]), rule, alphas, scores, note, n_edges, ended is not None)
 
 
-def count_edges(solution: Solution) -> int:
-    """Return the number of edges of a solution's graph."""
-    return (int(np.count_nonzero(solution.precision)) - len(solution.precision)) // 2
+def count_edges(solution: Solution, groups: ArrayLike | None = None) -> int:
+    """Return the number of edges of a solution's graph, or of entries between nodes."""
+    within = columns_within(groups, len(solution.precision))
+    return int(np.count_nonzero((solution.precision != 0.0) & ~within)) // 2
+
+
+def columns_within(groups: ArrayLike | None, n_features: int) -> npt.NDArray[np.bool_]:
+    """Return which pairs of columns belong to one node, shape (p, p): each column with itself, without groups."""
+    if groups is None:
+        return np.eye(n_features, dtype=bool)
+    labels = np.asarray(groups)
+    within: npt.NDArray[np.bool_] = np.equal.outer(labels, labels)
+    return within

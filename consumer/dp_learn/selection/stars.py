@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
@@ -50,6 +51,7 @@ def select_stars(
     solver: str = "cd",
     weights: ArrayLike | None = None,
     penalize_diagonal: bool = True,
+    groups: ArrayLike | None = None,
 ) -> Selection:
     """Choose the smallest alpha at which the graphs of random subsamples agree.
 
@@ -69,6 +71,8 @@ def select_stars(
         The most instability, in (0, 0.5); 0.05 in the paper.
     solver, weights, penalize_diagonal
         As in `graphical_lasso`.
+    groups : sequence of length p, optional
+        The node of each column, as in `graphical_lasso`; pairs are then those of nodes.
 
     Returns
     -------
@@ -91,14 +95,15 @@ def select_stars(
     alphas = check_alphas(alphas)
 
     paths = [
-        solve_path(matrix, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal)
+        solve_path(matrix, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal, groups=groups)
         for matrix in subsamples
     ]
+    first = None if groups is None else np.unique(np.asarray(groups), return_index=True)[1]
     scores, n_edges = np.full(len(alphas), np.nan), np.full(len(alphas), np.nan)
     ended = False
 
     for index, step in enumerate(zip(*paths, strict=True)):
-        shares = _edge_shares([solution for _, solution in step])
+        shares = _edge_shares([solution for _, solution in step], first)
         ended = shares is None
         if shares is None:
             break
@@ -125,12 +130,16 @@ def select_stars(
     )
 
 
-def _edge_shares(solutions: Sequence[Solution | None]) -> FloatArray | None:
-    """Return the share of the graphs in which each pair of columns is an edge, None where a solution is missing."""
+def _edge_shares(solutions: Sequence[Solution | None], first: npt.NDArray[np.int64] | None) -> FloatArray | None:
+    """Return the share of the graphs in which each pair is an edge, None where a solution is missing.
+
+    Pairs are those of columns, or of nodes by the first column of each, as a block is zero as a whole or not at all.
+    """
     count = 0.0
     for solution in solutions:
         if solution is None:
             return None
-        count = count + (solution.precision != 0.0)
+        linked = solution.precision != 0.0
+        count = count + (linked if first is None else linked[np.ix_(first, first)])
     shares = np.asarray(count) / len(solutions)
     return shares[np.triu_indices_from(shares, 1)] if len(shares) > 1 else np.zeros(1)
