@@ -200,10 +200,12 @@ class EntityCap:
     ----------
     n_left_out : int
         How many rows will be left out.
+    require_unchanged : callable
+        Raises `SchemaError` if the table's files have changed since: rows that changed places could pass the cap.
     """
 
     def __init__(self, table: Table, entity: str, max_rows: int, rows_at_once: int) -> None:
-        self._table, self._rows = table, rows_at_once
+        self._table, self._rows, self.require_unchanged = table, rows_at_once, table.unchanged()
         counts = count_entities(table.read({entity: "text"}, rows_at_once), entity)
         (quota,) = draw_quotas([counts], max_rows)
         self._bits = find_kept(table.read({entity: "text"}, rows_at_once), quota)

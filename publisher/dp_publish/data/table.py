@@ -16,9 +16,10 @@ import shlex
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import pyarrow as pa
 
@@ -27,7 +28,8 @@ from dp_bundle.manifest import Source as ManifestSource
 from dp_bundle.store import Place, RemotePath, located
 from dp_publish.data.coding import Coding
 from dp_publish.data.dialect import Dialect, Layout
-from dp_publish.data.parquet_files import is_folder, open_parquet_file, parquet_files, read_groups
+from dp_publish.data.fingerprint import describe_files
+from dp_publish.data.parquet_files import is_folder, open_parquet_file, parquet_files, read_groups, table_changed
 from dp_publish.data.row_ranges import (
     RowRanges,
     arrow_ranges,
@@ -109,6 +111,8 @@ class Table:
     ranges : callable or None
         Returns the table's `RowRanges`, whose batches are like those of `read`; None for a text file, where only
         reading tells which row is where.
+    describe : callable or None
+        Returns what tells its files from changed ones, as `describe_files` does; None for a table in memory.
     """
 
     types: dict[str, ColumnType]
@@ -116,6 +120,19 @@ class Table:
     booleans: frozenset[str] = frozenset()
     layout: Layout | None = None
     ranges: Callable[[], TypedRanges] | None = None
+    describe: Callable[[], list[list[Any]]] | None = None
+
+    def unchanged(self) -> Callable[[], None]:
+        """Return what raises `SchemaError` if the table's files have changed since this call."""
+        if self.describe is None:
+            return lambda: None
+        before, describe = self.describe(), self.describe
+
+        def require() -> None:
+            if describe() != before:
+                raise table_changed()
+
+        return require
 
 
 def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
@@ -145,7 +162,7 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
 
     find_ranges = table.ranges
     ranges = None if find_ranges is None else (lambda: TypedRanges(find_ranges().raw, coding))
-    return Table(types, read, table.booleans - {*by_name}, table.layout, ranges)
+    return Table(types, read, table.booleans - {*by_name}, table.layout, ranges, table.describe)
 
 
 def open_table(source: Source, dialect: Dialect | None = None) -> Table:
@@ -179,7 +196,7 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
     try:
         if isinstance(path, Path):
             _require_readable(path)
-        return _open_path(path, dialect or Dialect())
+        return replace(_open_path(path, dialect or Dialect()), describe=partial(describe_files, path))
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
         raise SchemaError(f"{path} cannot be read as a table: {_first_line(error)}") from error
 

@@ -93,6 +93,7 @@ class CovarianceMaker:
         mechanism = self._mechanism
         guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
         noisy = mechanism.release(partial(self._pass, progress=progress), keystream, _Witness(self._report, drawn))
+        self._work.require_unchanged()
 
         errors = None
         if isinstance(mechanism, OneSum):

@@ -28,7 +28,7 @@ from dp_bundle.errors import DataError, StoreError
 from dp_bundle.files import RangeReader
 from dp_bundle.manifest import Column, Source
 from dp_bundle.store import Store, open_store
-from dp_publish.data import RowRanges, RowReport, TypedRanges, drop_missing
+from dp_publish.data import RowRanges, RowReport, Table, drop_missing
 from dp_publish.release.cluster import Cluster, is_here, read_staged, remove_staged
 from dp_publish.release.contents import NewFile, Progress, Records, stays_booked
 from dp_publish.release.parts import Part, RowRange, Told, choose_ranges
@@ -85,8 +85,8 @@ class Job:
         Who works, and where.
     source : str
         The raw table's absolute path or its URI, which is the same for all workers.
-    ranges : callable
-        Returns its rows by their numbers.
+    table : Table
+        The same, with rows that can be read by their numbers.
     n_columns : int
         How many columns are published.
     coded : sequence of Source
@@ -107,18 +107,19 @@ class Job:
         self,
         cluster: Cluster,
         source: str,
-        ranges: Callable[[], TypedRanges],
+        table: Table,
         n_columns: int,
         coded: Sequence[Source] = (),
         cap: tuple[str, int] | None = None,
         name: str | None = None,
     ) -> None:
-        self._cluster, self._find_ranges, self._n_columns = cluster, ranges, n_columns
+        self._cluster, self._table, self._n_columns = cluster, table, n_columns
         self._source, self._coded, self._cap = source, coded, cap
         self._store = open_store(cluster.staging)
         self._name, self._kept = name or f"job-{secrets.token_hex(8)}", name is not None
         self._tasks: list[SplitTask] = []
         self._edges: list[int] = []
+        self._require_unchanged = table.unchanged() if cap is not None else lambda: None
         self.report = RowReport()
 
     def total(
@@ -189,16 +190,26 @@ class Job:
         ]
         return parts if records is None else [_copy(part, records.new_file()) for part in parts]
 
+    def require_unchanged(self) -> None:
+        """Raise `SchemaError` if rows may have passed their cap, as their table was changed."""
+        self._require_unchanged()
+
     def remove(self) -> None:
         """Remove everything that was staged, as far as the staging place lets us."""
         remove_staged(self._cluster.staging, self._name)
+
+    def _raw_rows(self) -> RowRanges:
+        """Return all rows of the table by their numbers."""
+        if self._table.ranges is None:
+            raise StoreError(self._cluster.staging, "the raw table of this job has become another one: publish again")
+        return self._table.ranges().raw
 
     def _split_tasks(self) -> list[SplitTask]:
         """Return a task for each split of the table, which is described, and its entities capped, the first time."""
         if self._tasks:
             return self._tasks
         engine, (entity, max_rows) = self._cluster.engine, self._cap or (None, 1)
-        raw = self._find_ranges().raw
+        raw = self._raw_rows()
         planned = choose_ranges(raw, self._n_columns, engine.n_workers) if raw.n_rows else []
         edges = [*sorted(each.start for each in planned), raw.n_rows] if planned else [0, 0]
         coded = [source.model_dump_json() for source in self._coded]
@@ -223,7 +234,7 @@ class Job:
         """Return the rows that are published: the raw ones, or, if some are left out, those counted by workers."""
         tasks, dropping = self._split_tasks(), [column for column in columns if column.missing == "drop"]
         if self._cap is None and not dropping:
-            return self._find_ranges().raw
+            return self._raw_rows()
         count = partial(count_published, kinds={each.name: kinds[each.name] for each in dropping}, columns=dropping)
         return PublishedRows(self._edges, list(map_in_order(self._cluster.engine, count, tasks)))
 

@@ -65,7 +65,7 @@ def cluster_job(
 
     privacy, source = policy.privacy, _text(_absolute(data))
     cap = None if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
-    return ClusterJob(cluster, source, table.ranges, len(kinds), policy.sources, cap, name)
+    return ClusterJob(cluster, source, table, len(kinds), policy.sources, cap, name)
 
 
 def make_plan(
@@ -113,7 +113,7 @@ def _local_work(table: Table, privacy: Privacy, n_columns: int, *, keeps_numbers
     if privacy.entity is None:
         return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, keeps_numbers), RowReport()
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
-    return LocalWork(cap.read, cap.ranges, keeps_numbers=False), RowReport(n_over_cap=cap.n_left_out)
+    return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap), RowReport(n_over_cap=cap.n_left_out)
 
 
 def _absolute(place: str | os.PathLike[str]) -> Path | RemotePath:

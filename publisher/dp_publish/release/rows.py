@@ -122,6 +122,7 @@ class RowsMaker:
             drawn.enter_context(could_reveal_noise())
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
         parts = self._work.write(self._kinds, columns, keystream, new_file, progress, drawn, records, self._report)
+        self._work.require_unchanged()
         files, digests = [part.file for part in parts], [part.sha256 for part in parts]
         conditional = conditional_mu(columns) if guarantee is None else None
         return Contents(files, self._report.n_rows, columns, guarantee, conditional, digests=digests)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dp_bundle.data import batch_rows
 from dp_bundle.engines import Threads, map_in_order
 from dp_bundle.manifest import Column
-from dp_publish.data import CappedRanges, RowReport, TypedRanges
+from dp_publish.data import CappedRanges, EntityCap, RowReport, TypedRanges
 from dp_publish.release.contents import NewFile, Progress, Read, Records, one_ahead
 from dp_publish.release.parts import ParallelWriter, Part, RowRange, Told, count_threads, plan_for_cores, write_parts
 from dp_publish.rows import add_noise
@@ -51,6 +51,9 @@ class RowWork(Protocol):
         progress : callable, optional
             Called with the number of rows done.
         """
+
+    def require_unchanged(self) -> None:
+        """Raise `SchemaError` if the table has changed since, in a way by which passes would not be of one table."""
 
     def write(
         self,
@@ -93,11 +96,14 @@ class LocalWork:
     keeps_numbers : bool
         Whether rows are published under these numbers, so that it is known where parts begin; and with random bits of
         each thread's own, which an audit has no use for.
+    cap : EntityCap or None
+        What left out rows of them.
     """
 
     read: Read
     ranges: Callable[[], TypedRanges | CappedRanges] | None = None
     keeps_numbers: bool = True
+    cap: EntityCap | None = None
 
     def total(
         self,
@@ -130,6 +136,11 @@ class LocalWork:
         total = add(counted(one_ahead(self.read(kinds))))
         _log.info(_DONE, told.n_rows, len(kinds))
         return total
+
+    def require_unchanged(self) -> None:
+        """Raise `SchemaError` if rows may have passed their cap."""
+        if self.cap is not None:
+            self.cap.require_unchanged()
 
     def write(
         self,

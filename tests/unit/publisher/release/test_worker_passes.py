@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pickle
 import pickletools
 from collections import Counter
@@ -22,9 +23,10 @@ from tests.unit.publisher.release.conftest import Sent
 
 from dp_bundle.bundle import open_bundle
 from dp_bundle.data import rows as parts
-from dp_bundle.errors import MissingValuesError, StoreError
+from dp_bundle.errors import MissingValuesError, SchemaError, StoreError
 from dp_bundle.store import RemotePath, open_store, patience
 from dp_publish import Policy, publish
+from dp_publish.data import contribution_cap
 from dp_publish.ledger import Ledger
 from dp_publish.release import Cluster, resume, staged_table
 from dp_publish.release.distributed import Job
@@ -324,3 +326,31 @@ def test_the_raw_table_may_lie_in_a_bucket(
     assert receipt.release.n_rows == allowed - receipt.report.n_dropped > 0
     assert s3.faults.total() > 0
     assert staged(there) == []
+
+
+@pytest.mark.parametrize("by_workers", [False, True])
+@pytest.mark.parametrize("privacy", [{"sigma": 0.05}, {"release": "covariance", "mu": 1.0}])
+def test_a_table_that_changes_meanwhile_is_not_capped(
+    by_workers: bool,
+    privacy: dict[str, Any],
+    source: Path,
+    cluster: Cluster,
+    tmp_path: Path,
+    key: Ed25519PrivateKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows that change places after their entities were counted could pass a cap: nothing is published."""
+    honest = contribution_cap.find_kept
+
+    def find_and_change(*given: Any) -> bytes:
+        found = honest(*given)
+        os.utime(source, ns=(1, 1))
+        return found
+
+    monkeypatch.setattr(contribution_cap, "find_kept", find_and_change)
+    monkeypatch.setattr(staged_table, "find_kept", find_and_change)
+    policy = policy_for(EXACT, **privacy, unit={"entity": "who", "max_rows": 7})
+    with pytest.raises(SchemaError, match="was changed while it was read"):
+        publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster if by_workers else None)
+    assert not (tmp_path / "a.tar").exists()
+    assert staged(cluster) == []
