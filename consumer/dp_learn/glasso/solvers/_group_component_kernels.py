@@ -15,7 +15,7 @@ import numpy as np
 from dp_bundle.startup import njit
 from dp_learn.glasso.solvers._block_kernels import connected_components, list_edges
 from dp_learn.glasso.solvers._certificate_kernels import small_residual_square
-from dp_learn.glasso.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK, FRESH, LOOSEST, ROUNDING, TIGHTEST
+from dp_learn.glasso.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK, FRESH, ROUNDING
 from dp_learn.glasso.solvers._elimination_kernels import log_determinant
 from dp_learn.glasso.solvers._group_kernels import sweep_nodes
 from dp_learn.glasso.solvers._group_regression_kernels import (
@@ -34,6 +34,9 @@ from dp_learn.glasso.solvers._node_kernels import (
 from dp_learn.glasso.solvers._sparse_kernels import off_diagonal_rows
 from dp_learn.matrices import Array
 
+LOOSEST, SHARE = 3e-3, 2e-3  # tolerance of the first sweep's group lassos; of later ones, in steps of the last sweep
+REST = 4e-6  # gaps a column: a tolerance whose square is smaller is of no use at first
+STARTS = (0.25, 1.0)  # parts of the way from the matrix of the balls nearest to zero to S
 PATIENCE, GAIN = 25, 0.1  # sweeps, and the share of the gap that so many leave where more are worth while
 
 
@@ -130,7 +133,7 @@ def _solve_component(  # type: ignore[no-untyped-def]
     neighbour = np.empty((p, p), dtype=np.int32)
     regression = no_coefficients(s, own_first, Q.shape[1])
 
-    # a warm start where it is definite, or the matrix of the balls nearest to zero, or S itself
+    # a warm start where it is definite, or the matrix of the balls nearest to zero, or one nearer to S
     started = False
     if warm:
         gather_turned(W0, index, factor, own_first, turn, scratch, w)
@@ -146,10 +149,14 @@ def _solve_component(  # type: ignore[no-untyped-def]
         w = np.zeros((p, p))
         pull_into_balls(s, penalty, own_first, w)
         started = _log_det(w, scratch, neighbour) > -np.inf
+    for share in STARTS:
+        if not started:
+            for i in range(p):
+                for j in range(p):
+                    w[i, j] += share * (s[i, j] - w[i, j])
+            started = _log_det(w, scratch, neighbour) > -np.inf
     if not started:
-        w = s.copy()
-        if _log_det(w, scratch, neighbour) == -np.inf:
-            return 0.0, 0.0, 0
+        return 0.0, 0.0, 0
 
     t = np.empty((p, p))
     value, reached, sweeps = _descend(s, penalty, own_first, w, regression, t, gap * p, max_iter, scratch, neighbour)
@@ -168,16 +175,14 @@ def _descend(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Sweep until the gap is proven, overwriting w, t and the regression; return objective, gap and sweeps, or 0."""
     p = w.shape[0]
-    tol, target, next_check, fresh = LOOSEST, FIRST_CHECK * gap, CHECK_EVERY, FRESH * gap / p
+    tol, least, fresh = LOOSEST, np.sqrt(REST * gap / p), FRESH * gap / p
+    target, next_check = FIRST_CHECK * gap, CHECK_EVERY
     stale, before, since = np.ones(first.size - 1) * np.inf, np.inf, 0
     for n_iter in range(1, max_iter + 1):
         increase, definite = sweep_nodes(s, penalty, first, w, regression, tol, stale, fresh)
         if not definite:
             return 0.0, 0.0, 0
-        smallest = np.inf
-        for i in range(p):
-            smallest = min(smallest, regression.variance[i])
-        tol = max(TIGHTEST, min(LOOSEST, 0.03 * np.sqrt(increase / p) * smallest))
+        tol = max(least, min(LOOSEST, SHARE * np.sqrt(increase / p)))
         if increase > target and n_iter < next_check:
             continue
 
@@ -194,8 +199,8 @@ def _descend(  # type: ignore[no-untyped-def]
                 reached = complementarity + bound + ROUNDING * size
         if reached <= gap:
             return linear - logdet, reached, n_iter
-        next_check, fresh = n_iter + CHECK_EVERY, -1.0
-        target = 0.5 * increase * gap / reached if reached < np.inf else 0.1 * increase
+        next_check, fresh, least = n_iter + CHECK_EVERY, -1.0, 0.5 * least
+        target = increase * gap / reached if reached < np.inf else 0.1 * increase
         if reached < GAIN * before:
             before, since = reached, n_iter
         elif n_iter - since >= PATIENCE:

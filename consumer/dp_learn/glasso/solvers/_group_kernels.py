@@ -9,11 +9,12 @@ With W fixed but for the rows of node g, the determinant of W is largest where `
 
 C, the covariance of the node given the others, changes little from sweep to sweep, so that the group lasso is solved
 for the last one. In the basis of C's eigenvectors it falls apart but for the norms, and one block of it is found by the
-length of V_h, one number.
+length of V_h, one number. It starts from the mean of what both nodes of a pair say of their block of -Theta, which is
+much nearer to the solution than either.
 
 Legend: S covariance in standard form, L penalties (entries may be 0 or inf), W dual matrix, B regression coefficients
-(row j those of column j), C eigenvalues and Q eigenvectors of the covariances given the others, G Gram matrix of the
-active columns, U = B' Q.
+(row j those of column j), C eigenvalues and Q eigenvectors of the covariances given the others, V the links C^-1 B of
+all nodes, G Gram matrix of the active columns, U = B' Q.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ import numpy as np
 
 from dp_bundle.startup import njit
 from dp_learn.glasso.solvers._group_lasso_kernels import group_lasso
-from dp_learn.glasso.solvers._group_regression_kernels import NodeCoefficients
+from dp_learn.glasso.solvers._group_regression_kernels import NodeCoefficients, turn, turn_back
 from dp_learn.glasso.solvers._node_kernels import eigenpairs, pull_rows_into_balls
 from dp_learn.matrices import Array
+
+OUTSIDE = 3.0  # tolerances: a block that is outside its ball by more becomes active
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -33,12 +36,12 @@ def sweep_nodes(  # type: ignore[no-untyped-def]
 ):
     """Solve the group lasso of every node once.
 
-    A node is passed over where `stale` is at most `fresh`, as in `_column_kernels`. Overwrites W (stays within the
-    balls), the regression and `stale`. Returns an estimate of the dual increase, and False when a node lost positive
-    definiteness.
+    `tol` is the root mean square that is left of the gradient of a group lasso, relative to C. A node is passed over
+    where `stale` is at most `fresh`, as in `_column_kernels`. Overwrites W (stays within the balls), the regression and
+    `stale`. Returns an estimate of the dual increase, and False when a node lost positive definiteness.
     """
     p, n_nodes, width = S.shape[0], first.size - 1, regression.basis.shape[1]
-    near, count = regression.near, regression.degree
+    V, near, count = regression.link, regression.near, regression.degree
     is_active, active = np.zeros(n_nodes, dtype=np.bool_), np.empty(n_nodes, dtype=np.int64)
     begin, index, d = np.zeros(n_nodes + 1, dtype=np.int64), np.empty(p, dtype=np.int64), np.empty(p)
     B, U, s = np.empty((width, p)), np.empty((width, p)), np.empty((width, p))
@@ -53,18 +56,25 @@ def sweep_nodes(  # type: ignore[no-untyped-def]
         k = first[g + 1] - left
         C, Q = regression.variance[left : left + k], regression.basis[left : left + k, :k]
 
-        # what was active before
+        # what was active before, from the mean of what both nodes of a pair say
         n = count[g]
         for e in range(n):
-            active[e] = near[g, e]
-            is_active[active[e]] = True
-            for i in range(first[active[e]], first[active[e] + 1]):
-                at = begin[e] + i - first[active[e]]
+            h = near[g, e]
+            active[e] = h
+            is_active[h] = True
+            for i in range(first[h], first[h + 1]):
                 for c in range(k):
-                    B[c, at] = regression.coefficient[left + c, i]
-            begin[e + 1] = begin[e] + first[active[e] + 1] - first[active[e]]
+                    B[c, begin[e] + i - first[h]] = 0.5 * (V[left + c, i] + V[i, left + c])
+                    V[left + c, i] = 0.0
+            begin[e + 1] = begin[e] + first[h + 1] - first[h]
         is_active[g] = True
-        _turn(Q, B, U, 0, begin[n])
+        turn(Q, B, U, 0, begin[n])
+        smallest = C[0]
+        for j in range(k):
+            smallest = min(smallest, C[j])
+            for a in range(begin[n]):
+                U[j, a] *= C[j]
+        slack = OUTSIDE * tol * np.sqrt(smallest)
 
         # the group lasso, with more active nodes until none is outside its ball
         known, n_known = 0, 0
@@ -76,23 +86,26 @@ def sweep_nodes(  # type: ignore[no-untyped-def]
                 penalty[e] = L[g, active[e]]
                 for i in range(first[active[e]], first[active[e] + 1]):
                     index[begin[e] + i - first[active[e]]] = i
+            for a in range(m):
+                row = W[index[a]]
+                for c in range(known if a < known else 0, m):
+                    G[a, c] = row[index[c]]
             for a in range(known, m):
                 i = index[a]
                 d[a] = S[i, i]
-                for c in range(a + 1):
-                    G[a, c] = W[i, index[c]]
-                    G[c, a] = G[a, c]
                 for c in range(k):
                     B[c, a] = S[left + c, i]
             if m > known:
-                _turn(Q, B, s, known, m)
-            known, n_known = m, n
+                turn(Q, B, s, known, m)
 
-            if not group_lasso(G, s, d, C, penalty, begin, n, U, residual, tol):
+            most = m * k * tol * tol
+            rest = group_lasso(G, s, d, C, penalty, begin, n, U, residual, known, most)
+            known, n_known = m, n
+            if not rest <= most:
                 return progress, False
-            _turn_back(Q, U, B, m)
+            turn_back(Q, U, B, m)
             _add_rows(W, index, B, m, w, k)
-            n = _activate_outside(S, L, first, g, w, tol, active, is_active, begin, U, n, k)
+            n = _activate_outside(S, L, first, g, w, slack, active, is_active, begin, U, n, k)
             if n == n_known:
                 break
         for e in range(n):
@@ -115,10 +128,17 @@ def sweep_nodes(  # type: ignore[no-untyped-def]
                 own[j, c] = own[c, j]
         if not eigenpairs(own, C, Q):
             return progress, False
-        change = _replace_rows(W, left, w, C, Q, k)
+        for c in range(k):
+            for j in range(c + 1):
+                total = 0.0
+                for e in range(k):
+                    total += Q[c, e] * Q[j, e] / C[e]
+                own[c, j], own[j, c] = total, total
+        change = _replace_rows(W, left, w, own, k)
         progress += change
 
-        # the coefficients that are not zero
+        # the links that are not zero, and who depends on them
+        turn_back(own, B, s, m)
         count[g] = 0
         for e in range(n):
             zero = True
@@ -134,45 +154,11 @@ def sweep_nodes(  # type: ignore[no-untyped-def]
             for i in range(first[h], first[h + 1]):
                 for c in range(k):
                     b = B[c, begin[e] + i - first[h]]
-                    regression.coefficient[left + c, i] = b
+                    V[left + c, i] = s[c, begin[e] + i - first[h]]
                     square += b * b * regression.variance[i] / C[c]
             stale[h] += square * change
-        stale[g] = 0.0
+        stale[g] = rest
     return progress, True
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _turn(Q: Array, B: Array, U: Array, begin: int, m: int) -> None:
-    """Overwrite columns `begin` to m of U with those of ``Q' B``."""
-    k = Q.shape[0]
-    if k == 1:
-        for a in range(begin, m):
-            U[0, a] = B[0, a]
-        return
-    for j in range(k):
-        for a in range(begin, m):
-            U[j, a] = Q[0, j] * B[0, a]
-        for c in range(1, k):
-            q = Q[c, j]
-            for a in range(begin, m):
-                U[j, a] += q * B[c, a]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _turn_back(Q: Array, U: Array, B: Array, m: int) -> None:
-    """Overwrite the first m columns of B with those of ``Q U``."""
-    k = Q.shape[0]
-    if k == 1:
-        for a in range(m):
-            B[0, a] = U[0, a]
-        return
-    for c in range(k):
-        for a in range(m):
-            B[c, a] = Q[c, 0] * U[0, a]
-        for j in range(1, k):
-            q = Q[c, j]
-            for a in range(m):
-                B[c, a] += q * U[j, a]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -198,7 +184,7 @@ def _add_rows(W: Array, index: Array, B: Array, m: int, w: Array, k: int) -> Non
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _activate_outside(
-    S: Array, L: Array, first: Array, g: int, w: Array, tol: float, active: Array, is_active: Array, begin: Array,
+    S: Array, L: Array, first: Array, g: int, w: Array, slack: float, active: Array, is_active: Array, begin: Array,
     U: Array, n: int, k: int,
 ) -> int:  # fmt: skip
     """Append the nodes outside their balls to `active`, with U zero; return how many there are now."""
@@ -210,7 +196,7 @@ def _activate_outside(
             for i in range(first[h], first[h + 1]):
                 excess = S[first[g] + c, i] - w[c, i]
                 square += excess * excess
-        most = L[g, h] + tol
+        most = L[g, h] + slack
         if square > most * most:
             active[n] = h
             is_active[h] = True
@@ -223,8 +209,8 @@ def _activate_outside(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _replace_rows(W: Array, left: int, w: Array, C: Array, Q: Array, k: int) -> float:
-    """Overwrite the rows and columns of a node; return their square change, relative to the node's variance."""
+def _replace_rows(W: Array, left: int, w: Array, precision: Array, k: int) -> float:
+    """Overwrite the rows and columns of a node; return their square change, times the node's precision."""
     p, total = W.shape[0], 0.0
     for c in range(k):
         change = 0.0
@@ -232,10 +218,7 @@ def _replace_rows(W: Array, left: int, w: Array, C: Array, Q: Array, k: int) -> 
             step = w[c, i] - W[left + c, i]
             change += step * step
             W[left + c, i] = w[c, i]
-        precision = 0.0
-        for j in range(k):
-            precision += Q[c, j] * Q[c, j] / C[j]
-        total += change * precision
+        total += change * precision[c, c]
     for i in range(p):
         for c in range(k):
             W[i, left + c] = w[c, i]

@@ -16,26 +16,36 @@ from dp_learn.matrices import Array
 
 MAX_PASSES = 200  # over the active blocks of one group lasso
 MAX_LENGTH_STEPS = 30  # of Newton's method for the length of a block
-CLOSE = 1e-8  # Newton's method squares it in the step that it ends with
+CLOSE = 1e-3  # Newton's method squares it in the step that it ends with, and goes on in the next pass
+SMALL = 0.5  # of the mean square of the last pass: a block whose step is smaller waits for the next one
+QUICK, FURTHER = 0.1, 1e-2  # a pass that leaves less of the last is worth another, down to this share of the tolerance
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def group_lasso(
-    G: Array, s: Array, d: Array, C: Array, penalty: Array, begin: Array, n: int, U: Array, residual: Array, tol: float
-) -> bool:
-    """Minimise over the first n blocks by coordinate descent; overwrites U and `residual`; False if that is slow."""
+    G: Array, s: Array, d: Array, C: Array, penalty: Array, begin: Array, n: int, U: Array, residual: Array,
+    known: int, tol: float,
+) -> float:  # fmt: skip
+    """Minimise over the first n blocks by coordinate descent, overwriting U and `residual`, of which some are `known`.
+
+    Returns the square of what the last pass found of the gradient, relative to C: at most `tol`, unless that is slow.
+    """
     m, k = begin[n], C.size
-    for j in range(k):
-        for a in range(m):
-            residual[j, a] = s[j, a]
-    _subtract(residual, U, G, 0, m, m, k)
+    for a in range(known, m):
+        row = G[a]
+        for j in range(k):
+            rest = s[j, a]
+            for c in range(m):
+                rest -= U[j, c] * row[c]
+            residual[j, a] = rest
     widest = 1
     for e in range(n):
         widest = max(widest, begin[e + 1] - begin[e])
     step = np.empty((k, widest))
 
+    left, before, small = np.inf, np.inf, 0.0
     for _ in range(MAX_PASSES):
-        largest = 0.0
+        left = 0.0
         for e in range(n):
             square, length = 0.0, 0.0
             for j in range(k):
@@ -52,21 +62,30 @@ def group_lasso(
             elif penalty[e] > 0.0:
                 length = _block_length(residual, U, d, C, begin[e], begin[e + 1], penalty[e], square, np.sqrt(length))
 
-            longest = 0.0
+            # its step, which costs a tenth of taking it
+            total = 0.0
             for j in range(k):
-                lift = penalty[e] / (length * C[j]) if length > 0.0 else 0.0
+                inverse = 1.0 / C[j]
+                lift = penalty[e] / length * inverse if length > 0.0 else 0.0
                 for a in range(begin[e], begin[e + 1]):
                     z = residual[j, a] + U[j, a] * d[a]
                     new = z / (d[a] + lift) if length > 0.0 or penalty[e] == 0.0 else 0.0
-                    step[j, a - begin[e]] = new - U[j, a]
-                    longest = max(longest, abs(new - U[j, a]))
-                    U[j, a] = new
-            if longest > 0.0:
-                _subtract(residual, step, G, begin[e], begin[e + 1], m, k)
-            largest = max(largest, longest)
-        if largest <= tol:
-            return True
-    return False
+                    move = new - U[j, a]
+                    step[j, a - begin[e]] = move
+                    total += move * move * d[a] * d[a] * inverse
+            left += total
+            if total <= small:
+                continue
+            for j in range(k):
+                for a in range(begin[e], begin[e + 1]):
+                    U[j, a] += step[j, a - begin[e]]
+            _subtract(residual, step, G, begin[e], begin[e + 1], m, k)
+        quick = left < QUICK * before
+        if left <= tol and not (quick and left > FURTHER * tol):
+            break
+        small = 0.0 if quick else SMALL * left / n
+        before = left
+    return left
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})

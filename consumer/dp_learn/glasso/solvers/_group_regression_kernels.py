@@ -16,9 +16,12 @@ from dp_learn.matrices import Array
 
 
 class NodeCoefficients(NamedTuple):
-    """The regression of every node on the others; node g has nodes ``near[g, e]``, ``e < degree[g]``, in its own."""
+    """The regression of every node on the others; node g has nodes ``near[g, e]``, ``e < degree[g]``, in its own.
 
-    coefficient: Array
+    Its rows of `link` are the coefficients times the inverse of its covariance given the others: minus its precision.
+    """
+
+    link: Array
     near: Array
     degree: Array
     variance: Array
@@ -67,10 +70,7 @@ def fill_group_precision(  # type: ignore[no-untyped-def]
             linked[g, h] = True
             for c in range(k):
                 for i in range(first[h], first[h + 1]):
-                    total = 0.0
-                    for j in range(k):
-                        total -= t[left + c, left + j] * regression.coefficient[left + j, i]
-                    t[left + c, i] = total
+                    t[left + c, i] = -regression.link[left + c, i]
 
     for g in range(n_nodes):
         for h in range(g):
@@ -108,11 +108,6 @@ def regress_on_precision(t: Array, penalty: Array, first: Array, regression: Nod
             return False
         for c in range(k):
             C[c] = 1.0 / C[c]
-        for c in range(k):
-            for j in range(k):
-                own[c, j] = 0.0
-                for e in range(k):
-                    own[c, j] += Q[c, e] * Q[j, e] * C[e]
         regression.degree[g] = 0
         for h in range(n_nodes):
             if h == g or penalty[g, h] == np.inf:
@@ -120,12 +115,39 @@ def regress_on_precision(t: Array, penalty: Array, first: Array, regression: Nod
             zero = True
             for i in range(first[h], first[h + 1]):
                 for c in range(k):
-                    total = 0.0
-                    for j in range(k):
-                        total -= own[c, j] * t[left + j, i]
-                    regression.coefficient[left + c, i] = total
-                    zero = zero and total == 0.0
+                    regression.link[left + c, i] = -t[left + c, i]
+                    zero = zero and t[left + c, i] == 0.0
             if not zero:
                 regression.near[g, regression.degree[g]] = h
                 regression.degree[g] += 1
     return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def turn(Q: Array, B: Array, U: Array, begin: int, m: int) -> None:
+    """Overwrite columns `begin` to m of U with those of ``Q' B``."""
+    k = Q.shape[0]
+    if k == 1:
+        for a in range(begin, m):
+            U[0, a] = B[0, a]
+        return
+    for j in range(k):
+        for a in range(begin, m):
+            U[j, a] = Q[0, j] * B[0, a]
+        for c in range(1, k):
+            q = Q[c, j]
+            for a in range(begin, m):
+                U[j, a] += q * B[c, a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def turn_back(Q: Array, U: Array, B: Array, m: int) -> None:
+    """Overwrite the first m columns of B with those of ``Q U``."""
+    k = Q.shape[0]
+    for c in range(k):
+        for a in range(m):
+            B[c, a] = Q[c, 0] * U[0, a]
+        for j in range(1, k):
+            q = Q[c, j]
+            for a in range(m):
+                B[c, a] += q * U[j, a]

@@ -10,6 +10,8 @@ from dp_bundle.errors import NoSolutionError, ParameterError
 from dp_learn.glasso import graphical_lasso
 from dp_learn.glasso.group_solving import solve_groups, split_components
 from dp_learn.glasso.groups import make_group_problem, make_groups
+from dp_learn.glasso.solvers.group_admm import solve_group_admm
+from dp_learn.glasso.solvers.group_descent import GroupIncumbent
 
 REFERENCES = json.loads(Path(__file__).with_name("group_references.json").read_text(encoding="utf-8"))
 
@@ -153,6 +155,49 @@ def test_bad_input_is_named(change, name):
     """Each bad argument is refused by name."""
     with pytest.raises(ParameterError, match=name):
         graphical_lasso(**({"covariance": np.eye(4), "alpha": 0.1, "groups": [0, 0, 1, 2]} | change))
+
+
+def _factor(p, noise):
+    """Correlations of one market factor with four sectors, and symmetric noise."""
+    rng = np.random.default_rng(0)
+    loadings = np.column_stack([rng.uniform(0.3, 1.5, p), 0.6 * (np.arange(p)[:, None] % 4 == np.arange(4))])
+    covariance = loadings @ loadings.T + np.diag(rng.uniform(0.5, 1.5, p))
+    d = 1.0 / np.sqrt(covariance.diagonal())
+    errors = noise * rng.normal(size=(p, p))
+    return covariance * np.outer(d, d) + (errors + errors.T) / np.sqrt(2.0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "noise", "alpha"),
+    [
+        ([4] * 15, 0.0, 0.02),  # a dense answer
+        ([30] + [3] * 10, 0.0, 0.02),  # a node of many columns
+        ([1, 2, 3, 4, 5] * 4, 0.1, 0.1),  # an indefinite matrix
+        ([1, 2, 3, 4, 5] * 4, 0.1, None),  # the same near the smallest alpha
+    ],
+)
+def test_hard_problems_agree_with_admm(sizes, noise, alpha):
+    """Dense and indefinite problems have the value that ADMM finds, a proof that holds, and the same bits twice."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    s = _factor(60, noise)
+    if alpha is None:
+        with pytest.raises(NoSolutionError) as refused:
+            graphical_lasso(s, 1e-3, groups=labels)
+        alpha = 1.1 * refused.value.smallest_alpha
+    solution = graphical_lasso(s, alpha, groups=labels, tol=1e-9)
+    problem = make_group_problem(s, alpha, make_groups(labels, 60))
+    assert solution.status == "optimal"
+    value, gap = problem.certify(solution.precision, problem.project(solution.covariance))
+    assert value == pytest.approx(solution.objective, abs=1e-9)
+    assert gap <= 1e-7
+
+    best = GroupIncumbent(problem)
+    solve_group_admm(problem, best, gap=1e-6, max_iter=20_000)
+    assert best.duality_gap <= 1e-6
+    assert abs(best.value - solution.objective) <= 2e-6
+    again = graphical_lasso(s, alpha, groups=labels, tol=1e-9)
+    assert (again.precision == solution.precision).all()
+    assert (again.covariance == solution.covariance).all()
 
 
 def test_few_iterations_are_not_taken_for_no_solution():
