@@ -139,7 +139,7 @@ def publish_command(
         require_new_job(job)
         tell(f"if this ends early, go on with: {_resume_words(job, key)}", quiet=quiet)
     with contextlib.ExitStack() as meanwhile:
-        meanwhile.enter_context(logged_to(log))
+        meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
         cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
         show = meanwhile.enter_context(shown_on_terminal(rows_known(data))) if shown else None
         receipt = publish(

@@ -9,6 +9,7 @@ import random
 import resource
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -133,6 +134,29 @@ def test_workers_sum_and_cap_as_one_process_does(tmp_path: Path, key: Ed25519Pri
     assert len(values) == receipt.report.n_rows
     assert abs(values.mean() - (x + y)[x <= 2].mean()) < 0.01
     assert [path for path in (tmp_path / "staging").rglob("*") if path.is_file()] == []
+
+
+def _fail_or_write(path: str) -> None:
+    """Write a file after a while, or fail at once without a name."""
+    if not path:
+        raise DpGraphError("at once")
+    time.sleep(2)
+    Path(path).touch()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of Dask, on a machine that is slow to start it
+def test_tasks_that_run_are_waited_for_after_an_error(tmp_path: Path) -> None:
+    """When the error is raised, no task does anything any more, so that what was staged can be removed; none begins."""
+    with Dask(n_workers=2) as engine:
+        names = [str(tmp_path / "running"), "", *[str(tmp_path / f"later-{index}") for index in range(20)]]
+        with pytest.raises(DpGraphError, match="at once"):
+            list(engine.map_unordered(_fail_or_write, names))
+        there = {path.name for path in tmp_path.iterdir()}
+        assert "running" in there
+        assert len(there) <= 6
+        time.sleep(3)
+        assert {path.name for path in tmp_path.iterdir()} == there
 
 
 def _new_pages(n_arrays: int) -> int:

@@ -6,10 +6,13 @@ the tasks.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import itertools
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -30,6 +33,7 @@ _SETTINGS = {
 }
 _SECONDS = 20
 _MOST_BYTES = 2**14  # of a function that goes with every task
+_AHEAD = 3  # tasks for each worker that are handed out at a time
 
 
 class Dask:
@@ -89,20 +93,34 @@ class Dask:
         """Yield the results of a function of every task, as they come; after an error no further task begins.
 
         The function is one that workers can import, and tasks and results are pickled. A large one, such as a `partial`
-        with matrices, goes to each worker once.
+        with matrices, goes to each worker once. A few tasks more than there are workers are handed out at a time. After
+        an error those that run are waited for, so that none of them does anything once it is raised.
         """
         if len(pickle.dumps(function)) > _MOST_BYTES:
-            given = self._client.submit(_given, function, pure=False)
-            futures = self._client.map(_call, list(tasks), function=given, pure=False)
+            shared = self._client.submit(_given, function, pure=False)
+            submit = partial(self._client.submit, _call, function=shared, pure=False)
         else:
-            futures = self._client.map(function, list(tasks), pure=False)
+            submit = partial(self._client.submit, function, pure=False)
+
+        waiting = iter(tasks)
+        running = {submit(task) for task in itertools.islice(waiting, _AHEAD * self.n_workers)}
+        done = self._distributed.as_completed(running)
         try:
-            for _, found in self._distributed.as_completed(futures, with_results=True):
+            for future in done:
+                found = future.result()
+                running.discard(future)
+                for task in itertools.islice(waiting, 1):
+                    running.add(following := submit(task))
+                    done.add(following)
                 yield found
         except self._distributed.scheduler.KilledWorker as error:
             raise DpGraphError("workers ended again and again, perhaps for want of memory: give them more") from error
+        except (self._distributed.CancelledError, self._distributed.comm.CommClosedError) as error:
+            running.clear()
+            raise DpGraphError("the scheduler is gone, and what it had to do with it: start it again") from error
         finally:
-            self._client.cancel(futures)
+            with contextlib.suppress(Exception):  # the first error is the one that is told
+                self._distributed.wait(list(running))
 
     def close(self) -> None:
         """Leave the scheduler; end the cluster that was started here."""

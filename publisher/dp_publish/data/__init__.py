@@ -5,14 +5,14 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 if TYPE_CHECKING:
     from dp_publish.data.cells import KINDS_OF_WORDS
     from dp_publish.data.contribution_cap import (
-        KEPT,
-        N_ROWS,
         NAME,
         CappedRanges,
         EntityCap,
         count_entities,
+        count_left_out,
         draw_quotas,
         find_kept,
+        require_quotas,
         unpack_kept,
     )
     from dp_publish.data.deviations import standard_deviations

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.errors import MissingValuesError
+from dp_publish.data.parquet_files import table_changed
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
 from dp_publish.data.typed import TypedRanges
@@ -92,6 +93,42 @@ def draw_quotas(counts: Sequence[pa.Table], max_rows: int) -> list[pa.Table]:
         quotas.append(quota.filter(pc.greater(quota.column(N_ROWS), 0)))
         first = last
     return quotas
+
+
+def count_left_out(counts: Sequence[pa.Table], max_rows: int) -> int:
+    """Return how many rows of a table, whose splits were counted, are beyond the cap."""
+    n_rows = add_counts(counts).column(N_ROWS).to_numpy()
+    return int((n_rows - np.minimum(n_rows, max_rows)).sum())
+
+
+def require_quotas(counts: Sequence[pa.Table], quotas: Sequence[pa.Table], max_rows: int) -> None:
+    """Check that quotas keep `max_rows` rows of each entity that has more, and that these rows are there.
+
+    Raises
+    ------
+    ValueError
+        They do not.
+    """
+    total = add_counts(counts)
+    crowded = total.filter(pc.greater(total.column(N_ROWS), max_rows)).column(NAME).combine_chunks()
+    n_kept = np.zeros(len(crowded), dtype=np.int64)
+    for there, quota in zip(counts, quotas, strict=True):
+        kept = quota.column(KEPT).combine_chunks()
+        lengths, places = pc.list_value_length(kept).to_numpy(zero_copy_only=False), kept.flatten().to_numpy()
+        named = pa.table({NAME: quota.column(NAME), N_ROWS: lengths})
+        n_rows = np.repeat(quota.column(N_ROWS).to_numpy(), lengths)
+        owner = np.repeat(np.arange(len(quota)), lengths)
+        sound = (
+            np.array_equal(_rows_of(quota.column(NAME).combine_chunks(), there), quota.column(N_ROWS).to_numpy())
+            and len(pc.unique(quota.column(NAME))) == len(quota)
+            and bool(((places >= 0) & (places < n_rows)).all())
+            and len(np.unique(np.stack([owner, places]), axis=1).T) == len(places)
+        )
+        if not sound:
+            raise ValueError("a quota keeps rows that are not there")
+        n_kept += _rows_of(crowded, named)
+    if not (n_kept == max_rows).all():
+        raise ValueError("a quota does not keep to the cap")
 
 
 def _draw_places(n_rows: NDArray[np.int64], max_rows: int) -> NDArray[np.int64]:
@@ -224,7 +261,10 @@ class EntityCap:
     def _filter(self, batches: Iterable[pa.RecordBatch], position: int) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             end = position + batch.num_rows
-            yield batch.filter(pa.array(unpack_kept(self._bits, position, end)))
+            keep = unpack_kept(self._bits, position, end)
+            if len(keep) != batch.num_rows:
+                raise table_changed()
+            yield batch.filter(pa.array(keep))
             position = end
 
 

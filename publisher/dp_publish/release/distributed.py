@@ -29,7 +29,15 @@ from dp_bundle.files import RangeReader
 from dp_bundle.manifest import Column, Source
 from dp_bundle.store import Store, open_store
 from dp_publish.data import RowRanges, RowReport, Table, drop_missing
-from dp_publish.release.cluster import Cluster, is_here, read_staged, remove_staged
+from dp_publish.release.cluster import (
+    Cluster,
+    changed_there,
+    create_staged,
+    is_here,
+    prepare_staging,
+    read_staged,
+    remove_staged,
+)
 from dp_publish.release.contents import NewFile, Progress, Records, stays_booked
 from dp_publish.release.parts import Part, RowRange, Told, choose_ranges
 from dp_publish.release.staged_table import (
@@ -43,6 +51,7 @@ from dp_publish.release.staged_table import (
     draw_bucket,
     keep_split,
     pass_split,
+    stage_list,
 )
 from dp_publish.rows import add_noise
 from dp_publish.sampling import Keystream, SecureKeystream
@@ -101,6 +110,8 @@ class Job:
     ----------
     report : RowReport
         What is done to the rows is counted in it.
+    has_staged_noise : bool
+        Whether noisy parts may lie in the staging place, so that the release must stay on the books.
     """
 
     def __init__(
@@ -121,6 +132,11 @@ class Job:
         self._edges: list[int] = []
         self._require_unchanged = table.unchanged() if cap is not None else lambda: None
         self.report = RowReport()
+        self.has_staged_noise = False
+
+    def prepare(self) -> None:
+        """Look whether the staging place can be used, before the release is paid for; see `prepare_staging`."""
+        prepare_staging(self._cluster.staging, self._name)
 
     def total(
         self,
@@ -168,6 +184,9 @@ class Job:
 
         # 2. Workers add the noise, and claim parts; from here on noisy numbers lie outside of this process.
         tasks = self._part_tasks(rows, kinds, columns)
+        if records is not None:
+            records.once("staged", lambda: True)
+        self.has_staged_noise = True
         drawn.enter_context(stays_booked())
         receipts: dict[int, PartReceipt] = {}
         done: set[RowRange] = set()
@@ -208,27 +227,42 @@ class Job:
         """Return a task for each split of the table, which is described, and its entities capped, the first time."""
         if self._tasks:
             return self._tasks
-        engine, (entity, max_rows) = self._cluster.engine, self._cap or (None, 1)
+        store, engine, (entity, max_rows) = self._store, self._cluster.engine, self._cap or (None, 1)
         raw = self._raw_rows()
         planned = choose_ranges(raw, self._n_columns, engine.n_workers) if raw.n_rows else []
         edges = [*sorted(each.start for each in planned), raw.n_rows] if planned else [0, 0]
         coded = [source.model_dump_json() for source in self._coded]
-        content = self._stage("table", TableDescription(self._source, coded, edges, entity, max_rows)._asdict())
-        description = TableDescription(**json.loads(content))  # perhaps that of an earlier process
-        table, self._edges = hashlib.sha256(content).hexdigest(), description.edges
+        own = TableDescription(self._source, coded, edges, entity, max_rows)
+        description, table = self._describe(own)
+        self._edges = description.edges
 
-        def tasks(number: int, kept: str = "") -> list[SplitTask]:
-            return [SplitTask(self._cluster.staging, self._name, table, kept, place) for place in range(number)]
+        def tasks(number: int, given: str = "") -> list[SplitTask]:
+            return [SplitTask(self._cluster.staging, self._name, table, given, place) for place in range(number)]
 
-        kept = ""
+        given, n_splits = "", description.n_splits
         if entity is not None:
-            splits, buckets = tasks(description.n_splits), tasks(description.n_buckets)
-            for _ in map_in_order(engine, count_split, splits):
-                pass
-            self.report.n_over_cap = sum(map_in_order(engine, draw_bucket, buckets))
-            kept = hashlib.sha256(self._stage("kept", list(map_in_order(engine, keep_split, splits)))).hexdigest()
-        self._tasks = tasks(description.n_splits, kept)
+            counted = list(map_in_order(engine, count_split, tasks(n_splits)))
+            given = stage_list(store, self._name, "counts", counted)
+            drawn = list(map_in_order(engine, draw_bucket, tasks(description.n_buckets, given)))
+            self.report.n_over_cap = sum(n_left_out for n_left_out, _ in drawn)
+            given = stage_list(store, self._name, "quotas", [sha256 for _, sha256 in drawn])
+            kept = list(map_in_order(engine, keep_split, tasks(n_splits, given)))
+            given = stage_list(store, self._name, "kept", kept)
+        self._tasks = tasks(n_splits, given)
         return self._tasks
+
+    def _describe(self, own: TableDescription) -> tuple[TableDescription, str]:
+        """Stage the description of the table; that of an earlier process differs in its splits alone."""
+        content = self._store.create(f"{self._name}/table.json", json.dumps(own._asdict()).encode())
+        try:
+            found = TableDescription(**json.loads(content))
+            edges = [int(edge) for edge in found.edges]
+        except (ValueError, TypeError) as error:
+            raise changed_there(self._store) from error
+        ends = [own.edges[0], own.edges[-1]]
+        if found._replace(edges=own.edges) != own or edges != sorted(found.edges) or [edges[0], edges[-1]] != ends:
+            raise changed_there(self._store)
+        return found, hashlib.sha256(content).hexdigest()
 
     def _published_rows(self, kinds: dict[str, str], columns: tuple[Column, ...]) -> RowRanges | PublishedRows:
         """Return the rows that are published: the raw ones, or, if some are left out, those counted by workers."""
@@ -246,11 +280,11 @@ class Job:
             raise DataError("the table has no rows to publish")
         described = {
             "table": self._tasks[0].table,
-            "kept": self._tasks[0].kept,
+            "kept": self._tasks[0].given,
             "kinds": kinds,
             "columns": [column.model_dump_json() for column in columns],
         }
-        sha256 = hashlib.sha256(self._stage("job", described)).hexdigest()
+        sha256 = create_staged(self._store, f"{self._name}/job.json", json.dumps(described).encode())
         return [
             PartTask(
                 self._cluster.staging,
@@ -261,10 +295,6 @@ class Job:
             )
             for wanted in choose_ranges(rows, len(columns), self._cluster.engine.n_workers)
         ]
-
-    def _stage(self, name: str, content: object) -> bytes:
-        """Stage what the job is described by, and return what is staged there, perhaps by an earlier process."""
-        return self._store.create(f"{self._name}/{name}.json", json.dumps(content).encode())
 
     def _require_all(self, receipts: dict[int, PartReceipt], n_rows: int) -> None:
         if sorted(receipts) != list(range(len(receipts))) or sum(each.n_rows for each in receipts.values()) != n_rows:

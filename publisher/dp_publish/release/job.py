@@ -61,7 +61,7 @@ class JobPlan:
     ledger : str or None
         The ledger's place; None for the user's own.
     staging : str or None
-        Where workers stage parts; None without workers.
+        Where workers stage parts; empty for a temporary place, and None without workers.
     """
 
     job_id: str
@@ -98,10 +98,16 @@ class Job:
         Its folder.
     plan : JobPlan
         What was decided.
+
+    Attributes
+    ----------
+    before_removal : callable
+        Removes what the job has elsewhere, as nobody could find it afterwards.
     """
 
     def __init__(self, folder: Path, plan: JobPlan) -> None:
         self.folder, self.plan = folder, plan
+        self.before_removal: Callable[[], None] = lambda: None
         self._files = contextlib.ExitStack()
 
     @property
@@ -223,6 +229,7 @@ class Job:
 
     def remove(self) -> None:
         """Delete all of it."""
+        self.before_removal()
         for path in sorted(self.folder.iterdir()):
             if path.name not in _LAST:
                 path.unlink()

@@ -98,7 +98,7 @@ def make_plan(
         out=text,
         key=public_key_of(key).fingerprint,
         ledger=None if ledger.is_own else ledger.place,
-        staging=None if cluster is None else cluster.staging,
+        staging=None if cluster is None else "" if cluster.is_temporary else cluster.staging,
     )
 
 

@@ -33,16 +33,16 @@ from dp_bundle.trust import DigestWriter
 from dp_publish.data import RowReport, Source, open_table
 from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import Policy, choose_columns, require_rows, resolve
-from dp_publish.release.cluster import Cluster
+from dp_publish.release.cluster import Cluster, require_apart
 from dp_publish.release.contents import Contents, Maker, may_reveal_noise
-from dp_publish.release.job import Job, begin_job
+from dp_publish.release.job import Job, begin_job, require_new_job
 from dp_publish.release.preparing import cluster_job, make_maker, make_plan, software
 from dp_publish.release.recorded import carry_out
 from dp_publish.release.targets import Target, choose_target, taken
 from dp_publish.sampling import Keystream, SecureKeystream
 
 if TYPE_CHECKING:
-    from dp_publish.release.distributed import Job as ClusterJob
+    pass
 
 
 @dataclass(frozen=True)
@@ -132,30 +132,32 @@ def publish(
 
     withheld_here = tuple(name for name in left_out if name in withheld)
     plan = None
+    if cluster is not None:
+        require_apart(cluster, job, out)
     if job is not None:
+        require_new_job(Path(job))
         plan = make_plan(data, policy, kinds, left_out, withheld_here, partition, out, key, ledger, cluster)
     staged = None if plan is None else plan.staged
     tasks = None if cluster is None else cluster_job(cluster, data, table, policy, kinds, staged)
     with contextlib.ExitStack() as ending:
         if tasks is not None:
-            ending.callback(_remove_unless_resumed, tasks, None if job is None else Path(job))
+            if job is None:
+                ending.callback(tasks.remove)
+            tasks.prepare()
         maker, report = make_maker(table, policy, kinds, partition, keystream, tasks)
         if job is not None and plan is not None:
             with begin_job(Path(job), plan) as running:
+                if tasks is not None:
+                    running.before_removal = tasks.remove
                 booked = partial(book, ledger, policy, maker, partition, kinds, running)
                 return publish_job(running, policy, ledger, target, booked, maker, report, key, progress)
 
         make = partial(_make_bundle, policy, maker, key, target.folder, progress, keystream)
         with in_our_words(target):
             booked = partial(book, ledger, policy, maker, partition, kinds)
-            release, digests, budgets = _release(ledger, booked, target, make)
+            is_seen = (lambda: False) if tasks is None else (lambda: tasks.has_staged_noise)
+            release, digests, budgets = _release(ledger, booked, target, make, is_seen)
     return Receipt(target.path, release, *digests, left_out, report, maker.remark, withheld_here, budgets)
-
-
-def _remove_unless_resumed(tasks: ClusterJob, job: Path | None) -> None:
-    """Remove what workers staged, unless there are records by which the release can be resumed."""
-    if job is None or not job.exists():
-        tasks.remove()
 
 
 def publish_job(
@@ -246,8 +248,12 @@ def _release(
     book: Callable[[], Reservation],
     target: Target,
     make: Callable[[Reservation, BinaryIO], tuple[Release, str, bytes]],
+    is_seen: Callable[[], bool],
 ) -> tuple[Release, tuple[str, bytes], Mapping[str, float]]:
-    """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way."""
+    """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way.
+
+    `is_seen` tells whether somebody may have seen noisy rows, so that nothing is taken back.
+    """
     reservation, digest, leaving = None, "", False
     recorded = os.fsencode(target.path).decode("utf-8", "backslashreplace")  # a log is text, whatever bytes a name has
 
@@ -269,7 +275,7 @@ def _release(
                 leaving = True
                 ledger.seal(reservation, digest, recorded)
         except BaseException as error:
-            if reservation is not None and not leaving:
+            if reservation is not None and not leaving and not is_seen():
                 _take_back(ledger, reservation, error)
             if reservation is None or not leaving:
                 raise

@@ -61,6 +61,8 @@ def resume(
     """
     with contextlib.ExitStack() as ending, open_job(Path(job)) as running:
         plan = running.plan
+        if plan.staging:
+            running.before_removal = partial(remove_staged, plan.staging, plan.staged)
         _require_same(running, key)
         policy = Policy.model_validate_json(json.dumps(plan.policy))
         ledger, target = open_ledger(plan.ledger), choose_target(plan.out)
@@ -77,16 +79,14 @@ def resume(
             if plan.staging is not None:
                 cluster = ending.enter_context((workers or partial(dask_cluster, None))(plan.staging))
                 tasks = cluster_job(cluster, plan.data, table, policy, plan.kinds, plan.staged)
+                tasks.prepare()
             maker, report = make_maker(table, policy, plan.kinds, plan.partition, tasks=tasks)
         if found is not None:
             booked: Callable[[], Reservation] = lambda: found  # noqa: E731
         else:
             assert maker is not None  # noqa: S101  nothing is drawn before it is booked
             booked = partial(book, ledger, policy, maker, plan.partition, plan.kinds, running)
-        receipt = publish_job(running, policy, ledger, target, booked, maker, report, key, progress)
-        if plan.staging is not None:
-            remove_staged(plan.staging, plan.staged)
-        return receipt, policy
+        return publish_job(running, policy, ledger, target, booked, maker, report, key, progress), policy
 
 
 def _find(job: Job, ledger: Ledger) -> Reservation | None:

@@ -16,11 +16,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.data import batch_rows
@@ -28,19 +27,19 @@ from dp_bundle.errors import StoreError
 from dp_bundle.manifest import Column, Source
 from dp_bundle.store import Store, open_store
 from dp_publish.data import (
-    KEPT,
-    N_ROWS,
     NAME,
     TypedRanges,
     coded,
     count_entities,
+    count_left_out,
     draw_quotas,
     find_complete,
     find_kept,
     open_table,
+    require_quotas,
     unpack_kept,
 )
-from dp_publish.release.cluster import read_staged
+from dp_publish.release.cluster import changed_there, create_staged, read_staged
 
 T = TypeVar("T")
 _GRAIN = 2**16  # raw rows of which the published ones are counted together
@@ -89,8 +88,10 @@ class SplitTask(NamedTuple):
     ----------
     staging, job : str
         The staging place, and the job's folder there.
-    table, kept : str
-        The digests of the description, and of the list of what is kept; the latter empty without a cap, or before.
+    table : str
+        The digest of the description.
+    given : str
+        The digest of a list of digests, of what an earlier step staged; empty for a step that needs none.
     place : int
         Which split or bucket.
     """
@@ -98,7 +99,7 @@ class SplitTask(NamedTuple):
     staging: str
     job: str
     table: str
-    kept: str
+    given: str
     place: int
 
 
@@ -124,7 +125,9 @@ class StagedTable:
     def __init__(self, store: Store, job: str, table: str, kept: str) -> None:
         self._store, self._job = store, job
         self.description = TableDescription(**json.loads(read_staged(store, f"{job}/table.json", table)))
-        self._kept: list[str] = json.loads(read_staged(store, f"{job}/kept.json", kept)) if kept else []
+        self._kept: list[str] = read_list(store, job, "kept", kept) if kept else []
+        if kept and len(self._kept) != self.description.n_splits:
+            raise changed_there(store)
         self._bits = -1, b""
 
     @property
@@ -167,53 +170,87 @@ def _open_ranges(_job: str, source: str, sources: tuple[str, ...]) -> TypedRange
     return None if table.ranges is None else table.ranges()
 
 
-def count_split(task: SplitTask) -> None:
-    """Count the rows of each entity in a split, and stage the counts, a file for each bucket."""
-    store, table, (start, stop) = _open(task)
+def stage_list(store: Store, job: str, name: str, digests: Sequence[object]) -> str:
+    """Stage a list of digests, and return the digest of the list."""
+    return create_staged(store, f"{job}/{name}.json", json.dumps(digests).encode())
+
+
+def read_list(store: Store, job: str, name: str, sha256: str) -> list[Any]:
+    """Return a list that was staged."""
+    found: list[Any] = json.loads(read_staged(store, f"{job}/{name}.json", sha256))
+    return found
+
+
+def count_split(task: SplitTask) -> list[str]:
+    """Count the rows of each entity in a split, stage the counts, and return their digests, one for each bucket."""
+    store, table, (start, stop) = _open(task, "")
     entity, n_buckets = table.description.entity or "", table.description.n_buckets
-    counts = count_entities(table.ranges.read({entity: "text"}, batch_rows(1), start, stop), entity)
-    if n_buckets == 1:
-        buckets = np.zeros(len(counts), dtype=np.int64)
-    else:
-        names = (name for batch in counts.column(NAME).chunks for name in batch.to_pylist())
-        buckets = np.fromiter((zlib.crc32(name.encode()) % n_buckets for name in names), np.int64, len(counts))
-    for bucket in range(n_buckets):
-        own = counts.filter(pa.array(buckets == bucket))
-        store.create(_counts_name(task.job, task.place, bucket), _to_bytes([own]))
+    counts = count_entities(table.ranges.read({entity: "text"}, batch_rows(1), start, stop), entity).sort_by(NAME)
+    buckets = np.zeros(len(counts), dtype=np.int64)
+    if n_buckets > 1:
+        names = (name for batch in counts.column(NAME).cast(pa.binary()).chunks for name in batch.to_pylist())
+        buckets = np.fromiter((zlib.crc32(name) % n_buckets for name in names), np.int64, len(counts))
+    own = (counts.filter(pa.array(buckets == bucket)) for bucket in range(n_buckets))
+    return [
+        create_staged(store, _counts_name(task.job, task.place, bucket), _to_bytes([each]))
+        for bucket, each in enumerate(own)
+    ]
 
 
-def draw_bucket(task: SplitTask) -> int:
-    """Draw which rows of a bucket's crowded entities are kept, and stage that; return how many are left out."""
+def draw_bucket(task: SplitTask) -> tuple[int, str]:
+    """Draw which rows of a bucket's crowded entities are kept, unless that is drawn, and stage it.
+
+    Returns
+    -------
+    n_left_out : int
+        How many rows are left out.
+    sha256 : str
+        The digest of what is staged.
+
+    Raises
+    ------
+    StoreError
+        What was staged before is no draw from these counts.
+    """
     store = open_store(task.staging)
     description = StagedTable(store, task.job, task.table, "").description
+    splits, most = range(description.n_splits), description.max_rows
+    digests = read_list(store, task.job, "counts", task.given)
+    counts = [
+        _from_bytes(read_staged(store, _counts_name(task.job, split, task.place), digests[split][task.place]), 0)
+        for split in splits
+    ]
+
     name = _quotas_name(task.job, task.place)
     try:
         content = store.read(name)
     except FileNotFoundError:
-        splits = range(description.n_splits)
-        counts = [_from_bytes(store.read(_counts_name(task.job, split, task.place)), 0) for split in splits]
-        content = store.create(name, _to_bytes(draw_quotas(counts, description.max_rows)))
-    quotas = [_from_bytes(content, split) for split in range(description.n_splits)]
-    n_there = sum(pc.sum(quota.column(N_ROWS)).as_py() or 0 for quota in quotas)
-    n_kept = sum(pc.sum(pc.list_value_length(quota.column(KEPT))).as_py() or 0 for quota in quotas)
-    return int(n_there - n_kept)
+        content = store.create(name, _to_bytes(draw_quotas(counts, most)))
+    try:
+        require_quotas(counts, [_from_bytes(content, split) for split in splits], most)
+    except (pa.ArrowException, KeyError, IndexError, ValueError) as error:
+        raise changed_there(store) from error
+    return count_left_out(counts, most), hashlib.sha256(content).hexdigest()
 
 
 def keep_split(task: SplitTask) -> str:
     """Stage which rows of a split are kept, and return the digest of that."""
-    store, table, (start, stop) = _open(task)
-    entity, buckets = table.description.entity or "", range(table.description.n_buckets)
-    quotas = [_from_bytes(store.read(_quotas_name(task.job, bucket)), task.place) for bucket in buckets]
+    store, table, (start, stop) = _open(task, "")
+    entity = table.description.entity or ""
+    digests = read_list(store, task.job, "quotas", task.given)
+    quotas = [
+        _from_bytes(read_staged(store, _quotas_name(task.job, bucket), sha256), task.place)
+        for bucket, sha256 in enumerate(digests)
+    ]
     batches = table.ranges.read({entity: "text"}, batch_rows(1), start, stop)
-    content = find_kept(batches, pa.concat_tables(quotas))
-    return hashlib.sha256(store.create(_kept_name(task.job, task.place), content)).hexdigest()
+    return create_staged(store, _kept_name(task.job, task.place), find_kept(batches, pa.concat_tables(quotas)))
 
 
 def pass_split(
     task: SplitTask, *, kinds: dict[str, str], add: Callable[[Iterator[pa.RecordBatch]], T]
 ) -> tuple[T, int]:
     """Return what comes of the rows of a split that are kept, and the number of its raw rows; see `RowWork.total`."""
-    _, table, (start, stop) = _open(task)
+    _, table, (start, stop) = _open(task, task.given)
     return add(table.read(kinds, start, stop)), stop - start
 
 
@@ -228,7 +265,7 @@ def count_published(task: SplitTask, *, kinds: dict[str, str], columns: Sequence
     columns : sequence of Column
         These columns.
     """
-    _, table, (start, stop) = _open(task)
+    _, table, (start, stop) = _open(task, task.given)
     counts = np.zeros(-(-(stop - start) // _GRAIN), dtype=np.int64)
     if not kinds:
         edges = range(start, stop, _GRAIN)
@@ -276,9 +313,9 @@ class PublishedRows:
         return int(np.searchsorted(self._before, row, side="right")) - 1
 
 
-def _open(task: SplitTask) -> tuple[Store, StagedTable, tuple[int, int]]:
+def _open(task: SplitTask, kept: str) -> tuple[Store, StagedTable, tuple[int, int]]:
     store = open_store(task.staging)
-    table = StagedTable(store, task.job, task.table, task.kept)
+    table = StagedTable(store, task.job, task.table, kept)
     start, stop = table.description.edges[task.place : task.place + 2]
     return store, table, (start, stop)
 

@@ -89,7 +89,7 @@ def test_a_log_that_cannot_be_written_is_told_before_anything_is_booked(
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: the log nowhere/steps.log cannot be written")
     assert "nothing has been published" in command("dp-publish", "ledger").stdout
-    with pytest.raises(DpGraphError, match="cannot be written"), logged_to(tmp_path):
+    with pytest.raises(DpGraphError, match="is no log"), logged_to(tmp_path):
         pytest.fail("it began")
 
 
@@ -113,3 +113,38 @@ def test_the_bar_says_how_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
     assert "500 of 4,000 rows" in plain
     assert "pass 2" in plain
+
+
+@pytest.mark.parametrize(
+    "name", ["visits.parquet", "visits.policy.toml", "out.tar", "out.tar.minisig", "a.job", "/dev/full"]
+)
+def test_a_log_never_takes_the_place_of_something_else(
+    name: str, raw: Path, command: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Whatever is there and no log stays as it is, and what is to be made keeps its name; nothing is booked."""
+    (tmp_path / "visits.policy.toml").write_text(POLICY.format(missing="drop"))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    done = command("dp-publish", raw, "--out", "out.tar", "--job", "a.job", "--log", name, "--anyway")
+    assert done.returncode == 1
+    assert ("is no log" in done.stderr) or ("is the name of something else" in done.stderr)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+    assert "nothing has been published" in command("dp-publish", "ledger").stdout
+
+
+def test_a_full_disk_ends_the_log_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rest is done all the same, the reader is told once, and an error in the block stays what is raised."""
+
+    class Full(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(KeyError), logged_to(tmp_path / "a.log"):  # noqa: PT012
+        handler = logging.getLogger("dp_publish").handlers[-1]
+        assert isinstance(handler, logging.FileHandler)
+        handler.stream.close()
+        handler.stream = Full()
+        for _ in range(3):
+            logging.getLogger("dp_publish").info("a step")
+        raise KeyError
+    assert capsys.readouterr().err.count("cannot be written any further") == 1
+    assert (tmp_path / "a.log").stat().st_mode & 0o777 == 0o600
