@@ -65,7 +65,8 @@ class Dask:
         except ImportError as error:
             raise DpGraphError('--engine dask needs Dask: pip install "dpgraph[dask]"') from error
         self._distributed: Any = distributed
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # an error is told once, by us
+        for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # an error is told once, by us
         dask.config.set(_SETTINGS)
         self._cluster: Any = None
         self._client: Any = None
