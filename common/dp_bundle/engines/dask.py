@@ -65,7 +65,7 @@ class Dask:
         except ImportError as error:
             raise DpGraphError('--engine dask needs Dask: pip install "dpgraph[dask]"') from error
         self._distributed: Any = distributed
-        for name in ("distributed", "distributed.client", "tornado.application", "asyncio"):
+        for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # an error is told once, by us
         dask.config.set(_SETTINGS)
         self._cluster: Any = None
@@ -118,7 +118,7 @@ class Dask:
             raise DpGraphError("workers ended again and again, perhaps for want of memory: give them more") from error
         except (self._distributed.CancelledError, self._distributed.comm.CommClosedError) as error:
             running.clear()
-            raise DpGraphError("the scheduler is gone, and what it had to do with it: start it again") from error
+            raise DpGraphError("the scheduler is gone, and its tasks with it: start it again") from error
         finally:
             with contextlib.suppress(Exception):  # the first error is the one that is told
                 self._distributed.wait(list(running))
