@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -40,9 +40,6 @@ from dp_publish.release.preparing import cluster_job, make_maker, make_plan, sof
 from dp_publish.release.recorded import carry_out
 from dp_publish.release.targets import Target, choose_target, taken
 from dp_publish.sampling import Keystream, SecureKeystream
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
