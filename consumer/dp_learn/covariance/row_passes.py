@@ -155,7 +155,9 @@ def _rows_of(
 
 def _read_matrix(group: RowGroup, path: str | os.PathLike[str]) -> FloatArray:
     batch = group.read()
-    values = np.empty((batch.num_columns, batch.num_rows))  # column after column, as they come
+    shape = batch.num_columns, batch.num_rows  # column after column, as they come
+    # Arrow keeps the memory for the next group, where malloc would give it back to the system, page by page.
+    values: FloatArray = np.ndarray(shape, np.float64, pa.allocate_buffer(8 * shape[0] * shape[1]))
     for column, found in zip(values, batch.columns, strict=True):
         column[:] = to_numpy(found)
         if len(column) and not (column.max() <= LARGEST and column.min() >= -LARGEST):
