@@ -408,6 +408,8 @@ def test_quotas_that_do_not_keep_to_the_cap_are_refused() -> None:
     contribution_cap.require_quotas(counts, quotas, 2)
     kept = quotas[0].column("kept").to_pylist()[0] + quotas[1].column("kept").to_pylist()[0]
     assert len(kept) == 2
+    quotas = [each.set_column(2, "kept", pa.array([[1]], pa.list_(pa.int64()))) for each in quotas]
+    contribution_cap.require_quotas(counts, quotas, 2)
     places = pa.array([[0, 1]], pa.list_(pa.int64()))
     for wrong in (
         [quotas[0].slice(0, 0), quotas[1]],
