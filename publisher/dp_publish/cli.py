@@ -120,10 +120,12 @@ def publish_command(
     from dp_publish.forecast import check_in_advance
     from dp_publish.ledger import open_ledger
     from dp_publish.messages import logged_to, shown_on_terminal
-    from dp_publish.release import dask_cluster, publish, require_new_job, require_no_minisig
+    from dp_publish.release import dask_cluster, place_for_workers, publish, require_new_job, require_no_minisig
 
     if engine != "dask" and (scheduler or staging):
         raise click.UsageError("--scheduler and --staging are for --engine dask")
+    if engine == "dask":
+        place_for_workers(data)  # before anything is started or made
     shown = sys.stderr.isatty() and not quiet
     if shown:
         before_compiling(_announce_compiling)

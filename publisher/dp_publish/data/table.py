@@ -220,7 +220,7 @@ def _require_readable(path: Path) -> None:
 
 
 def _open_path(path: Place, dialect: Dialect) -> Table:
-    if is_text_file(path) and not (isinstance(path, Path) and path.is_dir()):
+    if is_text_file(path):
         return _open_text(path, dialect)
     if dialect != Dialect():
         raise SchemaError(f"{path} is not a text file, so [table] in the policy and --header do not apply: remove them")

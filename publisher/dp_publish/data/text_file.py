@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,8 +37,8 @@ _LEAST_SAMPLE, _MOST_SAMPLE = 20, 1000  # rows
 
 
 def is_text_file(path: Place) -> bool:
-    """Return True if a file's name is that of a text table, compressed or not."""
-    return unpacked_name(path).lower().endswith(_SUFFIXES)
+    """Return True if a file's name is that of a text table, compressed or not, and it is no folder."""
+    return unpacked_name(path).lower().endswith(_SUFFIXES) and not (isinstance(path, Path) and path.is_dir())
 
 
 @dataclass(frozen=True)

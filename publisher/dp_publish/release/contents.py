@@ -54,6 +54,31 @@ class Records(Protocol):
         """Record the part for a place."""
 
 
+@dataclass(frozen=True)
+class Making:
+    """What a release is made with.
+
+    Attributes
+    ----------
+    keystream : Keystream
+        Where random bits come from, unless several threads or workers have bits of their own.
+    new_file : callable
+        Opens a new file for a data member.
+    drawn : ExitStack
+        From the moment at which an error could reveal noisy numbers, it holds a `could_reveal_noise`.
+    progress : callable, optional
+        Called with the number of rows done.
+    records : Records, optional
+        What they have is not drawn again.
+    """
+
+    keystream: Keystream
+    new_file: NewFile
+    drawn: contextlib.ExitStack
+    progress: Progress | None = None
+    records: Records | None = None
+
+
 class Maker(Protocol):
     """A release in the making.
 
@@ -73,19 +98,8 @@ class Maker(Protocol):
     def remark(self) -> str | None:
         """Return what the publisher should be told."""
 
-    def make(
-        self,
-        keystream: Keystream,
-        new_file: NewFile,
-        progress: Progress | None,
-        drawn: contextlib.ExitStack,
-        records: Records | None = None,
-    ) -> Contents:
-        """Read the table, draw the noise, and write the data members.
-
-        From the moment at which an error could reveal noisy numbers, `drawn` holds a `could_reveal_noise`. What
-        `records` has is not drawn again.
-        """
+    def make(self, making: Making) -> Contents:
+        """Read the table, draw the noise, and write the data members."""
 
 
 _REVEAL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before them

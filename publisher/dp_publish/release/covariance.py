@@ -31,9 +31,8 @@ from dp_publish.covariance import (
 )
 from dp_publish.data import RowReport, drop_missing, fill_missing
 from dp_publish.policy import Policy
-from dp_publish.release.contents import Contents, NewFile, Progress, Records, could_reveal_noise
+from dp_publish.release.contents import Contents, Making, NewFile, Progress, could_reveal_noise
 from dp_publish.release.work import RowWork
-from dp_publish.sampling import Keystream
 
 T = TypeVar("T")
 
@@ -81,29 +80,23 @@ class CovarianceMaker:
         """The reason for the mechanism, where `auto` chose it."""
         return self._mechanism.reason
 
-    def make(
-        self,
-        keystream: Keystream,
-        new_file: NewFile,
-        progress: Progress | None,
-        drawn: contextlib.ExitStack,
-        records: Records | None = None,  # noqa: ARG002  all is drawn at once, and recorded as contents
-    ) -> Contents:
-        """Release the second moments with noise, and write them; see `Maker`."""
+    def make(self, making: Making) -> Contents:
+        """Release the second moments with noise, and write them; see `Maker`. All is recorded at once, as contents."""
         mechanism = self._mechanism
         guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
-        noisy = mechanism.release(partial(self._pass, progress=progress), keystream, _Witness(self._report, drawn))
+        witness = _Witness(self._report, making.drawn)
+        noisy = mechanism.release(partial(self._pass, progress=making.progress), making.keystream, witness)
         self._work.require_unchanged()
 
         errors = None
         if isinstance(mechanism, OneSum):
-            errors = estimate_errors(noisy, lambda sums: mechanism.insecure_draw(sums, keystream))
+            errors = estimate_errors(noisy, lambda sums: mechanism.insecure_draw(sums, making.keystream))
         stated = state_moments(mechanism, noisy, errors)
         n_rows = noisy.n_rows or stated_rows(noisy.matrix, stated.constant, stated.bias)
         columns = state_columns(self._columns, noisy)
         if noisy.earlier is not None:
             guarantee = guarantee.model_copy(update={"bounds_mu": noisy.earlier.choices_mu})
-        return Contents(self._write(noisy, new_file), n_rows, columns, guarantee, second_moments=stated)
+        return Contents(self._write(noisy, making.new_file), n_rows, columns, guarantee, second_moments=stated)
 
     def _pass(self, add: Callable[[Batches], T], merge: Callable[[T, T], T], *, progress: Progress | None) -> T:
         """Return what comes of the rows as numbers, with what the policy says of gaps done; see `Rows`.

@@ -1,10 +1,6 @@
-"""Rows summed, and noise added to them, by workers on many machines.
+"""Rows summed, and noise added to them, by workers on many machines: what the publisher's own process does.
 
-A worker gets a range of rows, and the place where the job is described: columns, bounds and noise, and where the raw
-table lies. It gets no key, no ledger and no random bits: every attempt draws its own from the operating system. It
-stages its parts under a name of its own, where only the publisher may read, and claims each part by creating one name
-that all attempts share. One claim wins, and what it names is copied into the bundle. So noise that is drawn twice, as a
-worker was lost or slow, is never seen twice; what lost is removed with all that was staged.
+It plans tasks, hands them out, and takes for each part of the bundle the one that won its claim (see `worker_parts`).
 """
 
 from __future__ import annotations
@@ -18,33 +14,29 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import BinaryIO, NamedTuple, TypeVar, cast
+from typing import BinaryIO, TypeVar, cast
 
 import pyarrow as pa
 
-from dp_bundle.data import PartWriter, batch_rows
-from dp_bundle.engines import map_batches, map_in_order
+from dp_bundle.engines import map_in_order
 from dp_bundle.errors import DataError, StoreError
 from dp_bundle.files import RangeReader
 from dp_bundle.manifest import Column, Source
 from dp_bundle.store import Store, open_store
-from dp_publish.data import RowRanges, RowReport, Table, drop_missing
+from dp_publish.data import RowRanges, RowReport, Table
 from dp_publish.release.cluster import (
     Cluster,
     changed_there,
     create_staged,
     is_here,
     prepare_staging,
-    read_staged,
     remove_staged,
 )
-from dp_publish.release.contents import NewFile, Progress, Records, stays_booked
+from dp_publish.release.contents import Making, Progress, stays_booked
 from dp_publish.release.parts import Part, RowRange, Told, choose_ranges
 from dp_publish.release.staged_table import (
     PublishedRows,
-    RawRange,
     SplitTask,
-    StagedTable,
     TableDescription,
     count_published,
     count_split,
@@ -53,36 +45,12 @@ from dp_publish.release.staged_table import (
     pass_split,
     stage_list,
 )
-from dp_publish.rows import add_noise
-from dp_publish.sampling import Keystream, SecureKeystream
+from dp_publish.release.worker_parts import PartReceipt, PartTask, publish_part
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, while those before are digested
 _COPIED = 2**23  # bytes at a time
-
-
-class PartTask(NamedTuple):
-    """What a worker is told: where the job is described, with the digest of that, and which rows are its own.
-
-    Where some raw rows are not published, `wanted` counts those that are, and `raw` says where they lie.
-    """
-
-    staging: str
-    job: str
-    sha256: str
-    wanted: RowRange
-    raw: RawRange | None = None
-
-
-class PartReceipt(NamedTuple):
-    """A part that won its claim: its place among all, its name in the staging place, its size, digest and rows."""
-
-    place: int
-    name: str
-    size: int
-    sha256: str
-    n_rows: int
 
 
 class Job:
@@ -161,14 +129,10 @@ class Job:
         self,
         kinds: dict[str, str],
         columns: tuple[Column, ...],
-        keystream: Keystream,  # noqa: ARG002  every attempt of a worker has one of its own
-        new_file: NewFile,  # noqa: ARG002  parts are staged, and read there
-        progress: Progress | None,
-        drawn: contextlib.ExitStack,
-        records: Records | None,
+        making: Making,
         report: RowReport,
     ) -> list[Part]:
-        """Have noise added to all rows, and return the parts that won, in order.
+        """Have noise added to all rows, and return the parts that won, in order; workers have keystreams of their own.
 
         Raises
         ------
@@ -184,10 +148,10 @@ class Job:
 
         # 2. Workers add the noise, and claim parts; from here on noisy numbers lie outside of this process.
         tasks = self._part_tasks(rows, kinds, columns)
-        if records is not None:
-            records.once("staged", lambda: True)
+        if making.records is not None:
+            making.records.once("staged", lambda: True)
         self.has_staged_noise = True
-        drawn.enter_context(stays_booked())
+        making.drawn.enter_context(stays_booked())
         receipts: dict[int, PartReceipt] = {}
         done: set[RowRange] = set()
         for wanted, found, own in self._cluster.engine.map_unordered(publish_part, tasks):
@@ -198,8 +162,8 @@ class Job:
             receipts |= {receipt.place: receipt for receipt in found}
             for receipt in found:
                 _log.info("part %d is staged: %d rows, %d bytes", receipt.place, receipt.n_rows, receipt.size)
-            if progress is not None:
-                progress(report.n_rows)
+            if making.progress is not None:
+                making.progress(report.n_rows)
         self._require_all(receipts, rows.n_rows)
 
         # 3. The winners, to be read from where they are, or from the records of the release.
@@ -207,7 +171,7 @@ class Job:
             Part(place, _open_staged(self._store, receipts[place], kept=self._kept), receipts[place].sha256)
             for place in sorted(receipts)
         ]
-        return parts if records is None else [_copy(part, records.new_file()) for part in parts]
+        return parts if making.records is None else [_copy(part, making.new_file()) for part in parts]
 
     def require_unchanged(self) -> None:
         """Raise `SchemaError` if rows may have passed their cap, as their table was changed."""
@@ -301,95 +265,11 @@ class Job:
             raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
 
 
-def publish_part(task: PartTask) -> tuple[RowRange, list[PartReceipt], RowReport]:
-    """Add noise to a range of rows, stage its parts and claim them; return the receipts of those that won.
-
-    It may run several times, and several times at once.
-
-    Parameters
-    ----------
-    task : PartTask
-        Which rows of which job.
-
-    Returns
-    -------
-    RowRange
-        Which rows.
-    list of PartReceipt
-        One for each part: this attempt's, or those of one that claimed it before.
-    RowReport
-        What was done to the raw values, which is the same in every attempt.
-    """
-    store, job, wanted = open_store(task.staging), task.job, task.wanted
-    described = json.loads(read_staged(store, f"{job}/job.json", task.sha256))
-    columns = tuple(Column.model_validate_json(column) for column in described["columns"])
-    kinds, report, keystream = described["kinds"], RowReport(), SecureKeystream()
-    table = StagedTable(store, job, described["table"], described["kept"])
-
-    def finished() -> Iterator[_NewPart]:
-        with PartWriter(columns, io.BytesIO, wanted.first_part) as writer:
-            for batch in _rows_of(task, table, kinds, columns):
-                writer.write(add_noise(batch, columns, keystream, report))
-                yield from _take_finished(writer, wanted.first_part)
-            writer.close()
-            yield from _take_finished(writer, wanted.first_part)
-
-    stage = partial(_stage, store, job, f"{job}/attempt-{secrets.token_hex(16)}")
-    n_threads = 1 if is_here(store) else 2  # elsewhere, noise is added to the next part while one is on its way
-    receipts = list(map_batches(stage, finished(), n_threads, n_waiting=1))
-    return wanted, receipts, report
-
-
-def _rows_of(
-    task: PartTask, table: StagedTable, kinds: dict[str, str], columns: tuple[Column, ...]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task, without those that are not published."""
-    if task.raw is None:
-        yield from table.ranges.read(kinds, batch_rows(len(columns)), task.wanted.start, task.wanted.stop)
-        return
-    n_before, n_left = task.raw.n_before, task.wanted.stop - task.wanted.start
-    for batch in table.read(kinds, task.raw.start, task.raw.stop):
-        kept = drop_missing(batch, columns)
-        own = kept.slice(min(n_before, kept.num_rows), n_left)
-        n_before -= min(n_before, kept.num_rows)
-        n_left -= own.num_rows
-        if own.num_rows:
-            yield own
-
-
 def _copy(part: Part, file: BinaryIO) -> Part:
     """Return a staged part as a file of the release's records."""
     with part.file as staged:
         shutil.copyfileobj(staged, file, _COPIED)
     return part._replace(file=file)
-
-
-class _NewPart(NamedTuple):
-    """A part that is not staged yet."""
-
-    place: int
-    content: bytes
-    sha256: str
-    n_rows: int
-
-
-def _take_finished(writer: PartWriter, first_part: int) -> Iterator[_NewPart]:
-    """Yield the parts that were finished since the last time; their memory is given back."""
-    for index, (file, sha256, n_rows) in enumerate(zip(writer.parts, writer.digests, writer.part_sizes, strict=False)):
-        if not file.closed:
-            content = cast(io.BytesIO, file).getvalue()
-            file.close()
-            yield _NewPart(first_part + index, content, sha256, n_rows)
-
-
-def _stage(store: Store, job: str, attempt: str, part: _NewPart) -> PartReceipt:
-    """Stage a part and claim its place; return the receipt of the one that won."""
-    name = f"{attempt}/part-{part.place:05d}.parquet"
-    if store.create(name, part.content) != part.content:
-        raise StoreError(store.uri, f"another content is under the name {name}")
-    own = PartReceipt(part.place, name, len(part.content), part.sha256, part.n_rows)
-    claim = store.create(f"{job}/claim-{own.place:05d}.json", json.dumps(own._asdict()).encode())
-    return PartReceipt(**json.loads(claim))
 
 
 class _Staged(RangeReader):

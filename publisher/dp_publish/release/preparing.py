@@ -15,7 +15,7 @@ from dp_bundle.data import batch_rows
 from dp_bundle.errors import ParameterError
 from dp_bundle.store import RemotePath, located
 from dp_bundle.trust import public_key_of
-from dp_publish.data import EntityCap, RowReport, Source, Table, describe_files
+from dp_publish.data import EntityCap, RowReport, Source, Table, describe_files, is_text_file
 from dp_publish.ledger import Ledger
 from dp_publish.policy import Policy, Privacy
 from dp_publish.release.cluster import Cluster
@@ -50,20 +50,32 @@ def make_maker(
     return RowsMaker(policy, kinds, table, partition, work, report), report
 
 
+def place_for_workers(data: Source) -> Path | RemotePath:
+    """Return where workers find a table.
+
+    Raises
+    ------
+    ParameterError
+        They cannot be told which rows are theirs, as it is a text file or in memory.
+    """
+    if isinstance(data, str | Path | RemotePath) and not is_text_file(place := _absolute(data)):
+        return place
+    raise ParameterError(
+        "--engine",
+        "threads, unless DATA is a Parquet or Arrow file, or a folder or prefix of Parquet (a text file can be "
+        "written as one)",
+        "dask",
+    )
+
+
 def cluster_job(
     cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Mapping[str, str], name: str | None = None
 ) -> ClusterJob:
-    """Return the job of a cluster, or refuse a table of which workers cannot be told which rows are theirs."""
-    if table.ranges is None or not isinstance(data, str | Path | RemotePath):
-        raise ParameterError(
-            "--engine",
-            "threads, unless DATA is a Parquet or Arrow file, or a folder or prefix of Parquet (a text file can be "
-            "written as one)",
-            "dask",
-        )
+    """Return the job of a cluster; see `place_for_workers`."""
+    source = _text(place_for_workers(data))
     from dp_publish.release.distributed import Job as ClusterJob  # which only a cluster needs
 
-    privacy, source = policy.privacy, _text(_absolute(data))
+    privacy = policy.privacy
     cap = None if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
     return ClusterJob(cluster, source, table, len(kinds), policy.sources, cap, name)
 

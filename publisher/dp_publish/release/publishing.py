@@ -34,7 +34,7 @@ from dp_publish.data import RowReport, Source, open_table
 from dp_publish.ledger import Ledger, Reservation
 from dp_publish.policy import Policy, choose_columns, require_rows, resolve
 from dp_publish.release.cluster import Cluster, require_apart
-from dp_publish.release.contents import Contents, Maker, may_reveal_noise
+from dp_publish.release.contents import Contents, Maker, Making, may_reveal_noise
 from dp_publish.release.job import Job, begin_job, require_new_job
 from dp_publish.release.preparing import cluster_job, make_maker, make_plan, software
 from dp_publish.release.recorded import carry_out
@@ -201,7 +201,7 @@ def publish_job(
             else:
                 if maker is None or report is None:
                     raise DpGraphError(f"the job {job.folder} lacks a record: publish anew")
-                contents = maker.make(SecureKeystream(), job.new_file, progress, drawn, job)
+                contents = maker.make(Making(SecureKeystream(), job.new_file, drawn, progress, job))
                 job.record_contents(contents, report, maker.remark)
                 recorded = contents, report, maker.remark
             contents, own, remark = recorded
@@ -302,7 +302,7 @@ def _make_bundle(
     """Draw the noise and write the signed bundle; return what its manifest says, its digest, and that of the file."""
     with contextlib.ExitStack() as unnamed, contextlib.ExitStack() as drawn:
         new_file = partial(_unnamed_file, unnamed, folder)
-        contents = maker.make(keystream or SecureKeystream(), new_file, progress, drawn)
+        contents = maker.make(Making(keystream or SecureKeystream(), new_file, drawn, progress))
         return _seal(policy, reservation, contents, key, file)
 
 

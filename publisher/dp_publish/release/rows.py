@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
 from collections.abc import Callable
@@ -13,13 +12,7 @@ from dp_bundle.manifest import Column
 from dp_publish.accounting import Cost
 from dp_publish.data import RowReport, Table, standard_deviations
 from dp_publish.policy import Policy
-from dp_publish.release.contents import (
-    Contents,
-    NewFile,
-    Progress,
-    Records,
-    could_reveal_noise,
-)
+from dp_publish.release.contents import Contents, Making, could_reveal_noise
 from dp_publish.release.work import RowWork
 from dp_publish.rows import (
     Bounds,
@@ -99,16 +92,10 @@ class RowsMaker:
         """The cost of the release."""
         return cost_of_rows(self._policy, self._kinds, self._shares, self._columns)
 
-    def make(
-        self,
-        keystream: Keystream,
-        new_file: NewFile,
-        progress: Progress | None,
-        drawn: contextlib.ExitStack,
-        records: Records | None = None,
-    ) -> Contents:
+    def make(self, making: Making) -> Contents:
         """Find bounds, add noise and write it; see `Maker`."""
-        once: Once = records.once if records is not None else _draw
+        keystream, drawn = making.keystream, making.drawn
+        once: Once = making.records.once if making.records is not None else _draw
         found = {}
         if self._shares.searched:
             found = once("bounds", lambda: _search_bounds(self._work, self._kinds, self._shares, keystream))
@@ -121,7 +108,7 @@ class RowsMaker:
             columns = tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
             drawn.enter_context(could_reveal_noise())
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
-        parts = self._work.write(self._kinds, columns, keystream, new_file, progress, drawn, records, self._report)
+        parts = self._work.write(self._kinds, columns, making, self._report)
         self._work.require_unchanged()
         files, digests = [part.file for part in parts], [part.sha256 for part in parts]
         conditional = conditional_mu(columns) if guarantee is None else None

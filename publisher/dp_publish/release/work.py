@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,10 +14,9 @@ from dp_bundle.data import batch_rows
 from dp_bundle.engines import Threads, map_in_order
 from dp_bundle.manifest import Column
 from dp_publish.data import CappedRanges, EntityCap, RowReport, TypedRanges
-from dp_publish.release.contents import NewFile, Progress, Read, Records, one_ahead
+from dp_publish.release.contents import Making, Progress, Read, one_ahead
 from dp_publish.release.parts import ParallelWriter, Part, RowRange, Told, count_threads, plan_for_cores, write_parts
 from dp_publish.rows import add_noise
-from dp_publish.sampling import Keystream
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -59,11 +57,7 @@ class RowWork(Protocol):
         self,
         kinds: dict[str, str],
         columns: tuple[Column, ...],
-        keystream: Keystream,
-        new_file: NewFile,
-        progress: Progress | None,
-        drawn: contextlib.ExitStack,
-        records: Records | None,
+        making: Making,
         report: RowReport,
     ) -> list[Part]:
         """Add noise to all rows, and return the parts in order.
@@ -74,10 +68,8 @@ class RowWork(Protocol):
             The columns.
         columns : tuple of Column
             How they are published.
-        keystream : Keystream
-            Where random bits come from, unless several threads or workers have bits of their own.
-        new_file, progress, drawn, records
-            As of `Maker`.
+        making : Making
+            What the release is made with.
         report : RowReport
             Counts are added to it.
         """
@@ -146,11 +138,7 @@ class LocalWork:
         self,
         kinds: dict[str, str],
         columns: tuple[Column, ...],
-        keystream: Keystream,
-        new_file: NewFile,
-        progress: Progress | None,
-        drawn: contextlib.ExitStack,  # noqa: ARG002  what is drawn here stays in this process
-        records: Records | None,
+        making: Making,
         report: RowReport,
     ) -> list[Part]:
         """Add noise to all rows: on all cores if that is worth it, and it is known where parts begin."""
@@ -158,9 +146,9 @@ class LocalWork:
         ranges = None if self.ranges is None or not self.keeps_numbers or dropping else self.ranges()
         if isinstance(ranges, TypedRanges):
             writer = ParallelWriter(ranges, kinds, columns)
-            if records is not None and writer.ranges.raw.n_rows:
-                return writer.write_recorded(records, progress, report)
+            if making.records is not None and writer.ranges.raw.n_rows:
+                return writer.write_recorded(making.records, making.progress, report)
             if len(planned := writer.plan()) > 1:
-                return writer.write(planned, new_file, progress, report)
-        batches = (add_noise(batch, columns, keystream, report) for batch in self.read(kinds))
-        return write_parts(one_ahead(batches), columns, new_file, progress)
+                return writer.write(planned, making.new_file, making.progress, report)
+        batches = (add_noise(batch, columns, making.keystream, report) for batch in self.read(kinds))
+        return write_parts(one_ahead(batches), columns, making.new_file, making.progress)

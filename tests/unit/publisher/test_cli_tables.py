@@ -12,6 +12,7 @@ from tests.unit.publisher.conftest import POLICY, Call
 from dp_bundle.bundle import open_bundle
 from dp_bundle.trust.keys import key_names
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.release import cluster
 
 
 def test_a_csv_without_a_header_does_not_publish_a_person(call: Call, tmp_path: Path) -> None:
@@ -48,6 +49,29 @@ def test_a_header_alone_is_refused_before_anything_is_booked(content: str, words
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.splitlines()[-1] == "error: the table has no rows to publish"
     assert Ledger().entries() == []
+
+
+def test_workers_are_not_started_for_a_text_file(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers cannot be told which rows of a text file are theirs, which is said before anything is started or made."""
+    monkeypatch.setattr(cluster, "Dask", lambda _: pytest.fail("workers were started"))
+    Path("a.csv").write_text("a,b\n" + "1.5,2.5\n" * 50)
+    ended = call("a.csv", "--engine", "dask")
+    assert (ended.code, ended.out) == (2, "")
+    assert "a text file can be written as one" in ended.err
+    assert ended.err.count("\n") == 1
+    assert key_names() == []
+
+
+def test_a_folder_of_parquet_may_be_called_like_a_text_file(people: Path, call: Call) -> None:
+    """What lies in a folder counts, and not the folder's name: it is planned and published."""
+    folder = Path("a.csv")
+    folder.mkdir()
+    people.rename(folder / "people.parquet")
+    policy = Path("people.policy.toml")
+    planned = call("plan", "a.csv", "--policy", str(policy), "--json")
+    assert planned.code == 0, planned.err
+    assert json.loads(planned.out)["n_rows"] == 400
+    assert call("a.csv", "--policy", str(policy)).code == 0
 
 
 def test_columns_worth_a_word_are_pointed_out_before_anything_is_spent(people: Path, call: Call) -> None:

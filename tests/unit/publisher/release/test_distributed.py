@@ -22,7 +22,7 @@ from dp_bundle.errors import DpGraphError, MissingValuesError, ParameterError, S
 from dp_bundle.store import Store, open_store
 from dp_publish import Policy, publish
 from dp_publish.ledger import Ledger
-from dp_publish.release import Cluster, distributed, resume
+from dp_publish.release import Cluster, distributed, resume, worker_parts
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -102,15 +102,15 @@ def test_noise_is_added_while_a_part_is_on_its_way(
     source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker does not wait for a bucket that is slow."""
-    next_part, add_noise = threading.Event(), distributed.add_noise
+    next_part, add_noise = threading.Event(), worker_parts.add_noise
 
     def noisy(batch: pa.RecordBatch, *others: Any) -> pa.RecordBatch:
         if batch.column("x")[0].as_py() == 300:
             next_part.set()
         return add_noise(batch, *others)
 
-    monkeypatch.setattr(distributed, "add_noise", noisy)
-    monkeypatch.setattr(distributed, "open_store", lambda uri: _Slow(open_store(uri), next_part))
+    monkeypatch.setattr(worker_parts, "add_noise", noisy)
+    monkeypatch.setattr(worker_parts, "open_store", lambda uri: _Slow(open_store(uri), next_part))
     receipt = publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
     assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
 
@@ -158,7 +158,7 @@ def test_tasks_hold_no_seed_and_no_key(source: Path, cluster: Cluster, tmp_path:
             imported |= {argument} if isinstance(argument, str) else set()
         _, task = pickle.loads(sent)  # noqa: S301
         text = {task.staging, task.job, task.sha256}
-        names = {"dp_publish.release.distributed", "dp_publish.release.parts", "publish_part", "PartTask", "RowRange"}
+        names = {"dp_publish.release.worker_parts", "dp_publish.release.parts", "publish_part", "PartTask", "RowRange"}
         assert imported == names | text
         assert len(sent) < 1000
         assert key.private_bytes_raw() not in sent
@@ -227,9 +227,9 @@ def test_a_worker_refuses_a_job_that_was_changed(source: Path, cluster: Cluster)
     """Whoever can change the description of a job could take the noise away: its digest is in the task."""
     store: Store = open_store(cluster.staging)
     store.create("job-1/job.json", b"{}")
-    task = distributed.PartTask(cluster.staging, "job-1", "0" * 64, distributed.RowRange(0, 0, 300))
+    task = worker_parts.PartTask(cluster.staging, "job-1", "0" * 64, worker_parts.RowRange(0, 0, 300))
     with pytest.raises(StoreError, match="was changed"):
-        distributed.publish_part(task)
+        worker_parts.publish_part(task)
 
 
 def test_a_killed_driver_is_resumed_with_what_was_claimed(
