@@ -1,0 +1,88 @@
+"""Workers of a test, and a table with gaps and owners for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+from tests.unit.publisher.release.conftest import Sent
+
+from dp_bundle.bundle import open_bundle
+from dp_bundle.data import rows as parts
+from dp_bundle.store import open_store, patience
+from dp_publish import Policy
+from dp_publish.release import Cluster, staged_table
+
+N_ROWS = 3_050
+LEVELS = ["a", "b", "c"]
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make row groups of 100 rows, parts of three of them, grains of 70 raw rows, and a bucket for every 1000."""
+    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
+    monkeypatch.setattr(parts, "_PART_CELLS", 300)
+    monkeypatch.setattr(staged_table, "_GRAIN", 70)
+    monkeypatch.setattr(staged_table, "_BUCKET_ROWS", 1000)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    """Return workers that run everything twice."""
+    return Cluster(Sent(), str(tmp_path / "staging"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Return a table with gaps, a category, and owners of one to hundreds of rows."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, N_ROWS))
+    table = pa.table(
+        {
+            "n": np.arange(N_ROWS) // 64.0,
+            "m": np.arange(N_ROWS) % 64.0,
+            "x": pa.array(x, mask=x > 1.5),
+            "y": x + y,
+            "level": pa.array(LEVELS).take(pa.array(rng.integers(0, 3, N_ROWS))),
+            "who": owners().astype(str),
+        }
+    )
+    pq.write_table(table, tmp_path / "raw.parquet", row_group_size=777)
+    return tmp_path / "raw.parquet"
+
+
+def owners() -> NDArray[np.int64]:
+    """Return whose row each is."""
+    return np.floor(60 * np.random.default_rng(6).random(N_ROWS) ** 3).astype(int)
+
+
+def policy_for(columns: dict[str, Any], **privacy: Any) -> Policy:
+    """Return a policy that publishes these columns."""
+    others = {name: {"drop": True} for name in ("n", "m", "x", "y", "level") if name not in columns}
+    if "unit" not in privacy:
+        others["who"] = {"drop": True}
+    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns | others})
+
+
+def staged(cluster: Cluster) -> list[str]:
+    """Return the names of everything that was staged and not removed."""
+    return open_store(cluster.staging).names()
+
+
+def published(path: Path) -> tuple[NDArray[np.int64], list[int]]:
+    """Return which rows of the table are published, in order, and the sizes of the parts."""
+    with open_bundle(path) as opened:
+        numbers = [np.rint(batch.column(name).to_numpy()) for batch in opened.batches() for name in ("n", "m")]
+        rows = np.concatenate([64 * n + m for n, m in zip(numbers[::2], numbers[1::2], strict=True)])
+        sizes = [pq.read_metadata(opened.open(name)).num_rows for name in opened.members if name.startswith("data/")]
+    return rows.astype(int), sizes
+
+
+NUMBERED = {"n": {"bounds": [0, 64]}, "m": {"bounds": [0, 64]}}
+EXACT = NUMBERED | {"x": {"bounds": [-4, 4], "missing": "drop"}}
