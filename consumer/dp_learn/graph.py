@@ -80,6 +80,14 @@ class GraphEstimate:
     evidence: FloatArray | None = None
     variables: Variables | None = None
 
+    @cached_property
+    def categories(self) -> frozenset[str]:
+        """The nodes of several columns, whose links have a strength without a sign."""
+        if self.variables is None:
+            return frozenset()
+        n_columns = np.bincount(self.variables.labels, minlength=len(self.columns))
+        return frozenset(name for name, number in zip(self.columns, n_columns, strict=True) if number > 1)
+
     def edges(self) -> pd.DataFrame:
         """Return the edges as a table: those of the precision matrix, or those found at the false discovery rate.
 

@@ -82,7 +82,13 @@ def test_what_goes_together_is_found(privacy: str, table: Path, program: Run) ->
     assert loadings["other"] < -0.3
     summary = json.loads((folder / "graph" / "summary.json").read_text())
     assert summary["columns"] == ["job", "sex", "grade", "born", "pay"]
-    assert (folder / "graph" / "report.html").stat().st_size > 10_000
+    page = (folder / "graph" / "report.html").read_text()
+    strengths = {frozenset((edge.source, edge.target)): edge.partial_correlation for edge in edges.itertuples()}
+    with_category, of_numbers = (strengths[frozenset(ends)] for ends in (("job", "pay"), ("grade", "born")))
+    assert f">job ({with_category:.2f})<" in page, "a link with a category has no sign"
+    assert f">born ({of_numbers:+.2f})<".replace("-", "\N{MINUS SIGN}") in page
+    assert f"+{with_category:.3f}" not in page
+    assert "positive, or of a category" in page
 
 
 def test_the_picture_says_the_noise_that_the_page_says(table: Path, program: Run) -> None:

@@ -66,7 +66,7 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) ->
     in_circle = len(names) <= MOST_IN_CIRCLE
     labels, faces, numbered = drawable_labels(names, _LONGEST_NAME)
     kinds = _kinds(estimate, edges, drowned)
-    entries = _entries(kinds)
+    entries = _entries(kinds, has_categories=bool(estimate.categories))
     sheet = Sheet(_side(len(names), max(map(len, labels)), in_circle=in_circle))
 
     said, title_faces = drawable_title(title)
@@ -133,9 +133,10 @@ def _kinds(estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]], dro
     return [*kinds.values(), *(_DROWNED for _ in drowned)]
 
 
-def _entries(kinds: Sequence[_Kind]) -> list[tuple[Colour | _Kind, str]]:
+def _entries(kinds: Sequence[_Kind], *, has_categories: bool) -> list[tuple[Colour | _Kind, str]]:
     """Return the legend: both signs, and every kind of node that needs a word."""
-    entries: list[tuple[Colour | _Kind, str]] = [(_POSITIVE, "positive"), (_NEGATIVE, "negative")]
+    positive = "positive, or of a category" if has_categories else "positive"
+    entries: list[tuple[Colour | _Kind, str]] = [(_POSITIVE, positive), (_NEGATIVE, "negative")]
     labelled = (
         (_WEAKER, "with weaker edges only"),
         (_UNLINKED, "without an edge"),

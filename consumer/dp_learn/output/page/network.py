@@ -35,6 +35,8 @@ class Network:
         What these are: "partial correlation" or "correlation".
     degrees : ndarray of int, shape (n_features,)
         The number of all links of every column.
+    unsigned : ndarray of bool, shape (n_edges,)
+        Whether the strength of a link has no sign, as an end of it is a category.
     tests : dict of str to ndarray
         Evidence, interval and q-value of the links that are drawn, by their names in edges.csv.
     """
@@ -45,6 +47,7 @@ class Network:
     weights: FloatArray
     measure: str
     degrees: Places
+    unsigned: npt.NDArray[np.bool_]
     tests: dict[str, FloatArray] = field(default_factory=dict)
 
     @property
@@ -76,8 +79,9 @@ class Network:
 def find_network(findings: Findings) -> Network | None:
     """Return the links of a result, or None if it has none to speak of, as a regression."""
     if findings.graph is not None:
-        edges = findings.graph.edge_columns
-        return _strongest(findings.graph.columns, edges["source"], edges["target"], edges, "partial_correlation")
+        graph, edges = findings.graph, findings.graph.edge_columns
+        categories = graph.categories
+        return _strongest(graph.columns, edges["source"], edges["target"], edges, "partial_correlation", categories)
     if (frame := findings.tables.get("edges.csv")) is None:
         return None
     numbers = {"correlation": frame["correlation"].to_numpy(dtype=float)}
@@ -85,7 +89,12 @@ def find_network(findings: Findings) -> Network | None:
 
 
 def _strongest(
-    columns: Sequence[str], sources: list[str], targets: list[str], numbers: dict[str, FloatArray], measure: str
+    columns: Sequence[str],
+    sources: list[str],
+    targets: list[str],
+    numbers: dict[str, FloatArray],
+    measure: str,
+    categories: frozenset[str] = frozenset(),
 ) -> Network:
     weights = numbers[measure]
     places = {name: place for place, name in enumerate(columns)}
@@ -94,7 +103,10 @@ def _strongest(
     degrees = np.bincount(ends.ravel(), minlength=len(columns))
     tests = {name: numbers[name][kept] for name in _TESTS if name in numbers}
     first, second = ends[:, kept]
-    return Network(tuple(columns), first, second, weights[kept], measure.replace("_", " "), degrees, tests)
+    with_category = np.isin(ends[:, kept], [places[name] for name in categories])
+    unsigned = with_category[0] | with_category[1]
+    measured = measure.replace("_", " ")
+    return Network(tuple(columns), first, second, weights[kept], measured, degrees, unsigned, tests)
 
 
 def _few(order: Places, sources: Sequence[int], targets: Sequence[int]) -> Places:

@@ -80,7 +80,9 @@ def _certainty(findings: Findings, network: Network | None) -> str:
 
     first, second, value = _surest(findings, network)
     ends = " and ".join(f"“{figure_text(name, _LONGEST_NAME)}”" for name in (first, second))
-    surest = f"The surest link is between {ends} ({network.measure} {number(value, '+.2f')})"
+    categories = frozenset() if findings.graph is None else findings.graph.categories
+    strength = number(value, ".2f" if {first, second} & categories else "+.2f")
+    surest = f"The surest link is between {ends} ({network.measure} {strength})"
     rate = summary.get("fdr")
     if isinstance(rate, float):
         return f"{surest}; of the links listed, {_percent(rate)} are expected to be false.{_not_listed(findings)}"

@@ -41,9 +41,14 @@ def edges_table(graph: GraphEstimate) -> Table:
     n_edges = len(edges["source"])
     shown = min(n_edges, MOST_ROWS)
     columns = [Column("Column", edges["source"][:shown]), Column("linked to", edges["target"][:shown])]
+    described = dict(_EDGES)
+    if graph.categories:
+        label, _, about = described["partial_correlation"]
+        without = f"{about[:-1]}; of a category the largest of its columns, without a sign."
+        described["partial_correlation"] = label, ".3f", without
     columns += [
         Column(label, edges[name][:shown].tolist(), form, about, _LEAST if name == "q_value" else -math.inf)
-        for name, (label, form, about) in _EDGES.items()
+        for name, (label, form, about) in described.items()
         if name in edges
     ]
     more = "" if shown == n_edges else f"The {shown} surest of {n_edges:,} links; edges.csv has all of them."
@@ -93,13 +98,15 @@ def _link_columns(network: Network, names: Sequence[str]) -> list[Column]:
     known = {name: place for place, name in enumerate(network.columns)}
     groups = {place: number for number, group in enumerate(network.communities, start=1) for place in group}
     strongest: dict[int, str] = {}
-    for source, target, weight in zip(network.sources.tolist(), network.targets.tolist(), network.weights, strict=True):
+    links = zip(network.sources.tolist(), network.targets.tolist(), network.weights, network.unsigned, strict=True)
+    for source, target, weight, unsigned in links:
+        said = number(float(weight), ".2f" if unsigned else "+.2f")
         for place, other in ((source, target), (target, source)):
-            strongest.setdefault(place, f"{network.columns[other]} ({number(float(weight), '+.2f')})")
+            strongest.setdefault(place, f"{network.columns[other]} ({said})")
     places = [known.get(name, -1) for name in names]
-    links = [float(network.degrees[place]) if place >= 0 else math.nan for place in places]
+    n_links = [float(network.degrees[place]) if place >= 0 else math.nan for place in places]
     return [
-        Column("Links", links, ".0f"),
+        Column("Links", n_links, ".0f"),
         Column("Strongest link", [strongest.get(place, "") for place in places]),
         Column("Group", [groups.get(place, math.nan) for place in places], ".0f", "columns linked among each other."),
     ]

@@ -20,6 +20,8 @@
   const largest = Math.min(22, 8 + 80 / Math.sqrt(n_nodes)); // pixels
   const size_of = (node) => largest * (0.35 + 0.65 * Math.sqrt(neighbours[node].length / most_links));
   const signed = (value, digits = 2) => `${value < 0 ? "\u2212" : "+"}${Math.abs(value).toFixed(digits)}`;
+  const strength_of = (edge, digits) =>
+    graph.unsigned[edge] ? sizes[edge].toFixed(digits) : signed(edges.weight[edge], digits);
   const plural = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 
   const state = {least: 0, most_q: 1, chosen: -1, found: new Set()};
@@ -47,7 +49,7 @@
 
     const middle = {x0: at(0.15, graph.x), y0: at(0.15, graph.y), x1: at(0.85, graph.x), y1: at(0.85, graph.y)};
     middle.ends = ends.map(([from, to]) => `${graph.names[from]} \u2013 ${graph.names[to]}`);
-    middle.value = shown.map((edge) => `${graph.measure} ${signed(edges.weight[edge], 3)}`);
+    middle.value = shown.map((edge) => `${graph.measure} ${strength_of(edge, 3)}`);
     middle.interval = shown.map(interval_of);
     middle.q = shown.map((edge) => (edges.q_value ? `q-value ${edges.q_value[edge].toPrecision(2)}` : ""));
     return [drawn, middle];
@@ -151,7 +153,7 @@
     if (state.chosen < 0) return "";
     const links = [...shown].reverse().map((edge) => {
       const other = edges.source[edge] === state.chosen ? edges.target[edge] : edges.source[edge];
-      return `${graph.names[other]} (${signed(edges.weight[edge])})`;
+      return `${graph.names[other]} (${strength_of(edge, 2)})`;
     });
     const more = links.length > 12 ? ` and ${links.length - 12} more` : "";
     const named = links.length ? `: ${links.slice(0, 12).join(", ")}${more}` : "";
