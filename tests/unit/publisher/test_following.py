@@ -43,7 +43,7 @@ def raw(tmp_path: Path) -> Path:
             "who": [f"person-{index % 100}" for index in range(300)],
         }
     )
-    frame.loc[[5, 9], "secret"] = np.nan
+    frame.loc[frame["who"] == "person-5", "secret"] = np.nan  # whichever of their rows are kept
     frame.to_parquet(tmp_path / "visits.parquet")
     return tmp_path / "visits.parquet"
 
