@@ -89,7 +89,8 @@ MEANINGS = {
     "columns.max_change": 'how far one person changes a count, with unit = "change"',
     "columns.unit": "of measurement",
     "columns.description": "what the column holds",
-    "columns.missing": 'what becomes of cells without a value; "center" in a release of rows alone',
+    "columns.missing": 'what becomes of cells without a value; "center" in a release of rows alone, "indicator" of '
+    "numbers, whose gaps are then published beside them",
     "columns.drop": "true: the column is not published",
     "table.delimiter": "between cells",
     "table.decimal": "the decimal mark",
@@ -101,9 +102,9 @@ MEANINGS = {
 MANIFEST_HEAD = """# The manifest
 
 The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest of
-version 4 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
+version 5 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
 can say, a reader checks that the guarantee follows from the noise ([the file format](../bundle-format.md)).
-The schema itself is [manifest-v4.schema.json](../manifest-v4.schema.json). (`make docs` writes this page.)
+The schema itself is [manifest-v5.schema.json](../manifest-v5.schema.json). (`make docs` writes this page.)
 """
 
 LIMITS = {

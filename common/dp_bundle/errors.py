@@ -144,11 +144,14 @@ class MissingValuesError(DataError):
         if has_levels:
             remedies = f'"category" for it in the policy, which makes a gap a level of its own, or "drop" ({known})'
         elif of_moments:
-            remedies = f'"drop" for it in the policy ({known}), or "midpoint" (of a category "category")'
+            remedies = (
+                f'"drop" for it in the policy ({known}), or "indicator", which publishes where gaps are, or "midpoint" '
+                '(of a category "category")'
+            )
         else:
             remedies = (
-                f'"center" for it in the policy (unless unit = "cell"), or "drop" ({known}), or "midpoint" (of a '
-                'category "category")'
+                f'"indicator" for it in the policy, which publishes where gaps are, with noise, or "center" (unless '
+                f'unit = "cell"), or "drop" ({known}), or "midpoint" (of a category "category")'
             )
         super().__init__(
             f"column {column!r} says whose rows are protected together, and has rows without a value: "

@@ -17,6 +17,7 @@ from dp_learn.matrices import FloatArray
 if TYPE_CHECKING:  # slow to import, and the command has no use for it
     import pandas as pd
 
+VALUE = "(value)"  # the level, in a table of effects, of a number whose gaps are published, where it has one
 MOST_RANKED = 10_000  # of all pairs; those of 141 columns
 _LABEL = re.compile(r"[\x00-\x1f\x7f]")  # what XML and pictures cannot show
 

@@ -65,7 +65,8 @@ function checkColumn(column, release) {
   require((column.standard_obtained !== null) === rounds > 0, 'C4', `the standards of ${column.name} have no origin`)
   if (noise?.distribution === 'randomized-response') checkResponse(column)
   else if (noise) checkNoise(column.name, noise)
-  const indicates = noise?.distribution === 'randomized-response' || (column.block !== null && noise && !ball)
+  const isOfBlock = column.block !== null && column.missing !== 'indicator' && noise && !ball
+  const indicates = noise?.distribution === 'randomized-response' || isOfBlock
   const isZeroOrOne = bounds !== null && bounds[0] === 0 && bounds[1] === 1
   require(!indicates || isZeroOrOne, 'B2', `${column.name} indicates a level, and its bounds are not 0 and 1`)
   const isCount = column.kind === 'integer' && column.block === null && bounds !== null
@@ -85,21 +86,43 @@ function checkSources({ sources, columns }) {
   for (const source of sources) checkSource(source, named)
 
   const starts = columns.filter((column, index) => column.block && column.block !== columns[index - 1]?.block)
-  const blocks = sources.filter(isBlock)
+  const blocks = sources.filter((source) => source.columns.length > 1)
+  const withGaps = new Set(blocks.filter((source) => !hasLevelColumns(source)).map((source) => source.name))
   require(starts.length === blocks.length && differ(starts.map((each) => each.block)), 'B3', 'a block does not stand together')
   for (const { name, columns: own } of blocks) {
     const members = columns.filter((column) => column.block === name)
     const isSame = members.length === own.length && members.every((column, index) => column.name === own[index])
     require(isSame, 'B3', `the columns of ${name} are not those of its source`)
+    if (withGaps.has(name)) {
+      checkPair(name, members)
+      continue
+    }
     const shared = (column) => JSON.stringify({ ...column, name: '', standards: [], standard_obtained: null })
     const isAlike = members.every((column) => shared(column) === shared(members[0]))
     require(isAlike, 'B3', `the columns of ${name} are not all alike`)
     const replaced = members[0].noise?.n_levels ?? own.length
     require(replaced === own.length, 'B4', `the levels of ${name} are replaced by those of another list`)
   }
+  const indicated = columns.filter((column) => column.missing === 'indicator')
+  require(indicated.every((column) => withGaps.has(column.block)), 'B6', 'gaps are indicated by no column')
+  const isApart = !indicated.length || columns.every((column) => column.missing !== 'center')
+  require(isApart, 'B6', 'gaps are indicated where rows with gaps stand at the center')
 }
 
-const isBlock = ({ kind, levels }) => kind === 'category' && levels.length > 2
+// A number and the indicator of its gaps.
+function checkPair(name, pair) {
+  const isPair = pair[0].missing === 'indicator' && pair[1].missing === 'refuse'
+  require(isPair, 'B6', `the columns of ${name} are not a number and the indicator of its gaps`)
+  const isContinuous = pair.every((column) => column.kind === 'continuous')
+  require(isContinuous, 'B6', `a number and the indicator of its gaps, of ${name}, have other noise`)
+}
+
+const hasLevelColumns = ({ kind, levels }) => kind === 'category' && levels.length > 2
+
+function numbersOfColumns({ kind, levels }) {
+  if (hasLevelColumns({ kind, levels })) return [levels.length]
+  return kind === 'number' ? [2] : ['boolean', 'category'].includes(kind) ? [1] : [1, 2]
+}
 
 function checkSource(source, named) {
   const { name, kind, levels, columns } = source
@@ -109,8 +132,9 @@ function checkSource(source, named) {
   require(kind !== 'boolean' || levels.length === 2, 'B1', `${name} has not two levels`)
   const counted = [source.other, source.gaps].filter((level) => level !== null)
   require(counted.every((level) => levels.includes(level)), 'B1', `${name} counts values as a level that is none`)
-  require(columns.length === (isBlock(source) ? levels.length : 1), 'B1', `${name} has not a column for each level`)
-  const block = isBlock(source) ? name : null
+  const isPublished = numbersOfColumns(source).includes(columns.length)
+  require(isPublished, 'B1', `${name} has not a column for each level`)
+  const block = columns.length > 1 ? name : null
   const isThere = columns.every((column) => named.has(column) && named.get(column).block === block)
   require(isThere, 'B3', `${name} is published as columns that are not there, or are not its block`)
 }
@@ -136,25 +160,35 @@ const WORDS_SINCE = {
   'private-quantiles': '3',
   'randomized-response': '4',
   change: '4',
+  indicator: '5',
+  number: '5',
 }
 
-function checkWords({ columns, second_moments: moments, guarantee, cumulative, format_version: version }) {
-  const words = [...columns.flatMap((each) => [each.bounds_obtained, each.noise?.distribution])]
+function checkWords({ columns, sources, second_moments: moments, guarantee, cumulative, format_version: version }) {
+  const words = columns.flatMap((each) => [each.bounds_obtained, each.noise?.distribution, each.missing])
+  words.push(...sources.map((each) => each.kind))
   const units = [guarantee?.unit, cumulative.unit]
   const later = [...words, moments?.mechanism, ...units].find((word) => (WORDS_SINCE[word] ?? '1') > version)
   require(!later, 'P4', `${later} is no word of this format version`)
 }
 
-// The mu of every cell of a row: of a category that of two of its columns together (B2).
+// The mu of every cell of a row: of a category that of two of its columns together, of a number with an indicator of its
+// gaps the larger one of two values' and of a value's and a gap's (G2).
 function cellMus(unit, columns) {
   const width = ({ bounds, ball }) => (ball ? 2 * ball.radius * ball.scale : bounds ? bounds[1] - bounds[0] : Infinity)
   const reach = (column) => Math.min(width(column), unit === 'change' ? (column.max_change ?? Infinity) : Infinity)
   const mus = []
   columns.forEach((column, index) => {
     const isBlock = column.block !== null && !column.ball
+    if (isBlock && columns[index - 1]?.missing === 'indicator' && columns[index - 1].block === column.block) {
+      const { sigma, granularity } = columns[index - 1].noise
+      const toMiddle = (0.5 * reach(columns[index - 1]) + granularity) / sigma
+      mus.push(Math.max(mus.pop(), Math.hypot(toMiddle, reach(column) / column.noise.sigma)))
+      return
+    }
     const isResponse = column.noise.distribution === 'randomized-response'
     const mu = isResponse ? muOfResponse(column.noise) : reach(column) / column.noise.sigma
-    const own = isBlock && !isResponse ? Math.SQRT2 * mu : mu
+    const own = isBlock && !isResponse && column.missing !== 'indicator' ? Math.SQRT2 * mu : mu
     if (isBlock && index && columns[index - 1].block === column.block) mus.push(Math.max(mus.pop(), own))
     else mus.push(own)
   })

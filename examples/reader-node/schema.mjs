@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import { Integer, plain } from './json.mjs'
 import { require } from './refusal.mjs'
 
-const PAGE = new URL('../../docs/manifest-v4.schema.json', import.meta.url)
+const PAGE = new URL('../../docs/manifest-v5.schema.json', import.meta.url)
 const SCHEMA = JSON.parse(fs.readFileSync(PAGE, 'utf8'))
 const SINCE_3 = {
   Column: ['standards', 'standard_obtained'],

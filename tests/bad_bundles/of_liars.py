@@ -8,7 +8,7 @@ from typing import Any
 from tests.bad_bundles.making import Case, statement
 from tests.bad_bundles.of_signers import put
 
-from dp_bundle.privacy import discrete_gaussian_variance
+from dp_bundle.privacy import discrete_gaussian_variance, rounded_gaussian_variance
 
 __all__ = ["CASES"]
 
@@ -119,6 +119,25 @@ def _source(change: Callable[[Predicate], None]) -> Callable[[Predicate], None]:
     return lambda predicate: change(predicate["sources"][0])
 
 
+def _made_whole(column: Predicate) -> None:
+    """State discrete Gaussian noise, of which no mu is known, on a number whose gaps are published."""
+    column |= {"kind": "integer", "bounds": [0.0, 2.0]}
+    column["noise"] = {"distribution": "discrete-gaussian", "sigma": 2.0, "granularity": 1.0}
+    column["noise"]["variance"] = discrete_gaussian_variance(2.0)
+
+
+def _quiet_gaps(predicate: Predicate) -> None:
+    """State the noise of an indicator as if it were alone in its cell."""
+    for column in predicate["columns"]:
+        if column["name"] == "hue=(no value)":
+            sigma, step = 0.2, column["noise"]["granularity"]
+            column["noise"] |= {"sigma": sigma, "variance": step * step * rounded_gaussian_variance(sigma / step)}
+
+
+def _gaps_count_once(predicate: Predicate) -> None:
+    predicate["cumulative"]["other_units_rho"]["row"] *= 0.999
+
+
 def _apart(predicate: Predicate) -> None:
     predicate["columns"].append(predicate["columns"].pop(3))
 
@@ -154,7 +173,7 @@ def _per_change(predicate: Predicate) -> None:
 
 
 _S = "the signed manifest is not sound"
-_MIXED, _CHANGES = "v4-mixed", "v4-changes"
+_MIXED, _CHANGES, _GAPS = "v4-mixed", "v4-changes", "v5-gaps"
 
 CASES = [
     Case("two columns of one name", "C1", statement(_same_name), "the same name"),
@@ -255,6 +274,16 @@ CASES = [
     Case("changes of another unit", "B5", statement(put("columns.0.max_change", 1.0), "v4"), "and is no count"),
     Case("change of nothing", "B5", statement(put("columns.0.missing", "midpoint"), _CHANGES), "have no gaps"),
     Case("changes that nothing limits", "B5", statement(_per_change, "v4"), "how far one person changes them"),
+    Case("gaps that nothing indicates", "B6", statement(put("columns.0.missing", "indicator"), _GAPS), "not there"),
+    Case(
+        "indicator with gaps", "B6", statement(put("columns.2.missing", "midpoint"), _GAPS), "the indicator of its gaps"
+    ),
+    Case("number without gaps", "B2", statement(_of_block("hue", put("missing", "refuse")), _GAPS), "and its bounds"),
+    Case("rows moved beside gaps", "B6", statement(put("columns.0.missing", "center"), _GAPS), "stand at the center"),
+    Case("number of another noise", "B6", statement(_of_block("hue", _made_whole), _GAPS), "rounded Gaussian noise"),
+    Case("number without its gaps", "B1", statement(_source(put("columns", ["hue"])), _GAPS), "each level"),
+    Case("indicator of little noise", "G2", statement(_quiet_gaps, _GAPS), "mu is smaller"),
+    Case("total per row without a share of it", "T4", statement(_gaps_count_once, _GAPS), "total per row"),
     Case("change larger than stated", "G2", statement(put("columns.0.max_change", 2.0), _CHANGES), "rho is smaller"),
     Case("category that counts once", "G2", statement(_as_one_column, _MIXED), "rho is smaller"),
     Case("levels that hardly change", "G2", statement(_too_few_replaced, _MIXED), "rho is smaller"),

@@ -35,7 +35,11 @@ TWO_ROUND = {"unit": "row", "mu": 10.0, "release": "covariance", "mechanism": "t
 MIXED = {"unit": "cell", "mu": 6.0}
 MIXED_COVARIANCE = {"unit": "row", "mu": 10.0, "release": "covariance", "mechanism": "gaussian"}
 CHANGES = {"unit": "change", "mu": 1.0}
+GAPS = {"unit": "cell", "mu": 5.0}
+GAPS_COVARIANCE = {"unit": "row", "mu": 12.0, "release": "covariance", "mechanism": "gaussian"}
 KINDS = {
+    "-gaps": GAPS,
+    "-gaps-covariance": GAPS_COVARIANCE,
     "-mixed": MIXED,
     "-changes": CHANGES,
     "-mixed-covariance": MIXED_COVARIANCE,
@@ -72,6 +76,8 @@ def _publish(path: Path, privacy: dict[str, Any], key: Ed25519PrivateKey) -> Non
     columns: dict[str, Any] = {name: {"bounds": bounds, "unit": "u"} for name, bounds in BOUNDS.items()}
     if privacy in (MIXED, MIXED_COVARIANCE):
         table, columns = _mixed(table, columns)
+    elif privacy in (GAPS, GAPS_COVARIANCE):
+        table, columns = _with_gaps(table, columns)
     elif privacy is CHANGES:
         table = table[["proline"]].assign(hue=(100 * table["hue"]).astype(int))
         columns = {name: {"bounds": [0, 2000], "max_change": 1} for name in table}
@@ -105,6 +111,25 @@ def _mixed(table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFrame, 
         "red": {"kind": "boolean", "levels": ["no", "yes"], "mechanism": "randomized-response"},
         "grade": {"kind": "ordered", "levels": ["low", "middle", "high"]},
         "made": {"kind": "date", "bounds": [datetime.date(2020, 1, 1), datetime.date(2026, 1, 1)]},
+    }
+    return table, columns
+
+
+def _with_gaps(table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the table with gaps that are published, in a number, a whole number, an ordered column and a date."""
+    grade = pd.cut(table["alcohol"], [0, 12, 13, 20], labels=["low", "middle", "high"]).astype(str)
+    made = pd.Timestamp(2020, 1, 1) + pd.to_timedelta(table["proline"], unit="D")
+    table = table.assign(
+        hue=table["hue"].where(table["alcohol"] < 13.5),
+        proline=table["proline"].astype("Int64").where(table["hue"] < 1.2),
+        grade=grade.where(table["hue"] > 0.8, None),
+        made=made.where(table["alcohol"] > 12.2),
+    )
+    indicated = {"missing": "indicator"}
+    columns |= {name: {**columns[name], **indicated} for name in ("hue", "proline")}
+    columns |= {
+        "grade": {"kind": "ordered", "levels": ["low", "middle", "high"], **indicated},
+        "made": {"kind": "date", "bounds": [datetime.date(2020, 1, 1), datetime.date(2026, 1, 1)], **indicated},
     }
     return table, columns
 

@@ -24,15 +24,16 @@ COVARIANCES = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("
 
 def test_there_is_a_stored_bundle() -> None:
     """Every format version is among the stored ones, in all kinds."""
-    assert {"v1", "v2", "v3", "v4", "v4-mixed", "v4-changes"} <= set(VERSIONS)
+    rows = {f"{version}{kind}" for version in ("v4", "v5") for kind in ("", "-mixed", "-changes")}
+    assert rows | {"v1", "v2", "v3", "v5-gaps"} <= set(VERSIONS)
     kinds = ("covariance", "eigenvectors-covariance")
-    assert {f"{version}-{kind}" for version in ("v1", "v2", "v3", "v4") for kind in kinds} <= set(COVARIANCES)
+    assert {f"{version}-{kind}" for version in ("v1", "v2", "v3", "v4", "v5") for kind in kinds} <= set(COVARIANCES)
     later = {
         f"{version}-{kind}"
-        for version in ("v3", "v4")
+        for version in ("v3", "v4", "v5")
         for kind in ("wishart-difference-covariance", "two-round-covariance")
     }
-    assert later | {"v4-mixed-covariance"} <= set(COVARIANCES)
+    assert later | {"v4-mixed-covariance", "v5-mixed-covariance", "v5-gaps-covariance"} <= set(COVARIANCES)
 
 
 def _trusted(version: str) -> Bundle:

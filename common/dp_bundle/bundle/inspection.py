@@ -98,7 +98,7 @@ def _spell(value: Any) -> str:
 
 def _describe_columns(release: Release) -> list[str]:
     shown = [
-        (f"{quote_name(name)} ({number} columns)" if column.block else quote_name(name), column)
+        (f"{quote_name(name)} ({number} columns)" if number > 1 else quote_name(name), column)
         for name, (column, number) in first_columns(release.columns).items()
     ]
     width = max(len(name) for name, _ in shown)

@@ -97,5 +97,5 @@ def _who(guarantee: Guarantee) -> str:
 def _column(name: str, column: Column, number: int) -> list[str]:
     """Return a column's name, bounds and noise, and how large the noise is beside the bounds; a category's once."""
     share = f"{100 * column.noise_sigma / column.width:.3g} %" if math.isfinite(column.width) else "none stated"
-    whole = f"{name} ({number} columns)" if column.block else name
+    whole = f"{name} ({number} columns)" if number > 1 else name
     return [whole, describe_bounds(column), describe_noise(column), share]

@@ -13,6 +13,7 @@ _NUMBERS = {
     "time": "a time, in seconds since 1970-01-01T00:00:00Z",
     "time-of-day": "a time of the day, in seconds since midnight",
     "duration": "a duration, in seconds",
+    "number": "a number",
 }
 _START = datetime.datetime(1970, 1, 1)  # as published: without a zone
 
@@ -21,7 +22,7 @@ def describe_sources(release: Release) -> list[str]:
     """Return a sentence for every column of the raw table that was no number, on what is published for it."""
     by_name = {column.name: column for column in release.columns}
     return [
-        f"{quote_name(source.name)} is {_what(source)}{_range(source, by_name[source.columns[0]])}."
+        f"{quote_name(source.name)} is {_what(source)}{_range(source, by_name[source.columns[0]])}{_beside(source)}."
         for source in release.sources
     ]
 
@@ -32,30 +33,35 @@ def column_meanings(release: Release) -> dict[str, str]:
     found: dict[str, str] = {}
     for source in release.sources:
         first = source.columns[0]
-        if source.is_block:
+        if source.has_level_columns:
             own = zip(source.columns, source.levels, strict=True)
             name = quote_name(source.name)
             found |= {column: f"1 where {name} is {quote_name(level)}, otherwise 0." for column, level in own}
-        else:
+        elif source.kind != "number":
             found[first] = f"Stands for {_what(source)}{_range(source, by_name[first])}."
+        if source.has_gap_column:
+            found[source.columns[1]] = f"1 where {quote_name(source.name)} had no value, otherwise 0."
     return found
 
 
 def first_columns(columns: Iterable[Column]) -> dict[str, tuple[Column, int]]:
     """Return the first published column of every column of the raw table, by its name, and how many it has.
 
-    The columns of a category are alike, and need to be described once.
+    The columns of a category are alike, and need to be described once; not so a number and the indicator of its gaps.
     """
     found: dict[str, tuple[Column, int]] = {}
     for column in columns:
         first, number = found.get(column.source_name, (column, 0))
-        found[column.source_name] = first, number + 1
+        if first.missing == "indicator":
+            found[column.name] = column, 1
+        else:
+            found[column.source_name] = first, number + 1
     return found
 
 
 def _what(source: Source) -> str:
     levels = [quote_name(level) for level in source.levels]
-    if source.is_block:
+    if source.has_level_columns:
         return f"a category, with a column of 0 and 1 for each of its levels: {', '.join(levels)}{_counted(source)}"
     if source.kind == "ordered":
         return f"the place of its level, from 0: {', '.join(levels)}"
@@ -76,6 +82,12 @@ def _range(source: Source, column: Column) -> str:
         return ""
     spell = datetime.datetime.isoformat if source.kind == "time" else lambda moment: moment.date().isoformat()
     return f", from {spell(low)} to {spell(high)}"
+
+
+def _beside(source: Source) -> str:
+    if not source.has_gap_column:
+        return ""
+    return f", with a column beside it, {quote_name(source.columns[1])}, that is 1 where there was no value, and else 0"
 
 
 def _counted(source: Source) -> str:

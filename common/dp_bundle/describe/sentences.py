@@ -32,6 +32,7 @@ REPLACEMENT = (
 )
 _KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, TOGETHER_PUBLIC}
 _NAMED = 8  # so many columns are named in a sentence
+_SEVERAL_SINCE = "5"  # the version since which files in a bundle have that sentence
 
 
 def describe_noise(column: Column) -> str:
@@ -92,6 +93,8 @@ def describe_gaps(release: Release, *, in_file: bool = False) -> list[str]:
         "columns with gaps in the same rows, and dilutes true links, and no p-value or interval knows of it.",
         "center": "Rows without a value in {} stand, whole, at the columns' means: variances and covariances are too "
         "small by the share of such rows, and partial correlations are not, if gaps do not depend on the values.",
+        "indicator": "Cells without a value in {} took the middle of the bounds, and a column beside each says where: "
+        "estimates tell gaps from values.",
         "drop": "Rows without a value in {} were left out, which changes nothing if gaps do not depend on the values.",
     }
     return [text.format(_named(names[how])) for how, text in sentences.items() if how in names]
@@ -199,7 +202,7 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
         )
         lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
 
-    lines += [] if in_file else describe_several(guarantee)
+    lines += describe_several(guarantee) if not in_file or release.format_version >= _SEVERAL_SINCE else []
     if not guarantee.neighbours.n_rows_public:
         lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
     if guarantee.public:

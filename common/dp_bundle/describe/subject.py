@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
+from dp_bundle.describe.meanings import first_columns
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
 from dp_bundle.manifest import DOI, WEB, Creator, Dataset, Details, Release, dataset_details
 
@@ -67,7 +68,7 @@ def noise(release: Release) -> list[str]:
     """Return sentences that say which noise is on what."""
     if release.second_moments is not None:
         return describe_moments(release.second_moments)
-    noises = {column.source_name: describe_noise(column) for column in release.columns}  # a category's once
+    noises = {name: describe_noise(column) for name, (column, _) in first_columns(release.columns).items()}
     said = [f"{name}: {each}." for name, each in list(noises.items())[:_SHOWN]]
     rest = len(noises) - _SHOWN
     return [*said, f"{rest} further columns: see the manifest."] if rest > 0 else said

@@ -4,7 +4,7 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_bundle.manifest.base import Text
-    from dp_bundle.manifest.cells import Cell, cells_of
+    from dp_bundle.manifest.cells import Cell, cells_of, mu_of_gap
     from dp_bundle.manifest.columns import Ball, Column, Missing, Noise, RandomizedResponse, Standard, source_names
     from dp_bundle.manifest.costs import unit_costs
     from dp_bundle.manifest.dataset import Dataset
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         Release,
     )
     from dp_bundle.manifest.schema import manifest_schema
-    from dp_bundle.manifest.sources import MAX_LEVELS, Source
+    from dp_bundle.manifest.sources import MAX_LEVELS, NO_VALUE, Source
     from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject
     from dp_bundle.manifest.two_rounds import FourthMoment
     from dp_bundle.manifest.versions import FORMAT_VERSION

@@ -3,6 +3,11 @@
 A number moves by the width of its bounds, or by `max_change` where changes of that size are the unit of privacy.
 Another level in a category's cell takes 1 from one of its columns and adds 1 to another: with noise on both, the
 category moves by the square root of 2, however many levels it has.
+
+A number beside an indicator of its gaps moves by the width w of its bounds, and the indicator not at all; or, as a gap
+has the middle of the bounds, by half of w, and the indicator by 1. On a grid of steps of g the middle may be a step
+off. With noise of sigma on the number and of s on the indicator, the cell's mu is the larger one of w / sigma and
+sqrt(((w / 2 + g) / sigma)^2 + 1 / s^2): an indicator with enough noise costs nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, Noise
 from dp_bundle.privacy import DiscreteLoss
 
 
@@ -27,18 +32,23 @@ class Cell(NamedTuple):
         How far it moves that; infinite without bounds.
     n_moved : int
         How many columns it moves so far at once.
+    gaps : Column or None
+        The indicator of its gaps.
     """
 
     column: Column
     reach: float
     n_moved: int = 1
+    gaps: Column | None = None
 
     @property
     def mu(self) -> float:
         """The distinguishability of the cell."""
         if self.column.response is not None:
             return self.column.cell_mu
-        return math.sqrt(self.n_moved) * self.reach / self.column.cell_noise.sigma
+        noise = self.column.cell_noise
+        alone = math.sqrt(self.n_moved) * self.reach / noise.sigma
+        return alone if self.gaps is None else max(alone, mu_of_gap(self.reach, noise, self.gaps.cell_mu))
 
     @property
     def loss(self) -> DiscreteLoss:
@@ -65,10 +75,27 @@ def cells_of(columns: Sequence[Column], unit: str = "cell") -> list[Cell]:
         members = [_alone(column, unit) for column in group]
         if block is None or members[0].column.ball is not None:
             cells += members
+        elif members[0].column.missing == "indicator":
+            cells.append(members[0]._replace(gaps=members[1].column))
         else:
             worst = max(members, key=lambda cell: cell.mu)
             cells.append(worst if worst.column.response is not None else worst._replace(n_moved=2))
     return cells
+
+
+def mu_of_gap(width: float, noise: Noise, indicator_mu: float) -> float:
+    """Return the distinguishability of a value and a gap, of which another column tells.
+
+    Parameters
+    ----------
+    width : float
+        Of the bounds.
+    noise : Noise
+        On the number.
+    indicator_mu : float
+        What the indicator's change from 0 to 1 costs alone.
+    """
+    return math.hypot((0.5 * width + noise.granularity) / noise.sigma, indicator_mu)
 
 
 def _alone(column: Column, unit: str) -> Cell:

@@ -13,7 +13,7 @@ from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
 from dp_bundle.privacy import discrete_gaussian_variance, normal_quantile, rounded_gaussian_variance
 
 _FOUND = ("private-histogram", "private-quantiles")
-Missing = Literal["refuse", "midpoint", "drop", "center"]
+Missing = Literal["refuse", "midpoint", "drop", "center", "indicator"]
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
 
 
@@ -132,12 +132,14 @@ class Column(Model):
     guarantee. They are None when rows
     were clipped to a `ball` instead, or not at all, which only a release without a guarantee may do.
     `missing` says what became of cells without a value: there were none (`refuse`), they took the middle of the bounds
-    (`midpoint`), their rows were left out (`drop`), or their rows were put, whole, at every column's `fill` (`center`),
-    its mean over the other rows, found privately at a cost that is part of the guarantee.
+    (`midpoint`), their rows were left out (`drop`), their rows were put, whole, at every column's `fill` (`center`),
+    its mean over the other rows, found privately at a cost that is part of the guarantee, or they took the middle of
+    the bounds and the column behind this one is 1 there, and 0 elsewhere (`indicator`).
     `standards` are those of a covariance that was released in two rounds, one for each; the first was declared, or
     found by private quantiles, and the second follows from the first round.
-    `block` names the category one level of which the column indicates (see `sources`). `max_change` is how far one
-    person's data can move a cell, where that is the unit of privacy.
+    `block` names the raw table's column where several are published for it: one for each level of a category, or a
+    number and the indicator of its gaps (see `sources`). `max_change` is how far one person's data can move a cell,
+    where that is the unit of privacy.
     """
 
     name: Name
@@ -170,8 +172,7 @@ class Column(Model):
             raise ValueError(f"column {self.name!r} has noise of the other kind")
         if len(self.standards) != (0 if self.standard_obtained is None else 2):
             raise ValueError(f"column {self.name!r} has not one standard for each of two rounds, with their origin")
-        indicates = self.block is not None and self.noise is not None and self.ball is None
-        if (indicates or self.response is not None) and self.bounds != (0.0, 1.0):
+        if (self._is_indicator or self.response is not None) and self.bounds != (0.0, 1.0):
             raise ValueError(f"column {self.name!r} indicates a level, and its bounds are not 0 and 1")
         if self.response is not None and self.block is None and self.response.n_levels != 2:
             raise ValueError(f"column {self.name!r} has more levels than its two values")
@@ -183,6 +184,11 @@ class Column(Model):
     def source_name(self) -> str:
         """The name of the raw table's column that this one is published for: of a level, that of its category."""
         return self.name if self.block is None else self.block
+
+    @property
+    def _is_indicator(self) -> bool:
+        """True if raw values are 0 and 1, being clipped to these: of a level, or of another column's gaps."""
+        return self.block is not None and self.missing != "indicator" and self.noise is not None and self.ball is None
 
     @property
     def bounds_found(self) -> bool:

@@ -153,6 +153,7 @@ class Release(Model):
         """The words that may have come with a version of the format."""
         words: set[str] = {column.bounds_obtained for column in self.columns}
         words |= {column.noise.distribution for column in self.columns if column.noise is not None}
+        words |= {column.missing for column in self.columns} | {source.kind for source in self.sources}
         words |= {self.cumulative.unit, self.guarantee.unit if self.guarantee is not None else ""}
         moments = self.second_moments
         return words | ({moments.mechanism, moments.distribution or ""} if moments is not None else set())

@@ -1,13 +1,14 @@
 """What published columns stand for: a category's levels, a truth value, an ordered level, a date or a time as a number.
 
-A `Source` is a column of the raw table that was no number. One of at least three levels is published as a column for
-each, which is 1 in rows that have the level and 0 in all others; these columns form a block. Everything else is one
-column of numbers.
+A `Source` is a column of the raw table that was no number, or had gaps that are published. One of at least three levels
+is published as a column for each, which is 1 in rows that have the level and 0 in all others. Everything else is one
+column of numbers, with a second one beside it, which is 1 where there was no value, if that is published. Columns of
+one source form a block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import Annotated, Literal
 
@@ -17,7 +18,9 @@ from dp_bundle.manifest.base import Model, Name
 from dp_bundle.manifest.columns import Column
 
 MAX_LEVELS = 1_000
+NO_VALUE = "(no value)"  # the level of gaps, and the last part of the name of a column that indicates them
 _WITH_LEVELS = ("boolean", "category", "ordered")
+_MAY_INDICATE = ("ordered", "date", "time", "time-of-day", "duration")  # gaps, beside their numbers; "number" does
 
 
 class Source(Model):
@@ -26,14 +29,15 @@ class Source(Model):
     `category`: each column is 1 in rows that have its level and 0 elsewhere, one column for each of the `levels`, in
     their order; of two levels, one column for the second. `boolean`: 1 for the second level and 0 for the first, as a
     category of two. `ordered`: the place of the level among all, from 0. `date`: days since 1970-01-01. `time`: seconds
-    since 1970-01-01T00:00:00Z. `time-of-day`: seconds since midnight. `duration`: seconds.
+    since 1970-01-01T00:00:00Z. `time-of-day`: seconds since midnight. `duration`: seconds. `number`: the number. The
+    last six may have a second column, and a `number` has one: 1 in rows without a value and 0 elsewhere.
 
     Values that are none of the levels were counted as `other`, which is one of them, or refused; so were rows without
     a value as `gaps`. Levels are declared: public, and not read off the data.
     """
 
     name: Name
-    kind: Literal["boolean", "category", "ordered", "date", "time", "time-of-day", "duration"]
+    kind: Literal["boolean", "category", "ordered", "date", "time", "time-of-day", "duration", "number"]
     columns: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_LEVELS)]
     levels: Annotated[tuple[Name, ...], Field(max_length=MAX_LEVELS)] = ()
     other: Name | None = None
@@ -47,14 +51,30 @@ class Source(Model):
             raise ValueError(f"column {self.name!r} has not the levels of its kind")
         if not {self.other, self.gaps} - {None} <= set(self.levels):
             raise ValueError(f"column {self.name!r} counts values as a level that is none")
-        if len(self.columns) != (len(self.levels) if self.is_block else 1):
+        if len(self.columns) not in self._numbers_of_columns:
             raise ValueError(f"column {self.name!r} is not published as one column for each level")
         return self
 
     @property
-    def is_block(self) -> bool:
+    def _numbers_of_columns(self) -> tuple[int, ...]:
+        if self.has_level_columns:
+            return (len(self.levels),)
+        return (2,) if self.kind == "number" else (1, 2) if self.kind in _MAY_INDICATE else (1,)
+
+    @property
+    def has_level_columns(self) -> bool:
         """True if there is a column for each level."""
         return self.kind == "category" and len(self.levels) > 2
+
+    @property
+    def has_gap_column(self) -> bool:
+        """True if the second of two columns says where there was no value."""
+        return not self.has_level_columns and len(self.columns) == 2
+
+    @property
+    def is_block(self) -> bool:
+        """True if there are several columns."""
+        return len(self.columns) > 1
 
     @property
     def is_whole(self) -> bool:
@@ -77,11 +97,36 @@ def check_sources(sources: Sequence[Source], columns: Sequence[Column]) -> None:
         source.name: list(source.columns) for source in sources if source.is_block
     } or len(blocks) != len(dict(blocks)):
         raise ValueError("the columns of a block do not stand together, or have no source")
+    with_gaps = {source.name for source in sources if source.has_gap_column}
     for name, group in blocks:
+        if name in with_gaps:
+            _check_pair(name, group)
+            continue
         if any(_shared(column) != _shared(group[0]) for column in group):
             raise ValueError(f"the columns of {name!r} are not all alike")
         if group[0].response is not None and group[0].response.n_levels != len(group):
             raise ValueError(f"the levels of {name!r} are replaced by those of a list of another length")
+    _check_gaps(columns, with_gaps)
+
+
+def _check_pair(name: str, pair: Sequence[Column]) -> None:
+    """Refuse two columns that are not a number and the indicator of its gaps."""
+    if [column.missing for column in pair] != ["indicator", "refuse"]:
+        raise ValueError(f"the columns of {name!r} are not a number and the indicator of its gaps")
+    if any(column.kind != "continuous" for column in pair):
+        raise ValueError(f"a number and the indicator of its gaps, of {name!r}, have no rounded Gaussian noise")
+
+
+def _check_gaps(columns: Sequence[Column], with_gaps: Collection[str]) -> None:
+    """Refuse gaps that no column indicates, and their indicators where rows are moved whole.
+
+    A row that is put at the means moves a number and the indicator of its gaps farther than a cell does.
+    """
+    indicated = [column for column in columns if column.missing == "indicator"]
+    if any(column.block not in with_gaps for column in indicated):
+        raise ValueError("gaps are indicated by a column that is not there")
+    if indicated and any(column.missing == "center" for column in columns):
+        raise ValueError("gaps are indicated where rows with gaps stand at the center")
 
 
 def _shared(column: Column) -> Column:

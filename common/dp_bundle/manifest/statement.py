@@ -51,8 +51,12 @@ class Statement(Model):
     )
     subject: Annotated[tuple[Subject, ...], Field(max_length=_MAX_SUBJECTS, fail_fast=True)]
     predicateType: Literal[  # noqa: N815  in-toto's own spelling
-        "dpgraph:release/v1", "dpgraph:release/v2", "dpgraph:release/v3", "dpgraph:release/v4"
-    ] = "dpgraph:release/v4"
+        "dpgraph:release/v1",
+        "dpgraph:release/v2",
+        "dpgraph:release/v3",
+        "dpgraph:release/v4",
+        "dpgraph:release/v5",
+    ] = "dpgraph:release/v5"
     predicate: Release
 
     @model_validator(mode="after")

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-FormatVersion = Literal["1", "2", "3", "4"]
-FORMAT_VERSION: Literal["4"] = "4"
-VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3", "4")
+FormatVersion = Literal["1", "2", "3", "4", "5"]
+FORMAT_VERSION: Literal["5"] = "5"
+VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3", "4", "5")
 
 _LATER_FIELDS: dict[FormatVersion, dict[str, Any]] = {  # of a release of this version, as pydantic's `exclude` has them
+    "5": {},
     "4": {},
     "3": {"columns": {"__all__": {"block", "max_change"}}, "sources": True},
 }
@@ -22,12 +23,14 @@ _LATER_FIELDS["2"] = _LATER_FIELDS["1"] = {
     "sources": True,
 }
 _WITHOUT_FURTHER: tuple[FormatVersion, ...] = ("1", "2")  # fields of the dataset that a reader does not know
-_WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, distributions of noise, how bounds were obtained, units
+_WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, noise, how bounds were obtained, gaps, kinds, units
     "two-round": "3",
     "wishart-difference": "3",
     "private-quantiles": "3",
     "randomized-response": "4",
     "change": "4",
+    "indicator": "5",
+    "number": "5",
 }
 
 

@@ -12,8 +12,8 @@ Warner (1965), JASA 60(309). Chaudhuri & Mukerjee (1988), Randomized Response, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
@@ -39,6 +39,8 @@ class Levels:
         An unbiased indicator is (y - shift) * factor.
     responses : tuple of (ndarray of int, RandomizedResponse)
         The places of the columns that randomised response is on, a pair for each category.
+    fills : dict of str to float
+        Where numbers stand that have none, by the name of the node; a second column is 1 there.
     """
 
     nodes: tuple[str, ...]
@@ -46,6 +48,7 @@ class Levels:
     shift: FloatArray
     factor: FloatArray
     responses: tuple[tuple[Places, RandomizedResponse], ...]
+    fills: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def blocks(self) -> dict[str, Places]:
@@ -99,7 +102,16 @@ def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels 
         shift,
         factor,
         tuple(responses),
+        {column.source_name: middle_of(column) for column in columns if column.missing == "indicator"},
     )
+
+
+def middle_of(column: Column) -> float:
+    """Return the number that stands where a column has no value."""
+    if column.ball is not None:
+        return column.ball.center
+    low, high = column.bounds or (0.0, 0.0)
+    return 0.5 * low + 0.5 * high
 
 
 def _response_noise(frequencies: FloatArray, response: RandomizedResponse) -> tuple[FloatArray, FloatArray]:

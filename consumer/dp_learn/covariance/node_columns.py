@@ -2,6 +2,7 @@
 
 The indicators of all levels add up to one, so that one of them says nothing: the most frequent level is left out, as
 the reference. A level that the noise drowns, or that makes the others look determined by one another, counts with it.
+A number and the indicator of its gaps stand for it together, or the number alone where gaps are too few.
 """
 
 from __future__ import annotations
@@ -37,12 +38,15 @@ class NodeColumns:
         The position of every category's reference level.
     merged : dict of str to list of str
         The levels of a category that count with its reference, if there are any.
+    unseen : tuple of str
+        The numbers whose gaps are published, and too few to be told from the noise.
     """
 
     kept: npt.NDArray[np.int64]
     drowned: tuple[str, ...]
     reference: dict[str, int]
     merged: dict[str, list[str]]
+    unseen: tuple[str, ...] = ()
 
 
 def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: Levels) -> NodeColumns:
@@ -63,11 +67,14 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
         Fewer than two nodes are left.
     """
     clear, blocks = clear_variances(pooled), levels.blocks
-    reference = {name: int(places[np.argmax(location[places])]) for name, places in blocks.items()}
+    pairs = {name: blocks[name] for name in levels.fills}
+    reference = {name: int(places[np.argmax(location[places])]) for name, places in blocks.items() if name not in pairs}
     usable = {
         name: _usable(places[clear[places] & (places != reference[name])], pooled, location)
         for name, places in blocks.items()
+        if name not in pairs
     }
+    usable |= {name: _usable_pair(places, clear, pooled) for name, places in pairs.items()}
 
     of_blocks = set(np.concatenate([*blocks.values(), np.empty(0, dtype=int)]).tolist())
     single = [place for place in range(len(clear)) if clear[place] and place not in of_blocks]
@@ -83,18 +90,30 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
     merged = {
         name: [pooled.columns[place] for place in places if place != reference[name] and place not in usable[name]]
         for name, places in blocks.items()
-        if name in left
+        if name in left and name in reference
     }
-    return NodeColumns(kept, drowned, reference, {name: rare for name, rare in merged.items() if rare})
+    rare = {name: levels for name, levels in merged.items() if levels}
+    return NodeColumns(kept, drowned, reference, rare, tuple(name for name in pairs if len(usable[name]) == 1))
 
 
 def _usable(places: npt.NDArray[np.intp], pooled: PooledCovariance, location: FloatArray) -> npt.NDArray[np.int64]:
     """Return those of a category's levels, the most frequent first, whose correlations are clearly of full rank."""
     chosen = places[np.argsort(-location[places], kind="stable")]
-    while len(chosen) > 1:
-        own = keep_columns(pooled, chosen)
-        error = float(np.median(null_standard_errors(own))) if own.has_errors else 0.0
-        if smallest_eigenvalue(own.correlation) > max(LEAST, _ERRORS * error * math.sqrt(len(chosen))):
-            break
+    while len(chosen) > 1 and not _has_full_rank(chosen, pooled):
         chosen = chosen[:-1]
     return chosen.astype(np.int64)
+
+
+def _usable_pair(
+    places: npt.NDArray[np.intp], clear: npt.NDArray[np.bool_], pooled: PooledCovariance
+) -> npt.NDArray[np.int64]:
+    """Return a number and the indicator of its gaps, or those that stand clear: none without the number."""
+    if clear[places].all() and _has_full_rank(places, pooled):
+        return places.astype(np.int64)
+    return places[:1][clear[places[:1]]].astype(np.int64)
+
+
+def _has_full_rank(places: npt.NDArray[np.intp], pooled: PooledCovariance) -> bool:
+    own = keep_columns(pooled, places)
+    error = float(np.median(null_standard_errors(own))) if own.has_errors else 0.0
+    return smallest_eigenvalue(own.correlation) > max(LEAST, _ERRORS * error * math.sqrt(len(places)))

@@ -136,7 +136,7 @@ def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.
     own = [columns.index(target)] if target in columns else []
     left_out = [columns[place] for place in chosen.reference.values() if place not in own]
     said = f"levels are told by how they differ from the most frequent one of their category: {listed(left_out)}"
-    return np.union1d(chosen.kept, own).astype(np.int64), [said]
+    return np.union1d(chosen.kept, own).astype(np.int64), [said] if left_out else []
 
 
 def _judge(

@@ -1,8 +1,13 @@
-"""How the levels of a category and the other end of an edge go together, all other nodes being equal.
+"""How levels of a category, numbers and gaps go together with the other end of an edge, all other nodes being equal.
 
 The precision matrix holds regressions: given all else, a column's mean changes by -Theta_hh^-1 Theta_hg with the
 columns of another node. Of a category these say how much each level differs from the reference; less their mean over
 rows, every level, the reference among them, has an effect of its own, whatever the reference was.
+
+A number whose gaps are published has two columns: v, which is the fill f where there is no value, and g, which is 1
+there. "(no value)" is the effect of (f, 1) less the mean row, and "(value)" that of one standard deviation of v. With
+m the mean of the values that there are, and w the share of gaps, the mean of v is f w + m (1 - w), so that a change of
+these means by dv and dg is one of m by (dv - (f - m) dg) / (1 - w).
 
 References
 ----------
@@ -11,22 +16,42 @@ Whittaker (1990), Graphical Models in Applied Multivariate Statistics, section 5
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.manifest import NO_VALUE
+from dp_learn.graph import VALUE
 from dp_learn.matrices import FloatArray
 from dp_learn.pipeline.node_layout import Nodes
 
+_MOST_GAPS = 0.999  # share of rows
+_LEAST = 1e-3  # of the variance, that of the values that there are
+
 
 class _Node(NamedTuple):
-    """The columns of a node among the kept ones, its levels, and their frequencies; the reference is the last."""
+    """What is said of a node, k columns among the kept ones, with r words.
+
+    Attributes
+    ----------
+    name : str
+    places : ndarray of int, shape (k,)
+        Of its columns.
+    words : list of str
+        Its levels, the reference last, or what is said of a number with gaps; empty for a number alone.
+    changes : ndarray of shape (r, k)
+        How each word changes the columns of the mean row.
+    readings : ndarray of shape (r or 1, k)
+        How much more frequent each level is, or how many standard deviations larger a number, by its columns' means.
+    """
 
     name: str
     places: npt.NDArray[np.intp]
-    levels: list[str]
-    frequencies: FloatArray
+    words: list[str]
+    changes: FloatArray
+    readings: FloatArray
 
 
 def tabulate_loadings(
@@ -46,49 +71,68 @@ def tabulate_loadings(
     Returns
     -------
     dict
-        `source`, a category, and its `level`; `target`, the other node, and its `target_level`, empty for a number;
-        `effect`: how much the mean of the number is above that of all rows, in standard deviations of it, or how much
-        more frequent the target's level is.
+        `source`, a category or a number with gaps, and its `level`; `target`, the other node, and its `target_level`,
+        empty for a number alone; `effect`: how much the mean of the number is above that of all rows, in standard
+        deviations of it, or how much more frequent the target's level, or gaps, are.
     """
     table: dict[str, list[Any]] = {name: [] for name in ("source", "level", "target", "target_level", "effect")}
-    described = [_describe(node, nodes, location) for node in range(len(nodes.names))]
+    described = [_describe(node, nodes, covariance, location) for node in range(len(nodes.names))]
     for g, h in zip(*np.nonzero(np.triu(edges, 1)), strict=True):
         first, second = described[g], described[h]
-        if len(first.levels) < len(second.levels):  # the one with more levels says how the other changes
+        if len(first.words) < len(second.words):  # the one with more to say tells how the other changes
             first, second = second, first
-        if not first.levels or not precision[np.ix_(first.places, second.places)].any():
+        if not first.words or not precision[np.ix_(first.places, second.places)].any():
             continue  # numbers, or an edge that tests found and that has no fit of its own
-        effects = _effects(first, second, precision, covariance)
-        for row, level in enumerate(first.levels):
-            for column, target_level in enumerate(second.levels or [""]):
+        effects = _effects(first, second, precision)
+        for row, level in enumerate(first.words):
+            for column, target_level in enumerate(second.words or [""]):
                 values = (first.name, level, second.name, target_level, float(effects[row, column]))
                 for name, value in zip(table, values, strict=True):
                     table[name].append(value)
     return {**table, "effect": np.array(table["effect"], dtype=float)}
 
 
-def _describe(node: int, nodes: Nodes, location: FloatArray) -> _Node:
+def _describe(node: int, nodes: Nodes, covariance: FloatArray, location: FloatArray) -> _Node:
     name, places = nodes.names[node], np.flatnonzero(nodes.labels == node)
-    source = next((each for each in nodes.levels.sources if each.name == name and each.is_block), None)
-    if source is None:
-        return _Node(name, places, [], np.empty(0))
+    if name in nodes.columns.reference:
+        return _describe_levels(name, places, nodes, location)
+    own = nodes.columns.kept[places]
+    deviation = math.sqrt(covariance[places[0], places[0]])
+    if len(places) == 1:
+        return _Node(name, places, [], np.empty((0, 1)), np.array([[1.0 / deviation]]))
+
+    # a number and the indicator of its gaps
+    fill, (mean, missing) = nodes.levels.fills[name], location[own]
+    missing = min(max(float(missing), 0.0), _MOST_GAPS)
+    away = fill - (float(mean) - fill * missing) / (1.0 - missing)  # from the mean of the values that there are
+    between = away * away * missing * (1.0 - missing)  # what gaps add to the variance
+    deviation = math.sqrt(max(deviation**2 - between, _LEAST * deviation**2) / (1.0 - missing))
+    changes = np.array([[deviation, 0.0], [fill - float(mean), 1.0 - missing]])
+    to_mean = 1.0 / ((1.0 - missing) * deviation)
+    return _Node(name, places, [VALUE, NO_VALUE], changes, np.array([[to_mean, -away * to_mean], [0.0, 1.0]]))
+
+
+def _describe_levels(name: str, places: npt.NDArray[np.intp], nodes: Nodes, location: FloatArray) -> _Node:
+    """Return what is said of a category."""
+    source = next(each for each in nodes.levels.sources if each.name == name)
     published = [place for place, owner in enumerate(nodes.levels.nodes) if owner == name]
     level_at = dict(zip(published, source.levels, strict=True))
     own = nodes.columns.kept[places]
-    frequencies = np.clip(location[own], 0.0, 1.0)
-    rest = max(1.0 - float(frequencies.sum()), 0.0)
     rare = nodes.columns.merged.get(name, [])
     reference = level_at[nodes.columns.reference[name]] + (f" (and {len(rare)} rare levels)" if rare else "")
-    return _Node(name, places, [*(level_at[place] for place in own), reference], np.append(frequencies, rest))
+
+    frequencies = np.clip(location[own], 0.0, 1.0)
+    total = max(float(frequencies.sum()), 1.0)  # noise may take it beyond 1
+    one_of_each = np.vstack([np.eye(len(places)), np.zeros((1, len(places)))])
+    readings = np.vstack([np.eye(len(places)), -np.ones((1, len(places)))])
+    return _Node(
+        name, places, [*(level_at[place] for place in own), reference], one_of_each - frequencies / total, readings
+    )
 
 
-def _effects(first: _Node, second: _Node, precision: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the effects, shape (levels of the first, levels of the second or 1)."""
+def _effects(first: _Node, second: _Node, precision: FloatArray) -> FloatArray:
+    """Return the effects, shape (words of the first, words of the second or 1)."""
     own = precision[np.ix_(second.places, second.places)]
     slopes = -np.linalg.solve(own, precision[np.ix_(second.places, first.places)]).T
-    changes = np.vstack([slopes, np.zeros((1, len(second.places)))])  # against the reference
-    changes -= first.frequencies @ changes / max(float(first.frequencies.sum()), np.finfo(float).tiny)
-    if not second.levels:
-        standardised: FloatArray = changes / np.sqrt(covariance[second.places[0], second.places[0]])
-        return standardised
-    return np.column_stack([changes, -changes.sum(axis=1)])
+    effects: FloatArray = first.changes @ slopes @ second.readings.T
+    return effects

@@ -62,15 +62,14 @@ def _start(fit: Fit, nodes: Nodes) -> FloatArray:
 
 
 def describe_merged(nodes: Nodes) -> list[str]:
-    """Return a sentence on levels that count with another one."""
+    """Return sentences on levels that count with another one, and on gaps that no estimate knows of."""
     sources = {source.name: source for source in nodes.levels.sources}
     named = []
     for name, columns in nodes.columns.merged.items():
         levels = dict(zip(sources[name].columns, sources[name].levels, strict=True))
         named.append(f"{quote_name(name)}: {listed([levels[column] for column in columns])}")
-    if not named:
-        return []
-    return [
-        "levels too rare to be told from the noise count with the most frequent level of their category: "
-        + "; ".join(named)
-    ]
+    rare = "levels too rare to be told from the noise count with the most frequent level of their category: "
+    said = [rare + "; ".join(named)] if named else []
+    if unseen := nodes.columns.unseen:
+        said.append(f"gaps too few to be told from the noise count as the middle of the bounds: {listed(list(unseen))}")
+    return said

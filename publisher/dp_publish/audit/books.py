@@ -82,10 +82,11 @@ def _mus(privacy: Privacy, columns: Sequence[Column]) -> dict[str, float]:
     row = max(cells) if privacy.l2_radius is not None else math.hypot(*cells)
     mus = {"cell": max(cells), "row": row}
     if privacy.unit == "change":
-        limits = [column.width if column.max_change is None else float(column.max_change) for column in columns]
+        limits = [column.max_change for column, *_ in _grouped(columns, privacy)]
+        widths = [column.width for column, *_ in _grouped(columns, privacy)]
         mus["change"] = max(
-            mu if column.response is not None else mu * min(limit, column.width) / column.width
-            for mu, limit, column in zip(cells, limits, columns, strict=True)
+            mu if limit is None else mu * min(limit, width) / width
+            for mu, limit, width in zip(cells, limits, widths, strict=True)
         )
     if privacy.entity:
         mus[privacy.account] = math.sqrt(privacy.max_rows) * row
@@ -108,8 +109,13 @@ def _cell_mu(group: list[Column], privacy: Privacy) -> float:
         n, replaced = column.response.n_levels, column.response.replaced
         likely, rare = 1 - replaced * (n - 1) / n, replaced / n  # of one outcome, where it is the cell's own, or not
         return float(special.ndtri(likely) - special.ndtri(rare))
-    moved = 1 if len(group) == 1 or privacy.l2_radius is not None else 2  # one indicator falls, and another one rises
-    return math.sqrt(moved) * column.width / column.cell_noise.sigma
+    alone = column.width / column.cell_noise.sigma
+    if len(group) == 1 or privacy.l2_radius is not None:
+        return alone
+    if column.missing != "indicator":
+        return math.sqrt(2) * alone  # one indicator falls, and another one rises
+    farthest = 0.5 * column.width + column.cell_noise.granularity  # from the middle of the bounds, on the grid
+    return max(alone, math.hypot(farthest / column.cell_noise.sigma, 1 / group[1].cell_noise.sigma))
 
 
 def _above_curve(privacy: Privacy, columns: Sequence[Column], mu: float) -> list[str]:
@@ -126,7 +132,7 @@ def _above_curve(privacy: Privacy, columns: Sequence[Column], mu: float) -> list
 def _loss(group: list[Column], privacy: Privacy) -> Loss:
     """Return the privacy loss of a cell."""
     column = group[0]
-    if column.response is not None:
+    if column.response is not None or column.missing == "indicator":
         return Loss(_cell_mu(group, privacy), 1.0, discrete=False)
     width = column.width
     if privacy.unit == "change" and column.max_change is not None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.store import Place
-from dp_publish.audit.level_releases import LEVELS, audit_levels
+from dp_publish.audit.cell_states import WITH_LEVELS
+from dp_publish.audit.level_releases import audit_levels
 from dp_publish.audit.press import Press
 from dp_publish.audit.report import AuditReport
 from dp_publish.audit.whole_covariance_releases import audit_covariance
@@ -68,22 +69,37 @@ def audit_planned_release(
 def _audit_rows(
     policy: Policy, kinds: dict[str, str], press: Press, n_canaries: int | None, confidence: float
 ) -> AuditReport:
-    """Attack a release of rows: its numbers, and then its categories, each as all that is released under the policy."""
-    of_levels = [source for source in policy.sources if source.kind in LEVELS]
-    levels = {name: kinds[name] for source in of_levels for name in source.columns if name in kinds}
-    in_ball = policy.privacy.l2_radius is not None
-    numbers = {name: kind for name, kind in kinds.items() if name not in levels or in_ball}
-    reports = []
+    """Attack a release of rows: numbers, categories, and numbers with published gaps, each as all that is released."""
+    in_ball = policy.privacy.l2_radius is not None  # where each published column is a number of its own
+    parts = {
+        "levels": [source for source in policy.sources if source.kind in WITH_LEVELS and not in_ball],
+        "gaps": [source for source in policy.sources if source.has_gap_column and not in_ball],
+    }
+    with_states = {name for sources in parts.values() for source in sources for name in source.columns}
+    numbers = {name: kind for name, kind in kinds.items() if name not in with_states}
+    reports: dict[str, AuditReport] = {}
     if numbers:
         alone = policy.model_copy(update={"sources": ()})
-        reports.append(audit_rows(alone, numbers, press, n_canaries=n_canaries, confidence=confidence))
-    if levels and not in_ball:
-        own = policy.model_copy(update={"sources": tuple(of_levels)})
-        reports.append(audit_levels(own, levels, press, n_canaries=n_canaries, confidence=confidence))
+        reports[""] = audit_rows(alone, numbers, press, n_canaries=n_canaries, confidence=confidence)
+    for part, sources in parts.items():
+        own = {name: kinds[name] for source in sources for name in source.columns if name in kinds}
+        if own:
+            alone = _by_cells(policy).model_copy(update={"sources": tuple(sources)})
+            reports[part] = audit_levels(alone, own, press, n_canaries=n_canaries, confidence=confidence)
     if len(reports) == 1:
-        return reports[0]
+        return next(iter(reports.values()))
 
-    first, second = reports
-    checks = [*first.checks, *(replace(check, name=f"levels: {check.name}") for check in second.checks)]
-    mu_lower = max(first.mu_lower or 0.0, second.mu_lower or 0.0)
-    return replace(first, mu_lower=mu_lower, checks=tuple(checks))
+    checks = [
+        replace(check, name=f"{part}: {check.name}" if part else check.name)
+        for part, report in reports.items()
+        for check in report.checks
+    ]
+    mu_lower = max(report.mu_lower or 0.0 for report in reports.values())
+    return replace(next(iter(reports.values())), mu_lower=mu_lower, checks=tuple(checks))
+
+
+def _by_cells(policy: Policy) -> Policy:
+    """Return a policy for columns without a `max_change`, of which a change may be any."""
+    if policy.privacy.unit != "change":
+        return policy
+    return policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"unit": "cell"})})

@@ -37,10 +37,10 @@ class Coding:
 
     def raw_kinds(self, kinds: Mapping[str, str]) -> dict[str, str]:
         """Return what has to be read for the columns of `kinds`: sources as they are, and numbers as numbers."""
-        sources = self._source_of
+        named = ((name, kind, self._source_of.get(name)) for name, kind in kinds.items())
         return {
-            sources[name].name if name in sources else name: AS_IT_IS if name in sources else kind
-            for name, kind in kinds.items()
+            name if source is None else source.name: kind if source is None or source.kind == "number" else AS_IT_IS
+            for name, kind, source in named
         }
 
     def code(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
@@ -80,9 +80,13 @@ def encode(values: pa.Array, source: Source) -> list[pa.Array]:
     """
     if source.levels:
         codes = _codes(values, source)
-        return _indicators(codes, len(source.levels)) if source.is_block else [pc.cast(codes, pa.int64())]
+        if source.has_level_columns:
+            return _indicators(codes, len(source.levels))
+        return _with_gaps(pc.cast(codes, pa.int64()), source)
+    if source.kind == "number":
+        return _with_gaps(values, source)
     try:
-        return [_ENCODED[source.kind](values)]
+        return _with_gaps(_ENCODED[source.kind](values), source)
     except pa.ArrowException as error:
         raise SchemaError(
             f"column {source.name!r} has a value that is no {_WORDS[source.kind]}: correct it in the data, or set "
@@ -114,6 +118,13 @@ def _indicators(codes: pa.Array, n_levels: int) -> list[pa.Array]:
         return [pc.cast(pc.equal(codes, level), pa.int64()) for level in range(n_levels)]
     places = codes.to_numpy()
     return [pa.array((places == level).view(np.int8).astype(np.int64)) for level in range(n_levels)]
+
+
+def _with_gaps(numbers: pa.Array, source: Source) -> list[pa.Array]:
+    """Return the numbers, and, where gaps are published, a column that is 1 where there is none and 0 elsewhere."""
+    if not source.has_gap_column:
+        return [numbers]
+    return [numbers, pc.cast(pc.is_null(numbers, nan_is_null=True), pa.float64())]
 
 
 def _days(values: pa.Array) -> pa.Array:

@@ -90,7 +90,7 @@ def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Arra
     missing = pc.is_null(values, nan_is_null=True)
     number = pc.sum(missing).as_py()
     limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
-    if column.missing != "midpoint" or limits is None:
+    if column.missing not in ("midpoint", "indicator") or limits is None:
         levels, of_moments = column.block is not None, column.noise is None
         raise MissingValuesError(column.source_name, of_moments=of_moments, has_levels=levels)
     report.count(report.filled, column.name, number)

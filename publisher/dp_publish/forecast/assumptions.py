@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Column
-from dp_publish.policy import DEFAULT_SPREAD, ColumnPolicy, Policy
+from dp_publish.policy import DEFAULT_SPREAD, ColumnPolicy, Policy, gap_columns
 from dp_publish.rows import cost_of_rows, set_noise, share_mu
 
 _SPREADS = (1e-6, 0.5)  # no standard deviation exceeds half the width
@@ -63,7 +63,7 @@ def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_
 def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> str:
     """Return a phrase that says which spread is assumed: "standard deviations are ..."."""
     levels = {name for source in policy.sources if source.levels for name in source.columns}
-    entries = [policy.column(name) for name in names if name not in levels]
+    entries = [policy.column(name) for name in names if name not in levels and name not in gap_columns(policy.sources)]
     own = [entry.spread is not None for entry in entries]
     counts = [entry.max_change is not None and entry.spread is None for entry in entries]
     if levels and not own:

@@ -17,13 +17,13 @@ from dp_publish.covariance import set_mechanism
 from dp_publish.data import Glance
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.power import drowns, moments_error
-from dp_publish.policy import Policy, blocks_of, raw_names
+from dp_publish.policy import Policy, blocks_of, gap_columns, raw_names
 
 
 def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:
     """Return the columns whose variance in the first rows would not stand clear of its own error.
 
-    A category is among them if that is so of all of its levels.
+    A category is among them if that is so of all of its levels; gaps that are published do not count.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     spreads = {
         name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := policy.column(name).bounds)
     }
-    spreads = {name: spread for name, spread in spreads.items() if spread > 0.0}
+    of_gaps = gap_columns(policy.sources)
+    spreads = {name: spread for name, spread in spreads.items() if spread > 0.0 and name not in of_gaps}
     n_rows = count_rows()
     errors = _errors_in_rows if privacy.release == "rows" else _errors_in_moments
     drowned = {name: drowns(error) for name, error in errors(spreads, policy, kinds, n_rows).items()}

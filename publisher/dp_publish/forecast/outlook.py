@@ -38,7 +38,7 @@ from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, Place, TwoR
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
 from dp_publish.forecast.guarantees import epsilon_of_moments, epsilon_of_rows
 from dp_publish.forecast.power import drowns, moments_error, rows_needed, smallest_seen
-from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy, blocks_of
+from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy, blocks_of, gap_columns
 from dp_publish.rows import half_width_for
 
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
@@ -254,11 +254,18 @@ def stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
 
 def _rows_instead(policy: Policy, kinds: Mapping[str, str], strength: Privacy) -> tuple[Column, ...]:
     """Return the columns as a release of rows would have them; none where rows do not take a strength like that."""
-    levels = {name: len(source.levels) for source in policy.sources if source.levels for name in source.columns}
-    indicators = blocks_of(policy.sources)
+    of_gaps = gap_columns(policy.sources)
+    levels = {
+        name: len(source.levels)
+        for source in policy.sources
+        if source.levels and not source.has_gap_column
+        for name in source.columns
+    }
+    indicators = {*blocks_of(policy.sources)}
+    highest = {name: 1.0 if name in indicators else n_levels - 1.0 for name, n_levels in levels.items()}
     sections = {
-        name: policy.column(name).model_copy(update={"bounds": (0.0, 1.0 if name in indicators else n_levels - 1.0)})
-        for name, n_levels in levels.items()
+        name: policy.column(name).model_copy(update={"bounds": (0.0, high)})
+        for name, high in {**highest, **dict.fromkeys(of_gaps, 1.0)}.items()
     }
     of_rows = policy.model_copy(update={"privacy": strength, "columns": {**policy.columns, **sections}})
     whole = {name: "integer" if name in levels else kind for name, kind in kinds.items()}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         SoundMechanism,
         UnsoundMechanism,
     )
-    from dp_publish.policy.coded_columns import blocks_of, raw_names
+    from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
     from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey
     from dp_publish.policy.columns import choose_columns, require_bounds, require_rows
     from dp_publish.policy.file import find_policy, policy_path, used_policy

@@ -1,4 +1,4 @@
-"""Columns that are no numbers in a policy: what they are published as, and the sections of those columns.
+"""Columns that are no numbers in a policy, or whose gaps are published: as what, and the sections of those columns.
 
 Everything here follows from the policy and the columns' declared types; no cell is read.
 """
@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import MAX_LEVELS, Source
+from dp_bundle.manifest import MAX_LEVELS, NO_VALUE, Source
 from dp_bundle.quoting import listed
 from dp_publish.data import ColumnType, Table, coded
 from dp_publish.policy.model import ColumnPolicy, Policy
 
-GAPS = "(no value)"  # the level of cells without a value
+_GAPS_SPREAD = 0.3  # the standard deviation of an indicator of gaps in a tenth of the rows, for forecasts
 _OF_TEXT = (ColumnType.TEXT, ColumnType.UNKNOWN)
 _READABLE = {  # the declared types that a kind is read from
     "boolean": (*_OF_TEXT, ColumnType.INTEGER),
@@ -33,9 +33,11 @@ _UNITS = {
 }
 
 
-def is_coded(entry: ColumnPolicy) -> bool:
-    """Return True if a column is published as something else than its numbers."""
-    return entry.kind in _READABLE and (entry.kind != "boolean" or entry.levels is not None)
+def is_coded(entry: ColumnPolicy, declared: ColumnType) -> bool:
+    """Return True if a column is published as something else than its numbers, or as more."""
+    if entry.kind in _READABLE:
+        return entry.kind != "boolean" or entry.levels is not None
+    return entry.missing == "indicator" and declared.may_be_numbers
 
 
 def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) -> tuple[Table, Policy]:
@@ -61,9 +63,11 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
     for name, entry in policy.columns.items():
         if entry.mechanism is not None and name not in resolved and entry.kind not in ("category", "boolean"):
             raise PolicyError(f"mechanism, of column {name!r}, is for categories: a number has the noise of its kind")
-        if entry.drop or name in skipped or not is_coded(entry):
+        if entry.drop or name in skipped or name in resolved or not is_coded(entry, table.types[name]):
             sections[name] = entry
             continue
+        if entry.missing == "indicator":
+            _require_noise_beside(name, entry, table, policy)
         source = _source_of(name, entry, table.types[name])
         taken = [column for column in source.columns if column != name and column in {**table.types, **sections}]
         if taken:
@@ -71,7 +75,9 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
                 f"column {name!r} would be published as {listed(taken)}, a name that another column has: rename one"
             )
         sources.append(source)
-        sections |= {column: _section_of(source, entry, policy) for column in source.columns}
+        sections |= {column: _section_of(source, entry, table.types[name], policy) for column in source.columns}
+        if source.has_gap_column:
+            sections[source.columns[1]] = _section_of_gaps(policy)
     if not sources:
         return table, policy
     return coded(table, sources), policy.model_copy(update={"columns": sections, "sources": tuple(sources)})
@@ -79,13 +85,13 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
 
 def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> Source:
     """Return what a column is published as."""
-    kind = str(entry.kind)
+    kind = str(entry.kind) if entry.kind in _READABLE else "number"
     if declared is ColumnType.NESTED:
         raise PolicyError(
             f"column {name!r} holds lists or structures: make columns of them in the data, of structures with "
             "pyarrow.Table.flatten(), or set drop = true for it"
         )
-    if declared not in _READABLE[kind]:
+    if declared not in _READABLE.get(kind, (declared,)):
         raise PolicyError(
             f'column {name!r} is of a type ({declared.value}) that kind = "{kind}" is not read from: correct the kind, '
             "convert the column in the data, or set drop = true for it"
@@ -94,55 +100,87 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> Source:
         kind = "time-of-day"
 
     levels = [*(entry.levels_in_order or ())]
-    gaps = GAPS if entry.missing == "category" else None
+    gaps = NO_VALUE if entry.missing == "category" else None
     levels += [level for level in (entry.other, gaps) if level is not None and level not in levels]
     if len(levels) > MAX_LEVELS:
         raise PolicyError(f"column {name!r} has more than {MAX_LEVELS} levels: put rare ones together as other")
-    is_block = kind == "category" and len(levels) > 2
-    columns = [f"{name}={level}" for level in levels] if is_block else [name]
+    has_level_columns = kind == "category" and len(levels) > 2
+    columns = [f"{name}={level}" for level in levels] if has_level_columns else [name]
+    columns += [f"{name}={NO_VALUE}"] if entry.missing == "indicator" else []
     described: dict[str, Any] = {"name": name, "kind": kind, "columns": tuple(columns), "levels": tuple(levels)}
     return Source(**described, other=entry.other, gaps=gaps)
 
 
-def _section_of(source: Source, entry: ColumnPolicy, policy: Policy) -> ColumnPolicy:
+def _section_of(source: Source, entry: ColumnPolicy, declared: ColumnType, policy: Policy) -> ColumnPolicy:
     """Return the section of a published column."""
-    privacy = policy.privacy
-    in_ball = privacy.release == "rows" and privacy.l2_radius is not None
+    privacy, of_rows = policy.privacy, policy.privacy.release == "rows"
+    in_ball = of_rows and privacy.l2_radius is not None
     said: dict[str, Any] = entry.model_dump(exclude_unset=True, exclude={"categories", "levels", "other"})
-    said["kind"] = "integer" if source.is_whole and not in_ball else "continuous"
+    continuous = in_ball or (of_rows and source.has_gap_column)
+    said["kind"] = "integer" if source.is_whole and not continuous else "continuous"
     said["missing"] = "refuse" if source.gaps is not None else entry.missing
     said["unit"] = entry.unit or _UNITS.get(source.kind, "")
     if source.levels and not in_ball:
-        said |= _limits(source, 1.0 if source.is_block else len(source.levels) - 1.0, policy)
+        said |= _limits(1.0 if source.has_level_columns else len(source.levels) - 1.0, policy, source.has_level_columns)
         low, high = said["bounds"]
         said.setdefault("spread", _deviation(source) / (high - low))
-    return ColumnPolicy.model_validate(said)
+    section = ColumnPolicy.model_validate(said)
+    whole_numbers = source.kind == "number" and (entry.kind or declared.value) == "integer" and not continuous
+    return section.model_copy(update={"kind": "integer"}) if whole_numbers else section
+
+
+def _section_of_gaps(policy: Policy) -> ColumnPolicy:
+    """Return the section of a column that is 1 where another one has no value."""
+    limits = _limits(1.0, policy, around_zero=True)
+    low, high = limits["bounds"]
+    return ColumnPolicy(kind="continuous", spread=_GAPS_SPREAD / (high - low), **limits)
+
+
+def _require_noise_beside(name: str, entry: ColumnPolicy, table: Table, policy: Policy) -> None:
+    """Refuse indicated gaps beside what has no rounded Gaussian noise, or noise that is taken from the data."""
+    privacy, said = policy.privacy, f'missing = "indicator", of column {name!r},'
+    if name in table.booleans:
+        raise PolicyError(f'{said} is for numbers: give a truth value kind = "category" and missing = "category"')
+    if privacy.release == "rows" and entry.kind == "integer":
+        raise PolicyError(f'{said} goes with continuous noise: give kind = "continuous", whole numbers or not')
+    if privacy.release == "rows" and privacy.l2_radius is not None:
+        raise PolicyError(f"{said} goes with bounds, and not with l2_radius")
+    if privacy.snr_db is not None:
+        raise PolicyError(f"{said} needs a strength: mu, epsilon and delta, rho, or sigma")
+    if entry.max_change is not None:
+        raise PolicyError(f"{said} does not go with max_change: counts whose changes are protected have no gaps")
 
 
 def _deviation(source: Source) -> float:
     """Return the standard deviation of a published column if all levels are equally frequent, for forecasts."""
     n_levels = len(source.levels)
-    return math.sqrt(n_levels - 1) / n_levels if source.is_block else math.sqrt((n_levels**2 - 1) / 12)
+    return math.sqrt(n_levels - 1) / n_levels if source.has_level_columns else math.sqrt((n_levels**2 - 1) / 12)
 
 
-def _limits(source: Source, highest: float, policy: Policy) -> dict[str, Any]:
-    """Return the bounds of a column of levels, and its place where that is public.
+def _limits(highest: float, policy: Policy, around_zero: bool) -> dict[str, Any]:
+    """Return the bounds of a column of levels, or of an indicator, and its place where that is public.
 
     In a covariance release rows are put into a ball, in units of half-widths from the middle of the bounds. Between -1
-    and 1 the columns of a category have a length of 1 together, in any row, as every other column has at most.
+    and 1 the columns of a category have a length of 1 together, in any row, as every other column has at most; so have
+    a number and the indicator of its gaps, as a gap has the middle of the bounds.
     """
     privacy = policy.privacy
     if privacy.release == "rows":
         return {"bounds": (0.0, highest)}
-    low = -highest if source.is_block else 0.0
+    low = -highest if around_zero else 0.0
     placed = privacy.mechanism in ("auto", "two-round") and privacy.l2_radius is None and highest == 1.0
     middle = {"center": 0.5 * (low + highest), "scale": 0.5 * (highest - low)} if placed else {}
     return {"bounds": (low, highest), **middle}
 
 
 def blocks_of(sources: Collection[Source]) -> Mapping[str, str]:
-    """Return the category that each of those published columns belongs to that stand for one of its levels."""
+    """Return the raw column of each published one that others are published beside: of levels, or of gaps."""
     return {name: source.name for source in sources if source.is_block for name in source.columns}
+
+
+def gap_columns(sources: Collection[Source]) -> list[str]:
+    """Return the published columns that say where others have no value."""
+    return [source.columns[1] for source in sources if source.has_gap_column]
 
 
 def raw_names(names: Collection[str], sources: Collection[Source]) -> list[str]:

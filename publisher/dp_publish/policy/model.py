@@ -182,6 +182,7 @@ class ColumnPolicy(_Model):
     `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`; in
     a covariance release of two rounds they are public knowledge, which saves the cost of finding them.
     `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
+    `missing` "category" makes gaps a level; "indicator" publishes beside a number where it has none.
     """
 
     bounds: tuple[Finite, Finite] | None = None
@@ -196,7 +197,7 @@ class ColumnPolicy(_Model):
     mechanism: Literal["gaussian", "randomized-response"] | None = None
     unit: Text = ""
     description: Text = ""
-    missing: Literal["refuse", "center", "midpoint", "drop", "category"] = "refuse"
+    missing: Literal["refuse", "center", "midpoint", "drop", "category", "indicator"] = "refuse"
     max_change: Annotated[int, Field(ge=1, le=_MAX_INTEGER, strict=True)] | None = None
     drop: bool = False
 
@@ -222,6 +223,10 @@ class ColumnPolicy(_Model):
     @model_validator(mode="after")
     def _check(self) -> ColumnPolicy:
         self._check_levels()
+        if self.missing == "indicator" and self.kind == "boolean":
+            raise ValueError(
+                'missing = "indicator" is for numbers: give a truth value kind = "category" and missing = "category"'
+            )
         if self.max_change is not None and self.kind not in (None, "integer"):
             raise ValueError('max_change is for counts, which have kind = "integer"')
         if self.bounds is None:
@@ -259,7 +264,7 @@ class ColumnPolicy(_Model):
             raise ValueError('levels of a boolean are two words: ["no", "yes"]')
         if self.bounds is not None:
             raise ValueError(f"{wanted} already say what the column's bounds are: leave bounds out")
-        if self.missing in ("center", "midpoint") and self.kind == "category":
+        if self.missing in ("center", "midpoint", "indicator") and self.kind == "category":
             raise ValueError('missing must be "refuse", "drop" or "category" for a category, which has no middle')
         if self.kind in ("ordered", "boolean") and (self.missing == "category" or self.other is not None):
             raise ValueError('other and missing = "category" are for kind = "category": levels have an order')

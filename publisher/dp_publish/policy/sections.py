@@ -80,7 +80,7 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
             raise PolicyError(f"the policy's patterns and sections together, at {said}") from error
 
     entity = privacy.entity.entity if privacy.entity else None
-    if not (entry.drop or name == entity or withheld) and is_coded(entry):
+    if not (entry.drop or name == entity or withheld) and is_coded(entry, table.types[name]):
         return entry
     if entry.drop or not table.types[name].may_be_numbers or name == entity or withheld:
         return own.model_copy(update={"drop": entry.drop})

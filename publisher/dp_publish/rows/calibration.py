@@ -4,18 +4,19 @@ A strength becomes a mu for the unit of privacy, a part of which goes into findi
 (`bounds_share` of mu^2), a hundredth of what is left into the means at which rows with gaps stand, if any do, and the
 rest is shared out over the raw table's columns: a row's mu^2 in proportion to their weights, so that without weights
 width over sigma is equal; a cell's is each column's own. A category's own part goes to noise on the columns of all its
-levels, which move by the square root of 2 together, or to randomised response. In a wide table sigmas are rounded up to
-a common `ladder`. What that guarantees is in `guarantee`.
+levels, which move by the square root of 2 together, or to randomised response. A number's own part goes to its noise;
+an indicator of its gaps gets so much noise that a gap beside a value tells no more than two values. In a wide table
+sigmas are rounded up to a common `ladder`. What that guarantees is in `guarantee`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Ball, Column, Noise, RandomizedResponse, Source
+from dp_bundle.manifest import Ball, Column, Noise, RandomizedResponse, Source, mu_of_gap
 from dp_bundle.quoting import listed
 from dp_publish.accounting import ROUND_UP, ApproximateDP, Strength, epsilon_of_unit, mu_for_rho, rho_for_epsilon_delta
 from dp_publish.policy import Policy, blocks_of, raw_names
@@ -94,7 +95,7 @@ def _share_target(
         if response is not None
         for name in source.columns
     }
-    columns = {name: cells[cell] / _moved(names) for cell, names in members.items() for name in names}
+    columns = {name: cells[cell] / _moved(names, policy) for cell, names in members.items() for name in names}
 
     each, sums_sigma = 0.0, math.inf
     if searched:
@@ -116,7 +117,11 @@ def _shares_without_strength(policy: Policy, kinds: Mapping[str, str]) -> Shares
         return Shares(math.inf, {})
     reaches = {name: _reach(policy, name, policy.column(name).bounds) for name in kinds}
     columns = {name: _checked_mu(reach / privacy.sigma) for name, reach in reaches.items()}
-    cells = {cell: columns[names[0]] * _moved(names) for cell, names in members.items()}
+    cells = {cell: columns[names[0]] * _moved(names, policy) for cell, names in members.items()}
+    for cell, (value, *others) in members.items():
+        if _indicates_gaps(policy, value):
+            noise = ROW_NOISE[kinds[value]].describe(privacy.sigma, policy.column(value).bounds)
+            cells[cell] = max(cells[cell], mu_of_gap(reaches[value], noise, columns[others[0]]))
     return Shares(math.inf, columns, cells)
 
 
@@ -129,9 +134,14 @@ def _cells(policy: Policy, kinds: Mapping[str, str]) -> dict[str, list[str]]:
     return members
 
 
-def _moved(names: Collection[str]) -> float:
+def _moved(names: Sequence[str], policy: Policy) -> float:
     """Return how far a cell moves its columns together, if it moves one by 1: of a category's, it moves two."""
-    return math.sqrt(2) if len(names) > 1 else 1.0
+    return math.sqrt(2) if len(names) > 1 and not _indicates_gaps(policy, names[0]) else 1.0
+
+
+def _indicates_gaps(policy: Policy, name: str) -> bool:
+    """Return True if the next column is an indicator of this one's gaps, and both are in one cell."""
+    return policy.column(name).missing == "indicator"
 
 
 def _response_of(policy: Policy, source: Source, cells: Mapping[str, float]) -> RandomizedResponse | None:
@@ -193,15 +203,17 @@ def set_noise(
     """
     wide = len(kinds) > N_RUNGS
     own = _of_blocks(policy, deviations or {})
-    return tuple(
-        _set_column(policy, name, kind, shares, (found or {}).get(name), own.get(name), wide=wide)
-        for name, kind in kinds.items()
-    )
+    columns: list[Column] = []
+    for name, kind in kinds.items():
+        beside = columns[-1] if columns and _indicates_gaps(policy, columns[-1].name) else None
+        bounds = (found or {}).get(name)
+        columns.append(_set_column(policy, name, kind, shares, bounds, own.get(name), beside, wide=wide))
+    return tuple(columns)
 
 
 def _of_blocks(policy: Policy, deviations: Mapping[str, float]) -> dict[str, float]:
     """Return the deviations with the largest of a category's for all of its columns, which have the same noise."""
-    levels = [source.columns for source in policy.sources if source.is_block and deviations]
+    levels = [source.columns for source in policy.sources if source.has_level_columns and deviations]
     return {**deviations, **{name: max(deviations[each] for each in names) for names in levels for name in names}}
 
 
@@ -212,6 +224,7 @@ def _set_column(
     shares: Shares,
     found: Bounds | None,
     deviation: float | None,
+    beside: Column | None,
     *,
     wide: bool,
 ) -> Column:
@@ -226,7 +239,11 @@ def _set_column(
 
     described: Noise | RandomizedResponse | None = shares.responses.get(name)
     if described is None:
-        sigma = _sigma(policy, name, noise, _reach(policy, name, bounds), shares, deviation)
+        sigma = (
+            _sigma(policy, name, noise, _reach(policy, name, bounds), shares, deviation)
+            if beside is None
+            else _sigma_beside(policy, beside, shares)
+        )
         if wide and privacy.sigma is None:
             sigma = rung_above(sigma)
         noise.require(blocks_of(policy.sources).get(name, name), sigma, bounds)
@@ -259,6 +276,20 @@ def _sigma(policy: Policy, name: str, noise: RowNoise, reach: float, shares: Sha
     sigma = reach / shares.columns[name] * ROUND_UP
     searched = policy.column(name).bounds is None and privacy.l2_radius is None
     return noise.sigma_for_found(sigma) if searched else sigma
+
+
+def _sigma_beside(policy: Policy, value: Column, shares: Shares) -> float:
+    """Return the sigma of an indicator of a column's gaps, with which a gap tells as much as the cell's mu allows."""
+    if policy.privacy.sigma is not None:
+        return policy.privacy.sigma
+    mu = shares.columns[value.name]
+    of_value = mu_of_gap(value.width, value.cell_noise, 0.0)
+    if not of_value < 0.9 * mu:
+        raise PrivacyError(
+            f"the noise on {value.name!r} leaves nothing for an indicator of its gaps: choose another strength, or "
+            'missing = "midpoint"'
+        )
+    return ROUND_UP / math.sqrt(mu * mu - of_value * of_value)
 
 
 def _target_mu(policy: Policy, strength: Strength, kinds: Mapping[str, str], *, searched: bool) -> float:

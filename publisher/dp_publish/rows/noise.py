@@ -162,7 +162,7 @@ def losses_of(columns: Sequence[Column], unit: str) -> list[Loss]:
 
 
 def _loss(cell: Cell) -> Loss:
-    if cell.column.response is not None:
+    if cell.column.response is not None or cell.gaps is not None:
         return Loss(cell.mu, 1.0, discrete=False)
     return Loss(cell.reach, cell.column.cell_noise.sigma, not cell.column.is_gaussian, cell.n_moved)
 

@@ -361,7 +361,7 @@ def test_columns_that_two_rounds_clip_hard_are_named(call: Call) -> None:
         (
             "refuse",
             """column 'height' has missing values: set missing = "drop" for it in the policy (everybody then knows """
-            """which rows have gaps, unless neighbours = "add-remove"), or "midpoint\"""",
+            """which rows have gaps, unless neighbours = "add-remove"), or "indicator\"""",
         ),
     ],
 )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dp_bundle.manifest import NO_VALUE
 from dp_bundle.page import Column, Table, number
-from dp_learn.graph import GraphEstimate
+from dp_learn.graph import VALUE, GraphEstimate
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.network import Network
 
@@ -62,8 +63,10 @@ def loadings_table(graph: GraphEstimate) -> Table | None:
     order = np.argsort(-np.abs(loadings), kind="stable")[:MOST_ROWS]
     table = graph.variables.loadings
     effect = "in standard deviations of a number, or by how much more frequent a level is, all else being equal."
+    if VALUE in table["level"]:
+        effect += f" {VALUE} is a number that is one standard deviation larger, {NO_VALUE} where there is none."
     columns = [
-        Column("Category", [table["source"][row] for row in order]),
+        Column("Column", [table["source"][row] for row in order]),
         Column("where it is", [table["level"][row] for row in order]),
         Column("changes", [table["target"][row] for row in order]),
         Column("level", [table["target_level"][row] for row in order]),

@@ -51,7 +51,7 @@ def test_all_three_matrices_come_back(path: Path, rounds: Rounds) -> None:
         assert np.array_equal(bundle.second_moments(), rounds.matrices[1])
         assert np.array_equal(bundle.first_round(), rounds.matrices[0])
         assert np.array_equal(bundle.transform(), rounds.transform)
-        assert bundle.release.format_version == "4"
+        assert bundle.release.format_version == "5"
         with pytest.raises(BundleFormatError, match="no rows"):
             bundle.batches()
 

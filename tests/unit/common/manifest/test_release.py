@@ -245,9 +245,9 @@ def test_stated_curve_may_touch_the_exact_one() -> None:
 
 def test_unknown_versions_are_told_from_damage() -> None:
     """A newer format is named as such before anything else of it is judged."""
-    with pytest.raises(UnsupportedVersionError, match="version 5") as caught:
-        read(changed(("predicate.format_version", "5"), ("predicate.n_rows", "many")))
-    assert (caught.value.version, caught.value.supported) == ("5", "1, 2, 3 and 4")
+    with pytest.raises(UnsupportedVersionError, match="version 6") as caught:
+        read(changed(("predicate.format_version", "6"), ("predicate.n_rows", "many")))
+    assert (caught.value.version, caught.value.supported) == ("6", "1, 2, 3, 4 and 5")
 
 
 @pytest.mark.parametrize(

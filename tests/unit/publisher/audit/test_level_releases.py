@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_bundle.manifest import Source, cells
+from dp_bundle.manifest import NO_VALUE, Source, cells
 from dp_publish import Policy
 from dp_publish.audit import audit_planned_release
 from dp_publish.audit.report import AuditReport
-from dp_publish.policy import coded_columns
 from dp_publish.release import publish_aside, publishing
-from dp_publish.rows import calibration, response
+from dp_publish.rows import calibration, mechanism, response
 
 LEVELS = ["a", "b", "c", "d", "e"]
 COLUMNS: dict[str, Any] = {
@@ -61,9 +61,16 @@ def test_sound_changes_pass(tmp_path: Any) -> None:
     assert 0.9 < (report.mu_lower or 0.0) <= 1.0
 
 
+def test_sound_changes_beside_categories_pass(tmp_path: Any) -> None:
+    """Counts, and categories of which a change is any other level, are attacked in turn."""
+    count = {"kind": "integer", "bounds": [0, 5000], "max_change": 1}
+    report = audit(tmp_path, {"n": count, "town": COLUMNS["town"]}, unit="change", mu=1.0)
+    assert [f"{check.name}: {check.detail}" for check in report.findings] == []
+
+
 def _as_one_column(patch: pytest.MonkeyPatch) -> None:
     """Let calibration and the reader count a category as one column; the audit counts for itself."""
-    patch.setattr(calibration, "_moved", lambda _: 1.0)
+    patch.setattr(calibration, "_moved", lambda *_: 1.0)
     patch.setattr(cells.Cell, "mu", property(lambda cell: cell.column.cell_mu))
 
 
@@ -143,4 +150,86 @@ def test_changes_that_are_larger_than_protected_are_found(tmp_path: Any, monkeyp
 
 def test_levels_are_named_once(tmp_path: Any) -> None:
     """A category's gaps are a level of its own, by a name that the policy does not have."""
-    assert coded_columns.GAPS not in LEVELS
+    assert NO_VALUE not in LEVELS
+
+
+WITH_GAPS: dict[str, Any] = {
+    "pay": {"bounds": [0, 10], "missing": "indicator"},
+    "grade": {"kind": "ordered", "levels": ["low", "middle", "high"], "missing": "indicator"},
+    "born": {"kind": "date", "bounds": [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)], "missing": "indicator"},
+    "seen": {"kind": "time", "bounds": [datetime.time(0), datetime.time(12)], "missing": "indicator"},
+    "x": {"bounds": [0, 10]},
+}
+_CELLS = {"grade": "low", "born": datetime.date(2000, 5, 1), "seen": datetime.time(5)}
+
+
+def audit_gaps(tmp_path: Any, **privacy: Any) -> AuditReport:
+    """Audit the release of a table of numbers with gaps that has one row."""
+    row = {name: [_CELLS.get(name, 1.0)] for name in WITH_GAPS}
+    pq.write_table(pa.table({**row, **({"who": ["w"]} if "entity" in str(privacy) else {})}), tmp_path / "t.parquet")
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": WITH_GAPS})
+    return audit_planned_release(tmp_path / "t.parquet", policy, publish_aside, n_canaries=30_000, tell=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"unit": "cell", "mu": 2.0},
+        pytest.param({"unit": "row", "mu": 3.0}, marks=pytest.mark.slow),
+        pytest.param({"unit": "cell", "rho": 3.0}, marks=pytest.mark.slow),
+        pytest.param({"unit": {"entity": "who", "max_rows": 3}, "mu": 4.0}, marks=pytest.mark.slow),
+    ],
+)
+def test_sound_releases_of_gaps_pass(privacy: dict[str, Any], tmp_path: Any) -> None:
+    """Values and gaps of every kind of number are told apart as well as stated, and no better."""
+    report = audit_gaps(tmp_path, **privacy)
+    assert [f"{check.name}: {check.detail}" for check in report.findings] == []
+    checks = {check.name: check.detail for check in report.checks}
+    assert {"attack", "gaps: attack", "gaps: noise", "gaps: replay", "gaps: books"} <= checks.keys()
+    if privacy["unit"] == "cell":
+        proved = float(checks["gaps: attack"].split(">= ")[1])
+        assert 0.85 < proved / (report.stated_mu or 1.0) <= 1.0
+
+
+def _alone_in_its_cell(patch: pytest.MonkeyPatch) -> None:
+    """Let calibration and the reader count an indicator of gaps as a cell of its own; the audit counts for itself."""
+    patch.setattr(calibration, "_sigma_beside", lambda _policy, value, shares: 1 / shares.columns[value.name])
+    patch.setattr(cells, "mu_of_gap", lambda _width, _noise, indicator_mu: indicator_mu)
+
+
+def _at_the_lower_bound(patch: pytest.MonkeyPatch) -> None:
+    """Let gaps stand at the lower bound, which is twice as far from the upper one as the middle is."""
+    honest = mechanism.fill_missing
+
+    def fill(values: Any, column: Any, report: Any) -> Any:
+        low, _ = column.bounds
+        lower = column.model_copy(update={"bounds": (low, low)}) if column.missing == "indicator" else column
+        return honest(values, lower, report)
+
+    patch.setattr(mechanism, "fill_missing", fill)
+
+
+def _without_noise_on_gaps(patch: pytest.MonkeyPatch) -> None:
+    honest = mechanism._noisy_column
+
+    def noisy(values: Any, column: Any, *rest: Any) -> Any:
+        return values if column.name.endswith(NO_VALUE) else honest(values, column, *rest)
+
+    patch.setattr(mechanism, "_noisy_column", noisy)
+
+
+@pytest.mark.parametrize(
+    ("plant", "found"),
+    [
+        (_alone_in_its_cell, {"gaps: attack", "gaps: replay", "gaps: books"}),
+        (_at_the_lower_bound, {"gaps: replay", "gaps: noise"}),
+        (_without_noise_on_gaps, {"gaps: attack", "gaps: noise"}),
+    ],
+)
+def test_planted_faults_of_gaps_are_found(
+    plant: Callable[[pytest.MonkeyPatch], None], found: set[str], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gaps whose indicator counts alone, gaps far from the middle, and gaps in the clear."""
+    plant(monkeypatch)
+    report = audit_gaps(tmp_path, unit="cell", mu=2.0)
+    assert found <= {check.name for check in report.findings}
