@@ -94,7 +94,7 @@ def describe_gaps(release: Release, *, in_file: bool = False) -> list[str]:
         "center": "Rows without a value in {} stand, whole, at the columns' means: variances and covariances are too "
         "small by the share of such rows, and partial correlations are not, if gaps do not depend on the values.",
         "indicator": "Cells without a value in {} took the middle of the bounds, and a column beside each says where: "
-        "estimates tell gaps from values.",
+        "estimates tell gaps from values, and link what lies on both sides of a column with many gaps.",
         "drop": "Rows without a value in {} were left out, which changes nothing if gaps do not depend on the values.",
     }
     return [text.format(_named(names[how])) for how, text in sentences.items() if how in names]

@@ -40,6 +40,8 @@ class NodeColumns:
         The levels of a category that count with its reference, if there are any.
     unseen : tuple of str
         The numbers whose gaps are published, and too few to be told from the noise.
+    alike : tuple of str
+        The numbers whose gaps cannot be told from those of another one.
     """
 
     kept: npt.NDArray[np.int64]
@@ -47,6 +49,7 @@ class NodeColumns:
     reference: dict[str, int]
     merged: dict[str, list[str]]
     unseen: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
 
 
 def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: Levels) -> NodeColumns:
@@ -75,6 +78,8 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
         if name not in pairs
     }
     usable |= {name: _usable_pair(places, clear, pooled) for name, places in pairs.items()}
+    unseen = tuple(name for name in pairs if len(usable[name]) == 1)
+    alike = _find_alike({name: int(usable[name][1]) for name in pairs if len(usable[name]) == 2}, pooled)
 
     of_blocks = set(np.concatenate([*blocks.values(), np.empty(0, dtype=int)]).tolist())
     single = [place for place in range(len(clear)) if clear[place] and place not in of_blocks]
@@ -93,7 +98,7 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
         if name in left and name in reference
     }
     rare = {name: levels for name, levels in merged.items() if levels}
-    return NodeColumns(kept, drowned, reference, rare, tuple(name for name in pairs if len(usable[name]) == 1))
+    return NodeColumns(kept, drowned, reference, rare, unseen, alike)
 
 
 def _usable(places: npt.NDArray[np.intp], pooled: PooledCovariance, location: FloatArray) -> npt.NDArray[np.int64]:
@@ -111,6 +116,17 @@ def _usable_pair(
     if clear[places].all() and _has_full_rank(places, pooled):
         return places.astype(np.int64)
     return places[:1][clear[places[:1]]].astype(np.int64)
+
+
+def _find_alike(gaps: dict[str, int], pooled: PooledCovariance) -> tuple[str, ...]:
+    """Return the numbers whose gaps are nearly those of another one, as far as the noise shows."""
+    if len(gaps) < 2:
+        return ()
+    own = keep_columns(pooled, np.array(list(gaps.values()), dtype=np.int64))
+    error = float(np.median(null_standard_errors(own))) if own.has_errors else 0.0
+    alike = own.correlation - 2.0 * np.eye(len(gaps)) > 1.0 - max(LEAST, _ERRORS * error * math.sqrt(2.0))
+    found = np.flatnonzero(np.sum(alike, axis=1))
+    return tuple(np.array(list(gaps))[found].tolist())
 
 
 def _has_full_rank(places: npt.NDArray[np.intp], pooled: PooledCovariance) -> bool:

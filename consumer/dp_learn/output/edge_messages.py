@@ -44,7 +44,9 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
 
     ranked = f"partial correlations of the {'surest' if fdr or 'evidence' in edges else 'strongest'}"
     ranked += ", shrunk by the penalty" if shrunk else ""
-    ranked += ", where an end has several columns the largest one, without a sign" if graph.variables is not None else ""
+    ranked += (
+        ", where an end has several columns the largest one, without a sign" if graph.variables is not None else ""
+    )
     no_intervals = ", ranked by evidence; there are no intervals" if "evidence" in edges else ""
     ranked += ", with desparsified estimates and 95 % intervals in brackets" if "ci_low" in edges else no_intervals
     shown = [{name: values[place] for name, values in edges.items()} for place in sure[:_SHOWN]]

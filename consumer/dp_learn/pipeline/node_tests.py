@@ -72,4 +72,9 @@ def describe_merged(nodes: Nodes) -> list[str]:
     said = [rare + "; ".join(named)] if named else []
     if unseen := nodes.columns.unseen:
         said.append(f"gaps too few to be told from the noise count as the middle of the bounds: {listed(list(unseen))}")
+    if alike := nodes.columns.alike:
+        said.append(
+            f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "
+            'to leave such rows out, or to put them at the means (missing = "drop" or "center")'
+        )
     return said

@@ -202,7 +202,7 @@ _DATES = {
 _BOUNDS = "bounds = [low, high]"
 _CHANGE = 'max_change = ...   # of counts, with unit = "change": how far one person changes it'
 _IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
-_MISSING = 'or "drop" to leave out rows without a value, "midpoint", or, in a release of rows, "center"'
+_MISSING = 'or "drop" to leave out rows without a value, "indicator" to publish where gaps are, "midpoint", "center"'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
 _UNKNOWN = 'or "integer", "boolean", "category", "ordered", "date", "time": a text file does not say. Else drop = true'
