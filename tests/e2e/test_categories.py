@@ -103,6 +103,24 @@ def test_the_picture_says_the_noise_that_the_page_says(table: Path, program: Run
         assert f"noise {share:.0%} of the variance" in title_of(summary, [bundle])
 
 
+@pytest.mark.parametrize(("target", "columns"), [("job=nurse", "job="), ("pay", "pay")])
+def test_a_cell_predicts_nothing_of_itself(target: str, columns: str, table: Path, program: Run) -> None:
+    """Neither other levels of the target's category nor its gaps are among what predicts it."""
+    folder = table.parent
+    frame = pd.read_parquet(table)
+    frame.loc[frame["job"] == "smith", "pay"] = None
+    frame.to_parquet(table)
+    policy = POLICY.format(privacy='unit = "cell"\nmu = 4.0') + 'missing = "indicator"\n'
+    (folder / "people.policy.toml").write_text(policy)
+    assert program("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
+    learned = program("dp-learn", "people.tar", "--estimator", "regression", "--target", target, "--out", "line")
+    assert learned.returncode == 0, learned.stderr
+    predictors = pd.read_csv(folder / "line" / "coefficients.csv")["column"].tolist()
+    assert not [name for name in predictors if name.startswith(columns)]
+    assert "born" in predictors
+    assert ("pay=(no value)" in predictors) == (target != "pay")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["cv", "stars"])
 def test_alpha_is_chosen_by_rows(rule: str, table: Path, program: Run) -> None:

@@ -128,15 +128,20 @@ def learn_alternative(
 
 
 def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """Return the columns to estimate from, and a note: of a category all levels but the most frequent one."""
+    """Return the columns to estimate from, and a note: of a category all levels but the most frequent one.
+
+    What else is published for the target's own cell, as its other levels or its gaps are, predicts nothing.
+    """
     levels, columns = sample.levels, sample.pooled.columns
     if levels is None or not levels.blocks:
         return np.arange(len(columns)), []
     chosen = choose_node_columns(sample.pooled, sample.location, levels)
     own = [columns.index(target)] if target in columns else []
+    beside = {place for place in chosen.kept.tolist() if own and levels.nodes[place] == levels.nodes[own[0]]}
     left_out = [columns[place] for place in chosen.reference.values() if place not in own]
     said = f"levels are told by how they differ from the most frequent one of their category: {listed(left_out)}"
-    return np.union1d(chosen.kept, own).astype(np.int64), [said] if left_out else []
+    usable = np.array(sorted({*chosen.kept.tolist(), *own} - (beside - {*own})), dtype=np.int64)
+    return usable, [said] if left_out else []
 
 
 def _judge(

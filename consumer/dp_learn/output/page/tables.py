@@ -24,7 +24,7 @@ _COLLINEAR = "others determine it: its links cannot be told apart"
 _EDGES = {
     "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, on this graph."),
     "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
-    "degrees_of_freedom": ("Entries", ".0f", "of the test: of a category one for each level but one."),
+    "degrees_of_freedom": ("Entries", ".0f", "of the test: for a category each level but one."),
     "desparsified": (
         "Desparsified",
         "+.3f",
@@ -45,7 +45,7 @@ def edges_table(graph: GraphEstimate) -> Table:
     described = dict(_EDGES)
     if graph.categories:
         label, _, about = described["partial_correlation"]
-        without = f"{about[:-1]}; of a category the largest of its columns, without a sign."
+        without = f"{about[:-1]}; of a category, or a number with gaps, the largest of its columns, without a sign."
         described["partial_correlation"] = label, ".3f", without
     columns += [
         Column(label, edges[name][:shown].tolist(), form, about, _LEAST if name == "q_value" else -math.inf)
