@@ -37,7 +37,9 @@ MIXED_COVARIANCE = {"unit": "row", "mu": 10.0, "release": "covariance", "mechani
 CHANGES = {"unit": "change", "mu": 1.0}
 GAPS = {"unit": "cell", "mu": 5.0}
 GAPS_COVARIANCE = {"unit": "row", "mu": 12.0, "release": "covariance", "mechanism": "gaussian"}
+GAPS_TWO_ROUND = {"unit": "row", "mu": 20.0, "release": "covariance", "mechanism": "two-round"}
 KINDS = {
+    "-gaps-two-round-covariance": GAPS_TWO_ROUND,
     "-gaps": GAPS,
     "-gaps-covariance": GAPS_COVARIANCE,
     "-mixed": MIXED,
@@ -76,7 +78,7 @@ def _publish(path: Path, privacy: dict[str, Any], key: Ed25519PrivateKey) -> Non
     columns: dict[str, Any] = {name: {"bounds": bounds, "unit": "u"} for name, bounds in BOUNDS.items()}
     if privacy in (MIXED, MIXED_COVARIANCE):
         table, columns = _mixed(table, columns)
-    elif privacy in (GAPS, GAPS_COVARIANCE):
+    elif privacy in (GAPS, GAPS_COVARIANCE, GAPS_TWO_ROUND):
         table, columns = _with_gaps(table, columns)
     elif privacy is CHANGES:
         table = table[["proline"]].assign(hue=(100 * table["hue"]).astype(int))

@@ -33,7 +33,12 @@ def test_there_is_a_stored_bundle() -> None:
         for version in ("v3", "v4", "v5")
         for kind in ("wishart-difference-covariance", "two-round-covariance")
     }
-    assert later | {"v4-mixed-covariance", "v5-mixed-covariance", "v5-gaps-covariance"} <= set(COVARIANCES)
+    assert later | {
+        "v4-mixed-covariance",
+        "v5-mixed-covariance",
+        "v5-gaps-covariance",
+        "v5-gaps-two-round-covariance",
+    } <= set(COVARIANCES)
 
 
 def _trusted(version: str) -> Bundle:

@@ -105,12 +105,21 @@ def test_tests_hold_their_level_where_gaps_come_at_random(tmp_path: Path) -> Non
     assert abs(np.mean(np.array(p_values) < 0.05) - 0.05) < 0.015
 
 
-@pytest.mark.parametrize("privacy", [{"unit": "cell", "mu": 8.0}, {"unit": "row", "mu": 1.0, "release": "covariance"}])
-def test_values_and_gaps_are_told_apart(privacy: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("privacy", "bounds"),
+    [
+        ({"unit": "cell", "mu": 8.0}, [-20.0, 200.0]),
+        ({"unit": "row", "mu": 1.0, "release": "covariance", "mechanism": "gaussian"}, [-20.0, 200.0]),
+        ({"unit": "row", "mu": 1.0, "release": "covariance"}, [-50_000.0, 100_000.0]),  # in two rounds
+    ],
+    ids=["rows", "one sum", "two rounds"],
+)
+def test_values_and_gaps_are_told_apart(privacy: dict[str, Any], bounds: list[float], tmp_path: Path) -> None:
     """Pay goes with age by its values, and with being ill by its gaps alone, however far off the middle is."""
     rng = np.random.default_rng(5)
     table = people(rng, 40_000)
-    graph = learn(table, PEOPLE, tmp_path, 1, **privacy).estimate
+    columns = {**PEOPLE, "pay": {"bounds": bounds, **INDICATOR}}
+    graph = learn(table, columns, tmp_path, 1, **privacy).estimate
     edges = {frozenset((row.source, row.target)) for row in graph.edges().itertuples()}
     assert {frozenset(("pay", "age")), frozenset(("pay", "ill"))} <= edges
     effects = pd.DataFrame(graph.variables.loadings).set_index(["source", "level", "target", "target_level"])["effect"]

@@ -93,11 +93,16 @@ def describe_gaps(release: Release, *, in_file: bool = False) -> list[str]:
         "columns with gaps in the same rows, and dilutes true links, and no p-value or interval knows of it.",
         "center": "Rows without a value in {} stand, whole, at the columns' means: variances and covariances are too "
         "small by the share of such rows, and partial correlations are not, if gaps do not depend on the values.",
-        "indicator": "Cells without a value in {} took the middle of the bounds, and a column beside each says where: "
+        "indicator": f"Cells without a value in {{}} took {_filled_with(release)}, and a column beside each says so: "
         "estimates tell gaps from values, and link what lies on both sides of a column with many gaps.",
         "drop": "Rows without a value in {} were left out, which changes nothing if gaps do not depend on the values.",
     }
     return [text.format(_named(names[how])) for how, text in sentences.items() if how in names]
+
+
+def _filled_with(release: Release) -> str:
+    """Return what stands in gaps that are published."""
+    return "their column's center of round 1" if release.columns[0].standards else "the middle of the bounds"
 
 
 def _named(names: list[str]) -> str:

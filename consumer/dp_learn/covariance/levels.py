@@ -102,14 +102,16 @@ def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels 
         shift,
         factor,
         tuple(responses),
-        {column.source_name: middle_of(column) for column in columns if column.missing == "indicator"},
+        {column.source_name: fill_of(column) for column in columns if column.missing == "indicator"},
     )
 
 
-def middle_of(column: Column) -> float:
-    """Return the number that stands where a column has no value."""
+def fill_of(column: Column) -> float:
+    """Return the number that stands where a column has no value: in two rounds its center, else the bounds' middle."""
     if column.ball is not None:
         return column.ball.center
+    if column.standards:
+        return column.standards[0].center
     low, high = column.bounds or (0.0, 0.0)
     return 0.5 * low + 0.5 * high
 

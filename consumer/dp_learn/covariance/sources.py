@@ -21,7 +21,7 @@ from dp_learn.covariance.debias import (
     debias_covariance,
     noise_fourth_cumulants,
 )
-from dp_learn.covariance.levels import Levels, find_levels, middle_of
+from dp_learn.covariance.levels import Levels, fill_of, find_levels
 from dp_learn.covariance.moments import Moments, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
 from dp_learn.covariance.row_passes import LARGEST, BundleRows, Change, Rows
@@ -269,10 +269,11 @@ def _require_same_columns(bundle: Bundle, like: Bundle) -> None:
                 f"column {name!r} is a level, or has published gaps, in only one of {quote_path(bundle.path)} and "
                 f"{quote_path(like.path)}: bundles are pooled with the same columns only"
             )
-        if column.missing == "indicator" and middle_of(column) != middle_of(other[name]):
+        if column.missing == "indicator" and fill_of(column) != fill_of(other[name]):
             raise SchemaError(
-                f"gaps of column {name!r} stand at the middle of other bounds in {quote_path(bundle.path)} than in "
-                f"{quote_path(like.path)}: bundles with published gaps are pooled with the same bounds only"
+                f"gaps of column {name!r} stand at another number in {quote_path(bundle.path)} than in "
+                f"{quote_path(like.path)}: bundles with published gaps are pooled where these stand at one number, "
+                "with the same bounds in releases of rows, and the same declared center in two rounds"
             )
         if column.unit != other[name].unit:
             raise SchemaError(

@@ -26,12 +26,19 @@ class RowReport:
     n_clipped_rows: int = 0
     clipped: dict[str, int] = field(default_factory=dict)
     filled: dict[str, int] = field(default_factory=dict)
+    indicated: dict[str, int] = field(default_factory=dict)
 
     @property
     def tells(self) -> bool:
         """True if any count is not zero."""
         return bool(
-            self.clipped or self.filled or self.n_dropped or self.n_centered or self.n_over_cap or self.n_clipped_rows
+            self.clipped
+            or self.filled
+            or self.indicated
+            or self.n_dropped
+            or self.n_centered
+            or self.n_over_cap
+            or self.n_clipped_rows
         )
 
     def add(self, other: RowReport) -> None:
@@ -45,6 +52,8 @@ class RowReport:
             self.count(self.clipped, name, number)
         for name, number in other.filled.items():
             self.count(self.filled, name, number)
+        for name, number in other.indicated.items():
+            self.count(self.indicated, name, number)
 
     def count(self, counts: dict[str, int], name: str, number: int) -> None:
         """Add to one of the per-column counts, leaving out zeros."""
@@ -85,15 +94,35 @@ def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Arra
     MissingValuesError
         The column refuses missing values, and has one.
     """
-    if not values.null_count and not (values.type == pa.float64() and np.isnan(to_numpy(values)).any()):
+    missing = _find_missing(values)
+    if missing is None:
         return values
-    missing = pc.is_null(values, nan_is_null=True)
-    number = pc.sum(missing).as_py()
     limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
     if column.missing not in ("midpoint", "indicator") or limits is None:
         levels, of_moments = column.block is not None, column.noise is None
         raise MissingValuesError(column.source_name, of_moments=of_moments, has_levels=levels)
-    report.count(report.filled, column.name, number)
+    _count_missing(missing, column, report)
     middle = 0.5 * limits[0] + 0.5 * limits[1]
     filler = pa.scalar(round(middle) if column.kind == "integer" else middle, values.type)
     return pc.if_else(missing, filler, values)
+
+
+def mark_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:
+    """Return the values with NaN where there are none, which is counted, for whoever fills them later."""
+    missing = _find_missing(values)
+    if missing is None:
+        return values
+    _count_missing(missing, column, report)
+    return pc.if_else(missing, pa.scalar(float("nan"), values.type), values)
+
+
+def _find_missing(values: pa.Array) -> pa.Array | None:
+    """Return where there is no value; None if there is one everywhere."""
+    if not values.null_count and not (values.type == pa.float64() and np.isnan(to_numpy(values)).any()):
+        return None
+    return pc.is_null(values, nan_is_null=True)
+
+
+def _count_missing(missing: pa.Array, column: Column, report: RowReport) -> None:
+    counts = report.indicated if column.missing == "indicator" else report.filled
+    report.count(counts, column.name, pc.sum(missing).as_py())

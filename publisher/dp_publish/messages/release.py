@@ -78,6 +78,7 @@ def _describe_report(receipt: Receipt) -> list[str]:
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
         *_describe_rows(report.n_over_cap, "left out, beyond the max_rows of their entity"),
         *_describe_cells(report.filled, "without a value, set to the midpoint"),
+        *_describe_cells(report.indicated, "without a value, which a column beside it tells with noise"),
         *_describe_rows(report.n_centered, "with a missing value, moved to the means"),
         *_describe_rows(report.n_dropped, "with a missing value, left out"),
     ]
@@ -108,6 +109,7 @@ def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None)
         "for_the_publisher_only": {
             "clipped": report.clipped,
             "filled": report.filled,
+            "indicated": report.indicated,
             "rows_clipped": report.n_clipped_rows,
             "rows_at_center": report.n_centered,
             "rows_dropped": report.n_dropped,

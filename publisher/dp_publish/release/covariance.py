@@ -29,7 +29,7 @@ from dp_publish.covariance import (
     moment_columns,
     set_mechanism,
 )
-from dp_publish.data import RowReport, drop_missing, fill_missing
+from dp_publish.data import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.policy import Policy
 from dp_publish.release.contents import Contents, Making, NewFile, Progress, could_reveal_noise
 from dp_publish.release.work import RowWork
@@ -104,7 +104,7 @@ class CovarianceMaker:
         The first pass reports what was done.
         """
         add_numbers: Callable[[Iterator[pa.RecordBatch]], tuple[T, RowReport]]
-        add_numbers = partial(_add_numbers, add=add, columns=self._columns)
+        add_numbers = partial(_add_numbers, add=add, columns=self._columns, places_gaps=self._mechanism.places_gaps)
         total: T
         total, report = self._work.total(self._kinds, add_numbers, partial(_merge_both, merge), progress)
         if not self._report.n_rows:
@@ -216,11 +216,11 @@ def _count_complete(batches: Iterator[pa.RecordBatch], *, columns: Sequence[Colu
 
 
 def _add_numbers(
-    batches: Iterator[pa.RecordBatch], *, add: Callable[[Batches], T], columns: tuple[Column, ...]
+    batches: Iterator[pa.RecordBatch], *, add: Callable[[Batches], T], columns: tuple[Column, ...], places_gaps: bool
 ) -> tuple[T, RowReport]:
     """Return what comes of rows as numbers, and what was done to them."""
     report = RowReport()
-    return add(_values(batch, columns, report) for batch in batches), report
+    return add(_values(batch, columns, report, places_gaps=places_gaps) for batch in batches), report
 
 
 def _merge_both(
@@ -230,12 +230,17 @@ def _merge_both(
     return merge(one[0], other[0]), one[1]
 
 
-def _values(batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport) -> NDArray[np.float64]:
-    """Return a batch as numbers, with what the policy says of missing ones done."""
+def _values(
+    batch: pa.RecordBatch, columns: tuple[Column, ...], report: RowReport, *, places_gaps: bool
+) -> NDArray[np.float64]:
+    """Return a batch as numbers, with what the policy says of missing ones done, unless the mechanism places them."""
     kept = drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
     report.n_rows += kept.num_rows
-    filled = [fill_missing(kept.column(index), column, report) for index, column in enumerate(columns)]
+    filled = [
+        (mark_missing if places_gaps and column.missing == "indicator" else fill_missing)(values, column, report)
+        for column, values in zip(columns, kept.columns, strict=True)
+    ]
     values = [to_numpy(each) for each in filled]
     for column, each in zip(columns, values, strict=True):
         low, high = column.bounds or (-math.inf, math.inf)

@@ -134,6 +134,9 @@ class Mechanism(ABC):
         The kind of noise that a reader finds, which `dp_bundle` has a class for.
     draws_depend_on_data : bool
         Whether its random bits and its time depend on the sums, so that a failure tells of them.
+    places_gaps : bool
+        Whether it puts gaps that are published at a place of its own, and takes them as NaN; else they stand at the
+        middle of the bounds.
     forecast_as : type or None
         The mechanism whose noise stands for its own in a forecast, where that has no formula.
     error_kind : str
@@ -159,6 +162,7 @@ class Mechanism(ABC):
     published_as: ClassVar[str]
     noise: ClassVar[type[MatrixNoise]]
     draws_depend_on_data: ClassVar[bool] = False
+    places_gaps: ClassVar[bool] = False
     forecast_as: ClassVar[type[Mechanism] | None] = None
     error_kind: ClassVar[str] = "its root mean square"
 

@@ -10,7 +10,8 @@ no row is. So everything is found privately first, each by a step with a cost of
 4. the second round: the same, recentred at the first one's mean and partly whitened by its correlations, so that noise
    is small where the columns vary little; and noisy lengths to the fourth, from which a reader learns the tails.
 
-Both matrices are published, and a reader combines them. The number of rows is public.
+Both matrices are published, and a reader combines them. The number of rows is public. Gaps that are published count for
+no center and no scale, and stand at their column's center.
 
 **Sensitivity.** Every choice is made by scores that one row moves by at most 1. The rows of either round lie in a ball
 whatever came before (`two_rounds.rows`), so that its sum moves by at most sqrt(2) (R^2 + c^2). A length to the fourth
@@ -96,6 +97,7 @@ class TwoRound(Mechanism):
 
     name: ClassVar[str] = "two-round"
     noise: ClassVar[type[MatrixNoise]] = RoundedGaussian
+    places_gaps: ClassVar[bool] = True
     strength: GaussianDP
     places: tuple[Place, ...] = ()
     most_cells: int = MOST_CELLS
@@ -178,14 +180,15 @@ class TwoRound(Mechanism):
         low, high = np.maximum(low, centers - clip * scales), np.minimum(high, centers + clip * scales)
         farthest = clip * math.sqrt(len(scales))
         frame = Frame(low, high, centers, scales * farthest)
-        sums = rows(partial(_sum, frame=frame, least_radius=_LEAST_RADIUS / clip), BinnedSums.merged)
+        sums = rows(partial(_sum, frame=frame, least_radius=_LEAST_RADIUS / clip, fills=centers), BinnedSums.merged)
         first, _ = self._play_round("first", sums, frame, shares.first, _OFFSETS[0], play)
 
         # the second round, in a frame that follows from the first
         mean, covariance, noise = _shown_by(first)
         transform, deviations, length = whiten(covariance * farthest**2, noise * farthest**2)
         frame = Frame(low, high, mean, scales * deviations * (length * _SECOND_RADII[1]), transform)
-        sums = rows(partial(_sum, frame=frame, least_radius=_SECOND_RADII[0] / _SECOND_RADII[1]), BinnedSums.merged)
+        least = _SECOND_RADII[0] / _SECOND_RADII[1]
+        sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
         second, chosen = self._play_round("second", sums, frame, shares.second, _OFFSETS[1], play)
         witness.clipped(int(sums.counts[chosen + 1 :].sum()))
         total, most = sums.fourth_powers(chosen)
@@ -283,18 +286,25 @@ def _count(batches: Batches, *, places: tuple[Place, ...], most_cells: int) -> P
 def _count_beyond(batches: Batches, *, frame: Frame) -> NDArray[np.int64]:
     """Return how many rows have a value beyond every clip, in the half-widths of a frame."""
     beyond = np.zeros_like(CLIPS, dtype=np.int64)
-    for values in batches:
+    for values in _filled(batches, frame.centers):
         beyond += count_beyond_clips(np.clip(values, frame.low, frame.high), frame.centers, frame.half_widths)
     return beyond
 
 
-def _sum(batches: Batches, *, frame: Frame, least_radius: float) -> BinnedSums:
-    """Return the sums of rows in a frame, for radii from a least one to 1."""
+def _sum(batches: Batches, *, frame: Frame, least_radius: float, fills: NDArray[np.float64]) -> BinnedSums:
+    """Return the sums of rows in a frame, for radii from a least one to 1, with gaps filled."""
     p = len(frame.centers)
     sums = BinnedSums(p, radii(least_radius, p))
-    for values in batches:
+    for values in _filled(batches, fills):
         sums.add(values, frame)
     return sums
+
+
+def _filled(batches: Batches, fills: NDArray[np.float64]) -> Batches:
+    """Yield rows with the columns' centers, which are public by then, in place of gaps."""
+    for values in batches:
+        gaps = np.isnan(values)
+        yield np.where(gaps, fills, values) if gaps.any() else values
 
 
 def _shown_by(first: NoisyMoments) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:

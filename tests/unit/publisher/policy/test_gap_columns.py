@@ -135,7 +135,7 @@ def test_the_command_says_what_was_done(tmp_path: Path, call: Call) -> None:
     assert "3 columns (for 2 of the table)" in call("plan", "staff.csv").out
     published = call("staff.csv")
     assert published.code == 0, published.err
-    assert "500 cells of pay without a value" in published.out
+    assert "500 cells of pay without a value, which a column beside it tells with noise" in published.out
     audited = call("audit", "staff.csv", "--canaries", "20000")
     assert audited.code == 0, audited.err
     assert "gaps: replay" in audited.out
