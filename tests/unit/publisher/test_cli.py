@@ -144,6 +144,7 @@ def test_json_is_one_document(people: Path, call: Call) -> None:
     assert set(document["for_the_publisher_only"]) == {
         "clipped",
         "filled",
+        "indicated",
         "rows_at_center",
         "rows_clipped",
         "rows_dropped",
