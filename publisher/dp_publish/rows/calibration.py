@@ -353,6 +353,11 @@ def _require_centers(policy: Policy, kinds: Mapping[str, str]) -> bool:
             f"{said} goes with bounds, and with mu, epsilon and delta, or rho, of which a part finds the means; for "
             'other strengths, and in a ball, give missing = "drop"'
         )
+    if indicated := [name for name in kinds if _indicates_gaps(policy, name)]:
+        raise PolicyError(
+            f"{said} moves whole rows, farther than the gaps of {listed(indicated)}, which are published: give all of "
+            'them missing = "indicator", or none'
+        )
     if privacy.unit == "cell":
         raise PolicyError(
             f'{said} moves whole rows to the means, so a single cell cannot be protected: give unit = "row", or '
