@@ -36,6 +36,7 @@ from dp_bundle.startup import before_compiling
 from dp_bundle.store import RemotePath
 from dp_learn.glasso import SOLVER_NAMES
 from dp_learn.matrices import RepairMethod
+from dp_learn.pipeline import Weights
 from dp_learn.selection import Rule
 
 if TYPE_CHECKING:
@@ -75,10 +76,11 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
 )
 @click.option(
     "--weights",
-    type=click.Choice(["equal", "noise"]),
-    default="equal",
+    type=click.Choice([weights.value for weights in Weights]),
+    default="auto",
     show_default=True,
-    help="Penalise all pairs equally, or in proportion to their standard errors.",
+    help="Penalise all pairs equally, or in proportion to their standard errors (noise); auto is noise for tables with "
+    "categories, and equal for those of numbers.",
 )
 @click.option(
     "--repair",

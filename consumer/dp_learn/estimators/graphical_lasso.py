@@ -51,7 +51,7 @@ def _graph_of(fit: Fit) -> GraphEstimate:
     from dp_learn.node_graph import NodeGraph
 
     variables = Variables(fit.pooled.columns, fit.nodes.labels, fit.precision, fit.pooled.covariance, {"effect": []})
-    return NodeGraph.make(fit.nodes.names, variables, None, None)
+    return NodeGraph.make(fit.nodes.names, variables, None, None, None)
 
 
 class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
@@ -66,9 +66,9 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
         The penalty, on the chosen scale, > 0.
     noise_variance : float or array-like of shape (n_features,)
         Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
-    weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
+    weights : {"auto", "equal", "noise"} or array-like of shape (n_features, n_features)
         Equal penalties, penalties in proportion to each entry's standard error, or a matrix: 0 leaves an entry
-        unpenalised, inf forbids an edge.
+        unpenalised, inf forbids an edge. "auto" is noise for a bundle with categories, and else equal.
     scale : {"correlation", "covariance"}
         The scale on which the penalty is applied.
     repair : {"none", "maxnorm", "clip", "shrink"}
@@ -119,7 +119,7 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
         alpha: float = 0.1,
         *,
         noise_variance: npt.ArrayLike = 0.0,
-        weights: str | npt.ArrayLike = "equal",
+        weights: str | npt.ArrayLike = "auto",
         scale: str = "correlation",
         repair: str = "none",
         refit: bool = False,
@@ -186,7 +186,7 @@ class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
         select: str = "cv",
         cv: int = 5,
         noise_variance: npt.ArrayLike = 0.0,
-        weights: str | npt.ArrayLike = "equal",
+        weights: str | npt.ArrayLike = "auto",
         scale: str = "correlation",
         repair: str = "none",
         refit: bool = False,

@@ -125,6 +125,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
     """Return the summary of a graph."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
+    weights = settings.weights_for(blocks=fit.nodes is not None)
 
     return {
         **describe_origin(bundles, learned.sample.pooled),
@@ -152,7 +153,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
         "fdr": learned.estimate.fdr,
         "error_bars": learned.estimate.inference is not None,
         "notes": learned.notes,
-        "weights": settings.weights if isinstance(settings.weights, str) else "a matrix",
+        "weights": weights if isinstance(weights, str) else "a matrix",
         "scale": settings.scale,
         "refit": settings.refit,
         "penalize_diagonal": settings.penalize_diagonal,

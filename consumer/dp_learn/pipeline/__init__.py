@@ -7,5 +7,6 @@ if TYPE_CHECKING:
     from dp_learn.pipeline.learn import Learned, find_bundle_contradictions, infer_if_possible, learn_graph
     from dp_learn.pipeline.node_layout import Nodes
     from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Settings
+    from dp_learn.pipeline.weights import Weights
 else:
     __getattr__ = import_on_demand(__name__)

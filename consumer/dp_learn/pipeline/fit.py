@@ -25,6 +25,7 @@ from dp_learn.glasso import GraphFit, Solution, fit_on_graph, graphical_lasso, m
 from dp_learn.matrices import FloatArray, RepairMethod, repair_covariance
 from dp_learn.pipeline.resamples import Resamples, select_by_rows
 from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
+from dp_learn.pipeline.weights import Weights
 from dp_learn.selection import (
     SMALLEST,
     Rule,
@@ -175,9 +176,10 @@ def _units(pooled: PooledCovariance, settings: Settings) -> FloatArray:
 
 
 def _weights(pooled: PooledCovariance, settings: Settings, units: FloatArray) -> FloatArray | None:
-    if not isinstance(settings.weights, str):
-        return np.asarray(settings.weights, dtype=float)
-    if settings.weights == "equal":
+    chosen = settings.weights_for(blocks=False)
+    if not isinstance(chosen, str):
+        return np.asarray(chosen, dtype=float)
+    if chosen == Weights.EQUAL:
         return None
     weights = penalty_weights(pooled)
     return weights if settings.scale == "correlation" else weights * units

@@ -12,26 +12,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from dp_bundle.errors import NotConvergedError, ParameterError
-from dp_learn.covariance import (
-    Levels,
-    PooledCovariance,
-    Sample,
-    choose_node_columns,
-    effective_rows,
-    keep_columns,
-    mechanism_entry_variances,
-)
+from dp_learn.covariance import Levels, Sample, choose_node_columns, effective_rows, keep_columns
 from dp_learn.glasso import Solution, graphical_lasso, solve_on_graph, whiten_nodes
 from dp_learn.matrices import FloatArray, repair_covariance
 from dp_learn.pipeline.node_layout import Nodes
+from dp_learn.pipeline.node_penalties import block_errors, block_weights, chance_alpha_of_nodes
 from dp_learn.pipeline.resamples import Resamples, select_by_rows
 from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
+from dp_learn.pipeline.weights import Weights
 from dp_learn.selection import SMALLEST, Rule, Selection, alpha_grid, select_ebic
-
-CHANCE_EDGES = 0.2  # as `chance_alpha` has it
 
 
 def fit_nodes(sample: Sample, levels: Levels, settings: Settings) -> Fit:
@@ -57,7 +48,7 @@ def fit_nodes(sample: Sample, levels: Levels, settings: Settings) -> Fit:
 
     repair = repair_covariance(whitened, settings.repair)
     errors = block_errors(pooled, nodes)
-    weights = errors / float(np.median(errors[np.triu_indices(len(names), 1)])) if settings.weights == "noise" else None
+    weights = block_weights(errors, nodes.sizes) if settings.weights_for(blocks=True) == Weights.NOISE else None
     alpha, selection = settings.alpha, None
     if alpha is None:
         resamples = Resamples(
@@ -102,47 +93,12 @@ def fit_node_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -
     return np.where(mask, fit.nodes.root @ fitted.precision @ fit.nodes.root, 0.0)
 
 
-def block_errors(pooled: PooledCovariance, nodes: Nodes) -> FloatArray:
-    """Return the root of the expected squared norm of every whitened block of unrelated nodes, shape (G, G).
-
-    Sampling adds one over the number of rows for every entry. What noise of variance v_ij on an entry adds is
-    ``sum_ij (R_g^2)_.i v_ij (R_h^2)_.j``.
-    """
-    sizes = nodes.sizes.astype(float)
-    squares = np.zeros((len(nodes.names), len(nodes.labels)))
-    np.add.at(squares, nodes.labels, nodes.root**2)
-    total = np.outer(sizes, sizes) * pooled.sampling_factor
-    if pooled.has_errors:
-        scale = np.outer(pooled.deviations, pooled.deviations) ** 2
-        total += squares @ (mechanism_entry_variances(pooled) * scale) @ squares.T
-    root: FloatArray = np.sqrt(total)
-    return root
-
-
-def chance_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp], weights: FloatArray | None) -> float:
-    """Return the alpha at which chance is expected to make a fifth of an edge among unrelated nodes.
-
-    The squared norm of a block of k entries is taken for its mean over k times a chi-squared number with k degrees of
-    freedom. See `chance_alpha`.
-    """
-    upper = np.triu_indices(len(sizes), 1)
-    degrees = np.outer(sizes, sizes)[upper].astype(float)
-    each = errors[upper] / np.sqrt(degrees)  # of one entry
-    w = np.sqrt(degrees) if weights is None else weights[upper]
-    low, high = 0.0, float((each * np.sqrt(degrees) / w).max()) * 20.0
-    while high - low > 1e-6 * high:
-        middle = 0.5 * (low + high)
-        expected = float(special.chdtrc(degrees, (middle * w / each) ** 2).sum())
-        low, high = (middle, high) if expected > CHANCE_EDGES else (low, middle)
-    return high
-
-
 def _check(settings: Settings) -> None:
     """Refuse settings that mean nothing for nodes of several columns."""
     if settings.scale != "correlation":
         raise ParameterError("scale", '"correlation" for a table with categories', settings.scale)
     if not isinstance(settings.weights, str):
-        raise ParameterError("weights", '"equal" or "noise" for a table with categories', "a matrix")
+        raise ParameterError("weights", '"auto", "equal" or "noise" for a table with categories', "a matrix")
 
 
 def _select(

@@ -14,6 +14,7 @@ from dp_learn.covariance import PooledCovariance
 from dp_learn.glasso import Solution
 from dp_learn.matrices import FloatArray, Repair
 from dp_learn.pipeline.node_layout import Nodes
+from dp_learn.pipeline.weights import Weights
 from dp_learn.selection import Rule, Selection
 
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
@@ -51,8 +52,9 @@ class Settings:
     alphas : int or sequence of float
         The path that it selects from: a number of alphas, or the alphas, largest first. With a number, EBIC's path ends
         at `chance_alpha`.
-    weights : {"equal", "noise"} or ndarray
-        Equal penalties, penalties in proportion to each entry's standard error, or a matrix as in `graphical_lasso`.
+    weights : {"auto", "equal", "noise"} or ndarray
+        Equal penalties, penalties in proportion to the standard errors of entries, or of blocks, or a matrix as in
+        `graphical_lasso`. "auto" is noise where a node has several columns, whose errors differ most, and else equal.
     scale : {"correlation", "covariance"}
         The scale of the penalty: correlations, where one alpha means the same for every pair of columns, or data units.
     repair : {"none", "maxnorm", "clip", "shrink"}
@@ -67,7 +69,7 @@ class Settings:
     alpha: float | None = None
     select: str = "ebic"
     alphas: int | Sequence[float] = 20
-    weights: str | FloatArray = "equal"
+    weights: str | FloatArray = "auto"
     scale: str = "correlation"
     repair: str = "none"
     refit: bool = True
@@ -82,8 +84,14 @@ class Settings:
                 raise ParameterError(name, "one of " + ", ".join(allowed), getattr(self, name))
         if not isinstance(self.refit, bool | np.bool_):
             raise ParameterError("refit", "true or false", self.refit)
-        if isinstance(self.weights, str) and self.weights not in {"equal", "noise"}:
-            raise ParameterError("weights", "equal, noise, or a matrix", self.weights)
+        if isinstance(self.weights, str) and self.weights not in list(Weights):
+            raise ParameterError("weights", "auto, equal, noise, or a matrix", self.weights)
+
+    def weights_for(self, *, blocks: bool) -> str | FloatArray:
+        """Return the weights with what "auto" stands for in its place, where nodes have several columns or none has."""
+        if isinstance(self.weights, str) and self.weights == Weights.AUTO:
+            return Weights.NOISE.value if blocks else Weights.EQUAL.value
+        return self.weights
 
     @property
     def needs_folds(self) -> bool:

@@ -146,7 +146,7 @@ def test_every_rule_finds_the_chain(rule: str) -> None:
         ({"alpha": 0.0}, ParameterError, "alpha must be a finite number > 0"),
         ({"noise_variance": [1.0, 2.0]}, ParameterError, "noise_variance must be a finite number"),
         ({"noise_variance": -1.0}, ParameterError, "noise_variance must be a finite number"),
-        ({"weights": "odd"}, ParameterError, "weights must be equal, noise, or a matrix"),
+        ({"weights": "odd"}, ParameterError, "weights must be auto, equal, noise, or a matrix"),
         ({"weights": np.eye(3)}, ParameterError, "weights.shape must be"),
         ({"scale": "odd"}, ParameterError, "scale must be one of"),
         ({"repair": "odd"}, ParameterError, "repair must be one of"),

@@ -1,0 +1,54 @@
+"""Noisy rows of numbers and categories, as a source."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_bundle.manifest import Source
+from dp_learn.covariance import Levels, RowSource, Sample
+from dp_learn.covariance.row_passes import Rows
+from dp_learn.graph import GraphEstimate
+from dp_learn.matrices import FloatArray
+from dp_learn.pipeline import Settings, fit_graph
+from dp_learn.pipeline.learn_nodes import learn_nodes
+
+
+def mixed_sample(table: dict[str, NDArray[np.generic]], sigma: float, seed: int = 0) -> Sample:
+    """Return the rows of a table with normal noise; columns of whole numbers are categories."""
+    rng = np.random.default_rng(seed)
+    columns, names, nodes, sources = list[FloatArray](), list[str](), list[str](), list[Source]()
+    for name, values in table.items():
+        own = (name,)
+        if np.issubdtype(values.dtype, np.integer):
+            levels = [str(level) for level in range(int(values.max()) + 1)]
+            own = tuple(f"{name}={level}" for level in levels)
+            sources.append(Source(name=name, kind="category", columns=own, levels=tuple(levels)))
+            columns.append((values[:, None] == np.arange(len(levels))).astype(float))
+        else:
+            columns.append(values[:, None].astype(float))
+        names += own
+        nodes += [name] * len(own)
+    clean = np.hstack(columns)
+    rows = clean + sigma * rng.normal(size=clean.shape)
+    levels = Levels(tuple(nodes), tuple(sources), np.zeros(len(names)), np.ones(len(names)), ())
+    source = RowSource(
+        tuple(names),
+        np.full(len(names), sigma**2),
+        np.zeros(len(names)),
+        None,
+        lambda: [Rows(0, lambda: rows)],
+        levels if sources else None,
+    )
+    return Sample([source])
+
+
+def learn_mixed(
+    sample: Sample, *, fdr: float | None = None, error_bars: bool = True
+) -> tuple[GraphEstimate, list[str]]:
+    """Return the graph of a table with categories, and the notes on it."""
+    settings = Settings()
+    fit = fit_graph(sample, settings)
+    assert fit.nodes is not None
+    found = learn_nodes(sample, fit, fit.nodes, settings, fdr, error_bars=error_bars)
+    return found.graph, found.notes
