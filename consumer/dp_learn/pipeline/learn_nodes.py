@@ -58,7 +58,8 @@ def learn_nodes(
     tests: NodeInference | None = None
     if error_bars or fdr is not None:
         try:
-            tests = infer_node_pairs(sample, fit, nodes)
+            tests, doubts = infer_node_pairs(sample, fit, nodes)
+            notes += doubts
         except EstimationError as error:
             if fdr is not None:
                 raise
