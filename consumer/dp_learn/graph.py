@@ -68,7 +68,7 @@ class GraphEstimate:
     fdr : float or None
         The false discovery rate at which edges are listed; None lists those of the precision matrix.
     evidence : ndarray of shape (n_features, n_features) or None
-        The evidence for an edge between each pair, where it is known; see `score_pairs`.
+        The evidence for an edge between each pair, where it is known; see `score_pairs` and `score_nodes`.
     variables : Variables or None
         What the nodes were estimated from, where some of them have several columns.
     """
@@ -145,11 +145,16 @@ class GraphEstimate:
             surest = np.argpartition(-scores, MOST_RANKED)[:MOST_RANKED]
             places, scores = np.sort(places[surest]), self.evidence.ravel()[np.sort(places[surest])]
         pairs = np.divmod(places, len(self.columns))
-        numbers = {"evidence": scores}
-        if self.inference is not None:
-            numbers |= {"desparsified": self.inference.partial_correlation[pairs]}
-            numbers |= {"p_value": self.inference.p_values_at(pairs)}
-        return self._ranked(pairs, numbers, scores)
+        return self._ranked(pairs, {"evidence": scores} | self._tests_at(pairs), scores)
+
+    def _tests_at(self, pairs: Pairs) -> dict[str, FloatArray]:
+        """Return what the tests say of these pairs in the table of `ranking`, nothing without tests."""
+        if self.inference is None:
+            return {}
+        return {
+            "desparsified": self.inference.partial_correlation[pairs],
+            "p_value": self.inference.p_values_at(pairs),
+        }
 
     def _ranked(self, pairs: Pairs, numbers: dict[str, FloatArray], scores: FloatArray) -> dict[str, Any]:
         """Return the names of the pairs and their numbers, by falling scores."""

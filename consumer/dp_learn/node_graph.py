@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dp_learn.graph import GraphEstimate, Variables
-from dp_learn.inference import NodeInference, node_strengths, normal_scores
+from dp_learn.inference import NodeInference, Pairs, node_strengths
+from dp_learn.matrices import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,12 @@ class NodeGraph(GraphEstimate):
 
     @classmethod
     def make(
-        cls, nodes: tuple[str, ...], variables: Variables, tests: NodeInference | None, fdr: float | None
+        cls,
+        nodes: tuple[str, ...],
+        variables: Variables,
+        evidence: FloatArray | None,
+        tests: NodeInference | None,
+        fdr: float | None,
     ) -> NodeGraph:
         """Return the graph of an estimate.
 
@@ -35,6 +41,8 @@ class NodeGraph(GraphEstimate):
         nodes : tuple of str
         variables : Variables
             Where there is no edge, all entries of the block of `precision` are zero.
+        evidence : ndarray of shape (G, G) or None
+            The evidence for an edge between each pair, where it is known; see `score_nodes`.
         tests : NodeInference or None
             Tests of every pair.
         fdr : float or None
@@ -48,7 +56,7 @@ class NodeGraph(GraphEstimate):
         single = np.bincount(variables.labels, minlength=len(nodes)) == 1
         marginal[np.outer(single, single)] *= -1.0  # a covariance has the sign of its correlation
         np.fill_diagonal(marginal, 1.0)
-        return cls(nodes, partial, marginal, None, fdr, None, variables, tests)
+        return cls(nodes, partial, marginal, None, fdr, evidence, variables, tests)
 
     @cached_property
     def edge_columns(self) -> dict[str, Any]:
@@ -58,25 +66,22 @@ class NodeGraph(GraphEstimate):
             chosen = self.tests.q_values <= self.fdr
         pairs = np.nonzero(np.triu(chosen, 1))
         partial = 0.0 - self.precision[pairs]
-        if self.tests is None:
-            return self._ranked(pairs, {"partial_correlation": partial}, np.abs(partial))
-        tests = self.tests
-        numbers: dict[str, Any] = {
-            "partial_correlation": partial,
-            "evidence": normal_scores(tests.statistic[pairs], tests.degrees[pairs]),
-            "statistic": tests.statistic[pairs],
-            "degrees_of_freedom": tests.degrees[pairs],
-            "p_value": tests.p_values[pairs],
-            "q_value": tests.q_values[pairs],
-        }
-        return self._ranked(pairs, numbers, numbers["evidence"])
+        numbers: dict[str, Any] = {"partial_correlation": partial}
+        scores = np.abs(partial)
+        if self.evidence is not None:
+            scores = numbers["evidence"] = self.evidence[pairs]
+        if self.tests is not None:
+            numbers |= {
+                "statistic": self.tests.statistic[pairs],
+                "degrees_of_freedom": self.tests.degrees[pairs],
+                "p_value": self.tests.p_values[pairs],
+                "q_value": self.tests.q_values[pairs],
+            }
+            scores = scores if self.fdr is None else self.tests.scores[pairs]
+        return self._ranked(pairs, numbers, scores)
 
-    def ranking_columns(self) -> dict[str, Any]:
-        """Return all pairs of nodes by the evidence for an edge, empty without tests."""
+    def _tests_at(self, pairs: Pairs) -> dict[str, FloatArray]:
+        """Return the strengths without a graph and the p-values of these pairs, nothing without tests."""
         if self.tests is None:
             return {}
-        pairs = np.triu_indices(len(self.columns), 1)
-        scores = self.tests.scores[pairs]
-        numbers = {"evidence": scores, "partial_correlation": self.tests.strength[pairs]}
-        numbers["p_value"] = self.tests.p_values[pairs]
-        return self._ranked(pairs, numbers, scores)
+        return {"partial_correlation": self.tests.strength[pairs], "p_value": self.tests.p_values[pairs]}

@@ -84,26 +84,54 @@ def infer_nodes(
     errors_of : callable
         Returns the errors of the forms B S^ B' for a matrix B, as the rows have them where there are any.
     """
-    t = desparsify(pooled, precision)
-    root = _residual_roots(sandwich(precision, _noisy(pooled)), labels, len(nodes))
-    forms, whitened = root @ precision, root @ t @ root.T
-    members = np.zeros((len(nodes), len(labels)))
-    members[labels, np.arange(len(labels))] = 1.0
-    variances = _block_variances(errors_of(forms).products, form_variances(pooled, forms), members)
-    squares = np.divide(whitened**2, variances, out=np.zeros_like(t), where=variances > 0.0)
-    statistic = members @ squares @ members.T
-    statistic = (statistic + statistic.T) / 2.0
-    sizes = members.sum(axis=1).astype(np.intp)
-    degrees = np.outer(sizes, sizes)
+    statistic, degrees = block_statistics(pooled, precision, labels, len(nodes), errors_of)
     p_values = np.asarray(special.chdtrc(degrees.astype(float), statistic))
-    for matrix, value in ((statistic, 0.0), (p_values, 1.0)):
-        np.fill_diagonal(matrix, value)
+    np.fill_diagonal(p_values, 1.0)
 
     upper = np.triu_indices(len(nodes), 1)
     q_values = np.ones_like(p_values)
     q_values[upper] = benjamini_hochberg(p_values[upper])
-    strength = node_strengths(_with_definite_blocks(t, precision, labels), labels, len(nodes))
+    t = _with_definite_blocks(desparsify(pooled, precision), precision, labels)
+    strength = node_strengths(t, labels, len(nodes))
     return NodeInference(nodes, strength, statistic, degrees, p_values, np.minimum(q_values, q_values.T))
+
+
+def block_statistics(
+    pooled: PooledCovariance,
+    precision: FloatArray,
+    labels: npt.NDArray[np.intp],
+    n_nodes: int,
+    errors_of: Callable[[FloatArray], FormErrors] | None = None,
+) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    """Return the sums of the squares of the entries of T over their errors, and the numbers of entries.
+
+    Parameters
+    ----------
+    pooled, precision, labels
+        As in `infer_nodes`.
+    n_nodes : int
+        The number of nodes, G.
+    errors_of : callable, optional
+        As in `infer_nodes`; without it errors are those of Gaussian rows.
+
+    Returns
+    -------
+    ndarray of shape (G, G), ndarray of int of shape (G, G)
+        The sums are 0 on the diagonal.
+    """
+    root = _residual_roots(sandwich(precision, _noisy(pooled)), precision, labels, n_nodes)
+    forms, whitened = root @ precision, root @ desparsify(pooled, precision) @ root.T
+    members = np.zeros((n_nodes, len(labels)))
+    members[labels, np.arange(len(labels))] = 1.0
+    variances = form_variances(pooled, forms)
+    if errors_of is not None:
+        variances = _block_variances(errors_of(forms).products, variances, members)
+    squares = np.divide(whitened**2, variances, out=np.zeros_like(whitened), where=variances > 0.0)
+    statistic = members @ squares @ members.T
+    statistic = (statistic + statistic.T) / 2.0
+    np.fill_diagonal(statistic, 0.0)
+    sizes = members.sum(axis=1).astype(np.intp)
+    return statistic, np.outer(sizes, sizes)
 
 
 def node_strengths(precision: FloatArray, labels: npt.NDArray[np.intp], n_nodes: int) -> FloatArray:
@@ -153,14 +181,21 @@ def _noisy(pooled: PooledCovariance) -> FloatArray:
     return total
 
 
-def _residual_roots(residuals: FloatArray, labels: npt.NDArray[np.intp], n_nodes: int) -> FloatArray:
-    """Return the block diagonal matrix that makes the residuals of each node uncorrelated, of variance 1."""
+def _residual_roots(
+    residuals: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp], n_nodes: int
+) -> FloatArray:
+    """Return the block diagonal matrix that makes the residuals of each node uncorrelated, of variance 1.
+
+    Where an indefinite matrix leaves residuals no covariance, the one that Theta implies, its own block, takes its
+    place.
+    """
     root = np.zeros_like(residuals)
     for node in range(n_nodes):
         place = np.ix_(np.flatnonzero(labels == node), np.flatnonzero(labels == node))
         values, vectors = np.linalg.eigh(residuals[place])
-        least = _LEAST * max(float(values[-1]), np.finfo(float).tiny)
-        root[place] = (vectors / np.sqrt(np.maximum(values, least))) @ vectors.T
+        if not values[0] > _LEAST * values[-1]:
+            values, vectors = np.linalg.eigh(precision[place])
+        root[place] = (vectors / np.sqrt(values)) @ vectors.T
     return root
 
 

@@ -14,6 +14,7 @@ _SHOWN = 10
 _LEVELS = 3
 NOISE = "none stands out from the noise"
 PENALTY = "the penalty removes them all; give a smaller --alpha, or leave it out to have one chosen"
+_LEVEL = 0.05  # of a test, where there is one and no interval
 _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
 
 
@@ -37,8 +38,7 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
         return [f"{found}: {why_none}"]
 
     sure = np.flatnonzero(has_sure_sign(edges))
-    why = "judging by the 95 % intervals" if "ci_low" in edges else "as noise alone could account for the evidence"
-    unsure = f"may be absent or have the opposite sign, {why}"
+    unsure = f"may be absent or have the opposite sign, {_judged_by(edges)}"
     if not len(sure):
         return [f"{found}, {'which' if n_edges == 1 else 'all of which'} {unsure}"]
 
@@ -71,13 +71,21 @@ def describe_number(value: float) -> str:
 
 
 def has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the edges whose interval has the sign of their weight, or whose evidence exceeds the noise."""
+    """Return a mask of the edges whose interval has the sign of their weight, or whose test or evidence is clear."""
     weight = np.asarray(edges["partial_correlation"])
     if "ci_low" in edges:
         return np.asarray(np.where(weight > 0.0, edges["ci_low"] > 0.0, edges["ci_high"] < 0.0))
+    if "p_value" in edges:
+        return np.asarray(edges["p_value"] < _LEVEL)
     if "evidence" in edges:
         return np.asarray(edges["evidence"] > _ERRORS)
     return np.ones(len(weight), dtype=bool)
+
+
+def _judged_by(edges: dict[str, Any]) -> str:
+    if "ci_low" in edges:
+        return "judging by the 95 % intervals"
+    return "judging by the tests" if "p_value" in edges else "as noise alone could account for the evidence"
 
 
 def _is_outside(edge: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""The rest of `learn` where nodes are categories: tests, edges at a rate, effects of levels."""
+"""The rest of `learn` where nodes are categories: the ranking, tests, edges at a rate, effects of levels."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dp_learn.matrices import smallest_eigenvalue
 from dp_learn.node_graph import NodeGraph
 from dp_learn.pipeline.loadings import tabulate_loadings
 from dp_learn.pipeline.node_layout import Nodes
+from dp_learn.pipeline.node_ranking import score_nodes
 from dp_learn.pipeline.node_tests import describe_merged, infer_node_pairs
 from dp_learn.pipeline.nodes import fit_node_edges
 from dp_learn.pipeline.reliable import describe_share
@@ -47,7 +48,7 @@ class NodesLearned:
 def learn_nodes(
     sample: Sample, fit: Fit, nodes: Nodes, settings: Settings, fdr: float | None, *, error_bars: bool
 ) -> NodesLearned:
-    """Return the graph of a fit of nodes, with tests of all pairs.
+    """Return the graph of a fit of nodes, with the evidence for all pairs, and tests if they could be had.
 
     Raises
     ------
@@ -55,6 +56,7 @@ def learn_nodes(
         Edges are wanted at a false discovery rate, and there are no tests.
     """
     notes: list[str] = []
+    evidence = score_nodes(fit, nodes) if fit.pooled.has_errors else None
     tests: NodeInference | None = None
     if error_bars or fdr is not None:
         try:
@@ -79,7 +81,7 @@ def learn_nodes(
 
     loadings = tabulate_loadings(nodes, linked, precision, fit.pooled.covariance, sample.location)
     variables = Variables(fit.pooled.columns, nodes.labels, precision, fit.pooled.covariance, loadings)
-    graph = NodeGraph.make(nodes.names, variables, tests, fdr)
+    graph = NodeGraph.make(nodes.names, variables, evidence, tests, fdr)
     return NodesLearned(graph, share, _smallest_alpha(fit, nodes, settings), notes)
 
 

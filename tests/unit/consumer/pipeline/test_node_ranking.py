@@ -1,0 +1,162 @@
+"""The evidence ranks all pairs of nodes, with tests and without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.unit.consumer.pipeline.mixed import learn_mixed, mixed_sample
+
+from dp_learn.covariance import Levels, NodeColumns
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import combine_sources
+from dp_learn.inference import block_statistics, score_pairs
+from dp_learn.node_graph import NodeGraph
+from dp_learn.output.edge_messages import describe_edges
+from dp_learn.pipeline import Nodes, Settings, fit_graph
+from dp_learn.pipeline.node_ranking import score_nodes
+
+N_ROWS = 20_000
+
+
+def chain(n_columns: int, n_rows: int = N_ROWS) -> dict[str, NDArray[np.generic]]:
+    """Return a random walk's columns, of unit variance."""
+    walk = np.cumsum(np.random.default_rng(3).normal(size=(n_rows, n_columns)), axis=1)
+    return {f"x{place}": walk[:, place] / np.sqrt(place + 1.0) for place in range(n_columns)}
+
+
+def table() -> dict[str, NDArray[np.generic]]:
+    """Return a number that a category tells of, two categories that are weakly related, and unrelated numbers."""
+    rng = np.random.default_rng(4)
+    g = rng.integers(0, 20, N_ROWS)
+    h = np.where(rng.random(N_ROWS) < 0.04, g % 12, rng.integers(0, 12, N_ROWS))
+    unrelated = {f"x{place}": rng.normal(size=N_ROWS) for place in range(8)}
+    return {"g": g, "h": h, "y": rng.normal(size=N_ROWS) + (g == 3), **unrelated}
+
+
+@pytest.fixture(scope="module")
+def graph() -> NodeGraph:
+    """Return the graph of that table, with little noise."""
+    found, _ = learn_mixed(mixed_sample(table(), 0.02))
+    assert isinstance(found, NodeGraph)
+    return found
+
+
+@pytest.mark.parametrize(("sigma", "tolerance"), [(0.0, 1e-4), (0.4, 0.03)])
+def test_scores_of_single_columns_are_those_of_pairs(sigma: float, tolerance: float) -> None:
+    """Where each node is one column, the score is that of `score_pairs`: an estimate over its standard error."""
+    fit = fit_graph(mixed_sample(chain(8), sigma), Settings())
+    p = len(fit.pooled.columns)
+    columns = NodeColumns(np.arange(p), (), {}, {})
+    levels = Levels(fit.pooled.columns, (), np.zeros(p), np.ones(p), ())
+    nodes = Nodes(fit.pooled.columns, np.arange(p), np.diag(1.0 / fit.pooled.deviations), columns, levels)
+
+    expected = score_pairs(fit.pooled)
+    np.testing.assert_allclose(score_nodes(fit, nodes), expected, rtol=tolerance, atol=tolerance * expected.max())
+
+
+def test_no_chance_is_above_a_large_block_that_is_sure(graph: NodeGraph) -> None:
+    """A block of 198 entries, each a little larger than chance has them, comes before all unrelated numbers."""
+    ranking = graph.ranking()
+    assert ranking is not None
+    first = [frozenset(pair) for pair in zip(ranking["source"][:2], ranking["target"][:2], strict=True)]
+    assert set(first) == {frozenset("gh"), frozenset("gy")}
+
+    tests = graph.tests
+    assert tests is not None
+    place = tuple(graph.columns.index(name) for name in "gh")
+    mean_squares = (tests.statistic / tests.degrees)[np.triu_indices(len(tests.nodes), 1)]
+    assert tests.degrees[place] == 198
+    assert (mean_squares > tests.statistic[place] / 198).sum() > 3  # the mean square would have these first
+
+
+def test_scores_of_unrelated_nodes_are_alike(graph: NodeGraph) -> None:
+    """Chance gives large blocks the scores of small ones: sizes of normal numbers, whatever the number of entries."""
+    assert graph.evidence is not None
+    names = {name: graph.columns.index(name) for name in graph.columns}
+    large = [graph.evidence[names[name], names[f"x{place}"]] for name in "gh" for place in range(8)]
+
+    assert 0.3 < np.mean(large) < 1.3  # 0.8 is expected
+    assert max(large) < 3.5
+
+
+def test_edges_and_ranking_are_by_evidence(graph: NodeGraph) -> None:
+    """Both tables come surest first, and the ranking holds all pairs with what the tests say."""
+    edges, ranking = graph.edges(), graph.ranking()
+    assert ranking is not None
+
+    assert list(ranking.columns) == ["source", "target", "evidence", "partial_correlation", "p_value"]
+    assert len(ranking) == 11 * 10 // 2
+    for found in (edges, ranking):
+        assert found["evidence"].is_monotonic_decreasing
+    assert {"statistic", "degrees_of_freedom", "p_value", "q_value"} <= set(edges.columns)
+
+
+def test_edges_at_a_rate_are_by_the_tests() -> None:
+    """As of numbers, surest is then what the tests find so; the evidence is listed."""
+    found, _ = learn_mixed(mixed_sample(table(), 0.02), fdr=0.05)
+    edges = found.edges()
+    assert isinstance(found, NodeGraph)
+    assert found.tests is not None
+    places = [tuple(map(found.columns.index, pair)) for pair in zip(edges["source"], edges["target"], strict=True)]
+
+    assert (np.diff([found.tests.scores[pair] for pair in places]) <= 0.0).all()
+    assert "evidence" in edges.columns
+
+
+def test_there_is_a_ranking_without_tests(graph: NodeGraph) -> None:
+    """Without error bars the evidence is the same, and there are no p-values."""
+    found, _ = learn_mixed(mixed_sample(table(), 0.02), error_bars=False)
+    ranking = found.ranking()
+    assert ranking is not None
+
+    assert list(ranking.columns) == ["source", "target", "evidence"]
+    np.testing.assert_array_equal(found.evidence, graph.evidence)
+
+
+@pytest.mark.parametrize(("sigma", "note"), [(0.5, "tests rest on one with"), (1.0, "there are no tests")])
+def test_there_is_a_ranking_where_no_unpenalised_fit_exists(sigma: float, note: str) -> None:
+    """Of collinear nodes that noise makes indefinite all pairs are ranked, also where no test can be had."""
+    rng = np.random.default_rng(5)
+    x, g = rng.normal(size=3000), rng.integers(0, 3, 3000)
+    collinear = {f"x{place}": x + 1e-3 * rng.normal(size=3000) for place in range(6)}
+    found, notes = learn_mixed(mixed_sample({**collinear, "g": g, "z": rng.normal(size=3000)}, sigma))
+    ranking = found.ranking()
+
+    assert any(note in each for each in notes)
+    assert ranking is not None
+    assert len(ranking) == 8 * 7 // 2
+    assert set(ranking["source"][:15]) | set(ranking["target"][:15]) == set(collinear)
+
+
+def test_statistics_are_finite_where_residuals_have_no_covariance() -> None:
+    """Of a node whose own block is indefinite, residuals have the covariance that the precision matrix implies."""
+    covariance = np.full((5, 5), -0.9) + 1.9 * np.eye(5)
+    pooled = combine_sources("abcde", [NoisyCovariance(10_000, covariance, np.zeros(5), np.zeros(5))])
+    statistic, degrees = block_statistics(pooled, np.eye(5), np.array([0, 0, 0, 1, 2]), 3)
+
+    assert degrees[0, 1] == 3
+    assert 1e3 < statistic[0, 1] < 1e5  # 3 entries of 0.9, over a hundredth
+
+
+def test_errors_that_are_not_known_leave_no_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of numbers, evidence needs errors that are known or estimated."""
+    sample = mixed_sample(table(), 0.02)
+    monkeypatch.setattr(type(sample.pooled), "has_errors", property(lambda _: False))
+    found, _ = learn_mixed(sample, error_bars=False)
+
+    assert found.ranking() is None
+    assert found.ranking_columns() == {}
+
+
+def test_the_message_goes_by_the_tests_where_there_are_any(graph: NodeGraph) -> None:
+    """A link that the tests leave in doubt is counted as such, however high its evidence."""
+    assert graph.tests is not None
+    doubtful: Any = replace(graph, tests=replace(graph.tests, p_values=np.full_like(graph.tests.p_values, 0.5)))
+    lines = describe_edges(doubtful, shrunk=False)
+
+    assert len(lines) == 1
+    assert lines[0].endswith("may be absent or have the opposite sign, judging by the tests")
