@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from dp_bundle.manifest import Column, RandomizedResponse, Source
 from dp_publish.audit.canaries import middle_of
+from dp_publish.audit.raw_cells import level_numbers, level_words, raw_numbers, raw_table
+from dp_publish.policy import Policy
 
 WITH_LEVELS = ("category", "boolean")  # kinds of sources that are judged by their levels; others are numbers
 _LOW, _GAP, _HIGH = range(3)
-_MICROSECONDS = {"time": pa.timestamp("us", "UTC"), "time-of-day": pa.time64("us"), "duration": pa.duration("us")}
 
 _Floats = NDArray[np.float64]
 _States = NDArray[np.int64]
@@ -70,17 +71,11 @@ class CategoryCell(AuditedCell):
 
     def expected(self, states: _States) -> _Floats:
         """Return the indicators of levels: one column alone indicates the second of two."""
-        if len(self.places) == 1:
-            return states[:, None].astype(np.float64)
-        indicators: _Floats = (states[:, None] == np.arange(self.n_states)).astype(np.float64)
-        return indicators
+        return level_numbers(self.n_states, len(self.places))[states]
 
     def raw(self, states: _States) -> pa.Array:
         """Return levels in words that mean them."""
-        words: list[str | None] = [*self.source.levels]
-        if self.source.gaps is not None:
-            words[self.source.levels.index(self.source.gaps)] = None
-        return pa.array(words, pa.string()).take(pa.array(states))
+        return level_words(self.source).take(pa.array(states))
 
     def found(self, noisy: _Floats) -> _States:
         """Return the levels that indicators show, -1 where they are none."""
@@ -115,13 +110,15 @@ class NumberWithGapsCell(AuditedCell):
         if self.source.kind == "number":
             at[gaps] = np.nan
             gaps[np.flatnonzero(gaps)[::2]] = False
-            return pa.array(at, mask=gaps)
-        if self.source.kind == "date":
-            return pa.array(at.astype(np.int32), mask=gaps).cast(pa.date32())
-        return pa.array(np.rint(at * 1e6).astype(np.int64), mask=gaps).cast(_MICROSECONDS[self.source.kind])
+        return raw_numbers(self.source.kind, at, gaps)
 
 
 def audited_cell(source: Source, places: Sequence[int], columns: Sequence[Column], claim: float) -> AuditedCell:
     """Return the cell of a source whose columns stand at these places."""
     kind = CategoryCell if source.kind in WITH_LEVELS else NumberWithGapsCell
     return kind(source, np.array(places), [columns[place] for place in places], claim)
+
+
+def table_in_states(policy: Policy, cells: Sequence[AuditedCell], states: dict[str, _States]) -> pa.Table:
+    """Return a raw table of cells in these states."""
+    return raw_table(policy, {each.source.name: each.raw(states[each.source.name]) for each in cells})

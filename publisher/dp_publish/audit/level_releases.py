@@ -25,7 +25,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import special, stats
@@ -34,18 +33,17 @@ from dp_bundle.errors import DpGraphError
 from dp_bundle.manifest import Column, RandomizedResponse
 from dp_publish.accounting import SLACK
 from dp_publish.audit.books import check_books, claimed_mu
-from dp_publish.audit.cell_states import AuditedCell, CategoryCell, audited_cell
+from dp_publish.audit.cell_states import AuditedCell, CategoryCell, audited_cell, table_in_states
 from dp_publish.audit.checks import Check, check_confidence, check_signs, make_check
 from dp_publish.audit.hypothesis_tests import law_excess, least_chance, variance_ratio
-from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
-from dp_publish.audit.replay import Tap, compare
+from dp_publish.audit.level_replay import check_level_replay
+from dp_publish.audit.press import Press, made_up_policy, publish_made_up
 from dp_publish.audit.report import AuditReport
 from dp_publish.audit.row_attack import Attack
 from dp_publish.policy import Policy
 from dp_publish.rows import calibrate
 
 _ROWS = 1 << 16
-_REPLAYED = 300  # rows
 _N_CHECKS = 3  # that may raise a false alarm
 _LAGS = 16
 
@@ -89,14 +87,14 @@ def audit_levels(
         return AuditReport(policy.privacy.unit_name, claim, mu_lower, confidence, n, tuple(checks))
 
     try:
-        published = publish_made_up(press, _table(policy, cells, states), policy)
+        published = publish_made_up(press, table_in_states(policy, cells, states), policy)
     except (DpGraphError, ValidationError) as error:
         return report(0.0, [make_check("books", [f"made-up rows cannot be published: {error}"], "")])
     alpha = (1 - confidence) / _N_CHECKS
     mu_lower, attack = _attack(cells, coins, published.values, alpha, rng)
     noise = _check_noise(cells, states, published.values, alpha)
     independence = _check_independence(cells, states, published.values, alpha)
-    replay, books = _check_replay(press, policy, cells, rng), check_books(policy, columns, published)
+    replay, books = check_level_replay(press, policy, cells, rng), check_books(policy, columns, published)
     return report(mu_lower, [attack, noise, independence, replay, books])
 
 
@@ -117,15 +115,6 @@ def _draw(each: AuditedCell, coins: NDArray[np.int64], rng: np.random.Generator)
     states = rng.integers(0, each.n_states, len(coins))
     states[::2] = coins[::2]
     return states
-
-
-def _table(policy: Policy, cells: Sequence[AuditedCell], states: dict[str, NDArray[np.int64]]) -> pa.Table:
-    """Return a raw table of cells in these states."""
-    arrays = {each.source.name: each.raw(states[each.source.name]) for each in cells}
-    if policy.privacy.entity is not None:
-        n = len(next(iter(states.values())))
-        arrays[policy.privacy.entity.entity] = pa.array([f"row {row}" for row in range(n)])
-    return pa.table(arrays)
 
 
 def _attack(
@@ -235,49 +224,3 @@ def _correlated(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     spread = float(one.std() * other.std())
     together = float(np.mean((one - one.mean()) * (other - other.mean())))
     return abs(together) / spread * math.sqrt(len(one)) if spread else 0.0
-
-
-def _check_replay(press: Press, policy: Policy, cells: Sequence[AuditedCell], rng: np.random.Generator) -> Check:
-    """Publish tables that differ in one cell with the same random bits."""
-    faults: list[str] = []
-    base = {each.source.name: rng.integers(0, each.n_states - 1, _REPLAYED) for each in cells}
-    starts = [(cell, start) for cell in cells for start in range(1 if isinstance(cell, CategoryCell) else 2)]
-    for each, start in starts:
-        name, row = each.source.name, int(rng.integers(_REPLAYED))
-        before, alone = dict(base), dict(base)
-        before[name], alone[name] = base[name].copy(), base[name].copy()
-        before[name][row] = start
-        alone[name][row] = each.n_states - 1  # which no other row has
-        try:
-            one, bits = _replayed(press, policy, cells, before)
-            other, more = _replayed(press, policy, cells, alone)
-        except (DpGraphError, ValidationError) as error:
-            return make_check("replay", [f"made-up rows cannot be published: {error}"], "")
-        faults += [f"releases of tables that differ in one cell differ in their {key}" for key in compare(one, other)]
-        if bits != more:
-            faults.append("releases of tables that differ in one cell draw their noise in another way")
-        if one.values.shape == other.values.shape:
-            faults += _moved_faults(each, other.values - one.values, row)
-    faults = list(dict.fromkeys(faults))
-    return make_check("replay", faults, "one changed cell changes nothing else, and moves it by no more than stated")
-
-
-def _replayed(
-    press: Press, policy: Policy, cells: Sequence[AuditedCell], states: dict[str, NDArray[np.int64]]
-) -> tuple[Published, list[int]]:
-    tap = Tap()
-    return publish_made_up(press, _table(policy, cells, states), policy, tap), tap.requests
-
-
-def _moved_faults(each: AuditedCell, moved: NDArray[np.float64], row: int) -> list[str]:
-    """Return what is wrong with how far a changed cell moved the release."""
-    own = moved[row, each.places].copy()
-    moved[row, each.places] = 0.0
-    faults = [f"a cell of {each.source.name!r} moves other cells, too"] if moved.any() else []
-    if each.response is None:
-        apart = float(np.linalg.norm(own / [column.cell_noise.sigma for column in each.columns]))
-        if apart > each.claim * (1 + 1e-6):
-            faults.append(
-                f"with the same random bits a cell of {each.source.name!r} moves by {apart:.4g}, above {each.claim:.4g}"
-            )
-    return faults

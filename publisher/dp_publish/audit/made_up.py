@@ -110,6 +110,11 @@ def make_up(policy: Policy, columns: Sequence[Column], drafts: list[Draft], rng:
     return MadeUp(table, drafts, places, filled, n_rows, whole)
 
 
+def name_rows(n: int) -> list[str]:
+    """Return the entities of rows that have one each."""
+    return [f"row {index}" for index in range(n)]
+
+
 def chunked(
     columns: Sequence[Column],
     arrays: Sequence[pa.Array],
@@ -119,7 +124,11 @@ def chunked(
     """Return a table in batches of unequal size; `owners` is an entity's column, by name and content."""
     names = [column.name for column in columns]
     content = [*arrays, owners[1]] if owners else list(arrays)
-    whole = pa.table(content, names=[*names, owners[0]] if owners else names)
+    return in_batches(pa.table(content, names=[*names, owners[0]] if owners else names), cuts)
+
+
+def in_batches(whole: pa.Table, cuts: Sequence[int] | None = None) -> pa.Table:
+    """Return a table in batches of unequal size, cut at some rows."""
     inner = [int(cut * whole.num_rows) for cut in _CUTS] if cuts is None else cuts
     edges = sorted({0, *inner, whole.num_rows})
     return pa.concat_tables([whole.slice(start, stop - start) for start, stop in itertools.pairwise(edges)])

@@ -29,6 +29,7 @@ from dp_publish.audit.noise_laws import EntryLaw, chi_squared_difference, entry_
 from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
 from dp_publish.audit.published_rounds import check_rounds
 from dp_publish.audit.replay import check_replay
+from dp_publish.audit.replayer import Limit, Replayer
 from dp_publish.audit.report import AuditReport
 from dp_publish.covariance import Mechanism, TwoRound, moment_columns, moments_of_batch, set_mechanism
 from dp_publish.policy import Policy
@@ -105,25 +106,25 @@ def check_whole(
     hidden += _FOLLOWS_FROM_CHOICES if two_rounds else []
     if not policy.privacy.neighbours.n_rows_public:
         hidden += ["README.md", "n_rows"]
-    allowed, loss = _allowed(policy, mechanism, None if two_rounds else law)
-    replay = check_replay(press, policy, columns, allowed, loss, hidden=hidden, same_bits=not depends_on_data)
-    books = check_books_of_moments(policy, mechanism, released[0])
+    limit = _limit(policy, mechanism, None if two_rounds else law)
+    checks = [
+        check_replay(Replayer(press, policy, hidden, same_bits=not depends_on_data), columns, limit),
+        check_books_of_moments(policy, mechanism, released[0]),
+    ]
 
     # noise on entries shows itself around the exact sums
     if two_rounds:
-        return check_rounds(released, values, alpha), replay, books
+        return check_rounds(released, values, alpha), *checks
     exact = moments_of_batch(values, mechanism.scaling).matrix
     public_rows = policy.privacy.neighbours.n_rows_public
     if differences:
-        return _check_differences(released, exact, public_rows=public_rows, alpha=alpha), replay, books
+        return _check_differences(released, exact, public_rows=public_rows, alpha=alpha), *checks
     if law is None:
-        return replay, books
-    return _check_entries(released, law, exact, public_rows=public_rows, alpha=alpha), replay, books
+        return tuple(checks)
+    return _check_entries(released, law, exact, public_rows=public_rows, alpha=alpha), *checks
 
 
-def _allowed(
-    policy: Policy, mechanism: Mechanism, law: type[EntryLaw] | None
-) -> tuple[float, Callable[[Published, NDArray[np.float64]], float]]:
+def _limit(policy: Policy, mechanism: Mechanism, law: type[EntryLaw] | None) -> Limit:
     """Return how far apart releases of neighbours may come out with the same random bits, and what measures that."""
 
     def by_entries(published: Published, moved: NDArray[np.float64]) -> float:
@@ -140,12 +141,12 @@ def _allowed(
 
     strength = policy.privacy.strength
     if law is not None and strength is not None:
-        return law.allowed(strength), by_entries
+        return Limit(law.allowed(strength), by_entries)
     if issubclass(mechanism.noise, WishartDifferenceNoise) and strength is not None:
-        return strength.pure_epsilon, in_nuclear_norm
+        return Limit(strength.pure_epsilon, in_nuclear_norm)
     if issubclass(mechanism.noise, WishartNoise):
-        return mechanism.max_rows * mechanism.neighbours.nuclear, in_nuclear_norm
-    return 0.0, lambda *_: 0.0
+        return Limit(mechanism.max_rows * mechanism.neighbours.nuclear, in_nuclear_norm)
+    return Limit(0.0, lambda *_: 0.0)
 
 
 def _stated(published: Published) -> SecondMoments:

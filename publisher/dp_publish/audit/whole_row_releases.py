@@ -50,7 +50,8 @@ from dp_publish.audit.checks import (
 )
 from dp_publish.audit.made_up import MadeUp, make_up, rows_alike
 from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
-from dp_publish.audit.replay import check_replay
+from dp_publish.audit.replay import check_replay, loss_of_rows
+from dp_publish.audit.replayer import Limit, Replayer
 from dp_publish.audit.report import AuditReport
 from dp_publish.policy import Policy
 from dp_publish.rows import calibrate
@@ -111,7 +112,8 @@ def audit_rows(
         return report(0.0, [make_check("books", [f"made-up rows cannot be published: {error}"], "")])
     centered = any(column.missing == "center" for column in columns)
     hidden = ["README.md", "fill"] if centered else []  # the centers, which are found from the table, and paid for
-    replay, books = check_replay(press, policy, columns, claim, hidden=hidden), check_books(policy, columns, published)
+    replay = check_replay(Replayer(press, policy, hidden), columns, Limit(claim, loss_of_rows))
+    books = check_books(policy, columns, published)
     if len(published.values) != made_up.n_rows:
         fault = f"{len(published.values)} rows were published of a table of which {made_up.n_rows} should be"
         return report(0.0, [make_check("bounds", [fault], ""), replay, books])

@@ -1,0 +1,137 @@
+"""Cells of a made-up raw table, and what each of their states is published as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_bundle.manifest import Column, Source
+from dp_publish.audit.made_up import in_batches, name_rows
+from dp_publish.policy import Policy
+
+_MICROSECONDS = {"time": pa.timestamp("us", "UTC"), "time-of-day": pa.time64("us"), "duration": pa.duration("us")}
+_GAP = 1  # the state without a value, where there is one
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RawCell:
+    """A column of a raw table, of which every cell is in one of a few states.
+
+    Attributes
+    ----------
+    name : str
+        The raw column's.
+    columns : tuple of str
+        The names of the published columns.
+    values : pyarrow.Array
+        The raw value of every state.
+    numbers : ndarray, shape (n_states, n_columns)
+        What every state is published as, before noise.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    values: pa.Array
+    numbers: _Floats
+
+    @property
+    def n_states(self) -> int:
+        """The number of states."""
+        return len(self.values)
+
+
+def raw_cells(sources: Sequence[Source], columns: Sequence[Column]) -> list[RawCell]:
+    """Return the cells of a raw row that is published as these columns, in their order.
+
+    A cell with levels has a state for each, any other the two ends of its bounds. Where gaps are published, or filled,
+    the second state has no value; numbers without one may also be NaN, which is the last state.
+    """
+    source_of = {name: source for source in sources for name in source.columns}
+    cells = {}
+    for column in columns:
+        source = source_of.get(column.name)
+        if source is None:
+            cells[column.name] = _cell(column.name, "number", column, (column.name,), *_at_ends("number", column))
+        elif source.name not in cells:
+            found = _at_levels(source) if source.levels else _at_ends(source.kind, column)
+            cells[source.name] = _cell(source.name, source.kind, column, source.columns, *found)
+    return list(cells.values())
+
+
+def level_words(source: Source) -> pa.Array:
+    """Return words that mean the levels of a source: none for its gaps."""
+    return pa.array([None if level == source.gaps else level for level in source.levels], pa.string())
+
+
+def level_numbers(n_levels: int, n_columns: int) -> _Floats:
+    """Return what levels are published as: indicators, or their places in one column."""
+    return np.eye(n_levels) if n_columns == n_levels else np.arange(n_levels, dtype=np.float64)[:, None]
+
+
+def raw_numbers(kind: str, numbers: _Floats, gaps: NDArray[np.bool_]) -> pa.Array:
+    """Return numbers as values of a source's kind, and null in gaps."""
+    if kind == "number":
+        return pa.array(numbers, mask=gaps)
+    if kind == "date":
+        return pa.array(numbers.astype(np.int32), mask=gaps).cast(pa.date32())
+    return pa.array(np.rint(numbers * 1e6).astype(np.int64), mask=gaps).cast(_MICROSECONDS[kind])
+
+
+def raw_table(policy: Policy, arrays: Mapping[str, pa.Array], owners: Sequence[str] | None = None) -> pa.Table:
+    """Return a table of these columns, and of the entities, by default one for each row, where the policy has any."""
+    table, unit = pa.table(dict(arrays)), policy.privacy.entity
+    if unit is not None:
+        table = table.append_column(unit.entity, pa.array(name_rows(table.num_rows) if owners is None else owners))
+    return table
+
+
+def tables_of(
+    policy: Policy, cells: Sequence[RawCell], states: NDArray[np.int64], owners: Sequence[str] | None = None
+) -> tuple[pa.Table, pa.Table]:
+    """Return the raw table of rows in these states, a column for each cell, and that of the numbers it stands for."""
+    raw: dict[str, pa.Array] = {}
+    numbers: dict[str, pa.Array] = {}
+    for cell, places in zip(cells, states.T, strict=True):
+        raw[cell.name] = cell.values.take(pa.array(places))
+        numbers |= zip(cell.columns, map(pa.array, cell.numbers[places].T), strict=True)
+    cuts = [len(states) // 5, len(states) // 2, len(states) // 2 + 1]
+    return in_batches(raw_table(policy, raw, owners), cuts), in_batches(raw_table(policy, numbers, owners), cuts)
+
+
+def _at_levels(source: Source) -> tuple[pa.Array, _Floats]:
+    n_columns = len(source.levels) if source.has_level_columns else 1
+    return level_words(source), level_numbers(len(source.levels), n_columns)
+
+
+def _at_ends(kind: str, column: Column) -> tuple[pa.Array, _Floats]:
+    """Return both ends as raw values, and as the numbers that these stand for: whole days, or microseconds."""
+    ends = np.array(column.bounds)
+    values = raw_numbers(kind, ends, np.zeros(2, dtype=bool))
+    if kind == "date":
+        ends = np.trunc(ends)
+    elif kind != "number":
+        ends = np.rint(ends * 1e6) * 1e-6
+    return values, ends[:, None]
+
+
+def _cell(
+    name: str, kind: str, column: Column, columns: tuple[str, ...], values: pa.Array, numbers: _Floats
+) -> RawCell:
+    """Return a cell in these states, and without a value where the policy has something to say of that."""
+    if column.missing not in ("midpoint", "indicator"):
+        return RawCell(name, columns, values, numbers)
+    low, high = column.bounds or (0.0, 0.0)
+    middle = 0.5 * low + 0.5 * high
+    gap, last = pa.nulls(1, values.type), pa.array([np.nan] if kind == "number" else [], values.type)
+    values = pa.concat_arrays([values.slice(0, _GAP), gap, values.slice(_GAP), last])
+    numbers = np.concatenate([numbers[:_GAP], [[middle]], numbers[_GAP:], np.full((len(last), 1), middle)])
+    if column.missing == "indicator":
+        numbers = np.column_stack([numbers, pc.is_null(values, nan_is_null=True).cast(pa.float64())])
+    return RawCell(name, columns, values, numbers)

@@ -1,0 +1,152 @@
+"""Pairs of tables published with the same random bits, and what is compared of their releases.
+
+As the noise is then the same, two releases differ by exactly what their tables' sums or values differ by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from dp_bundle.errors import DpGraphError, MissingValuesError
+from dp_publish.audit.press import Press, Published, publish_made_up
+from dp_publish.policy import Policy
+from dp_publish.sampling import insecure_keystream
+
+Loss: TypeAlias = Callable[[Published, NDArray[np.float64]], float]
+
+_SEED = 20
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How far apart releases of neighbours may come out with the same random bits.
+
+    Attributes
+    ----------
+    allowed : float
+        In the policy's strength.
+    loss : callable
+        Returns how far apart two releases are, from one of them and what their values differ by.
+    """
+
+    allowed: float
+    loss: Loss
+
+    def exceeds(self, found: float) -> bool:
+        """Return True if a loss is above what is allowed, by more than rounding."""
+        return not found <= self.allowed * (1 + 1e-6)
+
+
+class Tap:
+    """Random bits that can be repeated, and how many were asked for each time."""
+
+    def __init__(self) -> None:
+        self.requests: list[int] = []
+        self._stream = insecure_keystream(_SEED)
+
+    def fill(self, buffer: NDArray[Any]) -> None:
+        """Overwrite a C-contiguous array of integers with random bits."""
+        self.requests.append(buffer.nbytes)
+        self._stream.fill(buffer)
+
+
+@dataclass(frozen=True)
+class Replayer:
+    """Publishes tables with the same random bits, and collects what should be equal and is not.
+
+    Attributes
+    ----------
+    press : callable
+        Publishes a table.
+    policy : Policy
+        For made-up rows.
+    hidden : sequence of str
+        What may differ: parts of the manifest that follow from the noisy values.
+    same_bits : bool
+        False if the random bits that are drawn depend on the values.
+    faults : list of str
+        What was found.
+    """
+
+    press: Press
+    policy: Policy
+    hidden: Sequence[str] = ()
+    same_bits: bool = True
+    faults: list[str] = field(default_factory=list)
+
+    def pair(self, one: pa.Table, other: pa.Table, what: str) -> tuple[Published, Published] | None:
+        """Publish two tables, and compare everything that a reader sees but for the values."""
+        bits, more_bits = Tap(), Tap()
+        first = self.publish(one, bits)
+        second = self.publish(other, more_bits) if first else None
+        if first is None or second is None:
+            return None
+        differing = compare(first, second, self.hidden)
+        self.faults.extend(f"the releases of {what} differ in their {key}" for key in differing)
+        if self.same_bits and bits.requests != more_bits.requests:
+            self.faults.append(f"the releases of {what} draw their noise in another way")
+        return first, second
+
+    def same(self, one: pa.Table, other: pa.Table, what: str) -> None:
+        """Compare releases that should be equal."""
+        pair = self.pair(one, other, what)
+        if pair and not np.array_equal(pair[0].values, pair[1].values):
+            self.faults.append(f"{what} do not come out alike with the same random bits")
+
+    def neighbours(self, one: pa.Table, other: pa.Table, limit: Limit) -> float | None:
+        """Compare releases of which the values of one unit may differ; return how far apart they came out."""
+        what = "neighbouring tables"
+        pair = self.pair(one, other, what)
+        if pair is None or pair[0].values.shape != pair[1].values.shape:
+            return None
+        found = limit.loss(pair[0], pair[1].values - pair[0].values)
+        if limit.exceeds(found):
+            self.faults.append(
+                f"with the same random bits {what} come out {found:.4g} apart, above the {limit.allowed:.4g} of the "
+                "policy"
+            )
+        return found
+
+    def refused(self, table: pa.Table, name: str) -> None:
+        """Check that an empty cell is refused."""
+        try:
+            publish_made_up(self.press, table, self.policy, Tap())
+        except MissingValuesError:
+            return
+        except (DpGraphError, ValidationError) as error:
+            self.faults.append(f"made-up rows cannot be published: {error}")
+            return
+        self.faults.append(f"column {name!r} does not refuse its empty cells")
+
+    def publish(self, table: pa.Table, bits: Tap | None = None) -> Published | None:
+        """Publish a table with the same random bits as every other; None if that fails, which is a fault."""
+        try:
+            return publish_made_up(self.press, table, self.policy, bits or Tap())
+        except (DpGraphError, ValidationError) as error:
+            self.faults.append(f"made-up rows cannot be published: {error}")
+            return None
+
+
+def compare(one: Published, other: Published, hidden: Sequence[str] = ()) -> list[str]:
+    """Return the names of what a reader sees, but for the values, that differs between two releases."""
+    names = [name for name in one.seen if name not in hidden]
+    return [
+        name.replace("_", " ")
+        for name in names
+        if _without(one.seen[name], hidden) != _without(other.seen[name], hidden)
+    ]
+
+
+def _without(found: Any, hidden: Sequence[str]) -> Any:
+    if isinstance(found, list):
+        return [_without(part, hidden) for part in found]
+    if isinstance(found, dict):
+        return {key: _without(value, hidden) for key, value in found.items() if key not in hidden}
+    return found
