@@ -133,8 +133,7 @@ def _limit(policy: Policy, mechanism: Mechanism, law: type[EntryLaw] | None) -> 
 
     def in_nuclear_norm(published: Published, moved: NDArray[np.float64]) -> float:
         noise = _stated(published).noise
-        grid = len(moved) * noise.step  # which may add a step to every entry
-        nuclear = max(float(np.linalg.norm(moved, "nuc")) - grid, 0.0)
+        nuclear = _least_nuclear_norm(moved, noise.step)
         if isinstance(noise, WishartDifferenceNoise):
             return nuclear / (2 * noise.scale)
         return nuclear / noise.scale if isinstance(noise, WishartNoise) else math.inf
@@ -147,6 +146,20 @@ def _limit(policy: Policy, mechanism: Mechanism, law: type[EntryLaw] | None) -> 
     if issubclass(mechanism.noise, WishartNoise):
         return Limit(mechanism.max_rows * mechanism.neighbours.nuclear, in_nuclear_norm)
     return Limit(0.0, lambda *_: 0.0)
+
+
+def _least_nuclear_norm(moved: NDArray[np.float64], step: float) -> float:
+    """Return the least nuclear norm of a symmetric matrix of which rounding may have moved every entry by a step.
+
+    It is at least <U, M> for every U of spectral norm 1. Here U has the signs of the one or two largest eigenvalues, as
+    the products of one row, or of two, have no others.
+    """
+    eigenvalues, vectors = np.linalg.eigh(moved)
+    largest, least = np.argsort(-np.abs(eigenvalues))[:2], 0.0
+    for chosen in (largest[:1], largest):
+        signs = (vectors[:, chosen] * np.sign(eigenvalues[chosen])) @ vectors[:, chosen].T
+        least = max(least, float(np.abs(eigenvalues[chosen]).sum() - step * np.abs(signs).sum()))
+    return least
 
 
 def _stated(published: Published) -> SecondMoments:
