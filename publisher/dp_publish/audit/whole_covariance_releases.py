@@ -23,6 +23,7 @@ from dp_bundle.manifest import MatrixNoise, SecondMoments, WishartDifferenceNois
 from dp_publish.audit.books import check_books_of_moments
 from dp_publish.audit.canaries import values_inside
 from dp_publish.audit.checks import Check, check_signs, make_check, size_faults
+from dp_publish.audit.coded_moments import check_coding, without_sources
 from dp_publish.audit.made_up import chunked
 from dp_publish.audit.mechanisms import audit_moments
 from dp_publish.audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
@@ -77,12 +78,17 @@ def audit_covariance(
 def check_whole(
     policy: Policy, kinds: dict[str, str], mechanism: Mechanism, press: Press, alpha: float
 ) -> tuple[Check, ...]:
-    """Publish made-up tables by the mechanism that was set, and judge what a reader finds; see `check_replay`."""
+    """Publish made-up tables by the mechanism that was set, and judge what a reader finds.
+
+    Tables of the published columns' numbers are replayed (`check_replay`), and raw ones, where they differ
+    (`check_coding`).
+    """
     policy = made_up_policy(policy, kinds)
     chosen = policy.privacy.mechanism
     if policy.privacy.neighbours.n_rows_public:  # else `auto` must choose the same for made-up rows
         chosen = mechanism.name  # type: ignore[assignment]
-    policy = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mechanism": chosen})})
+    raw = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"mechanism": chosen})})
+    policy = without_sources(raw, kinds) if raw.sources else raw
 
     # a made-up table of rows within their bounds
     columns = moment_columns(policy, kinds)
@@ -111,6 +117,9 @@ def check_whole(
         check_replay(Replayer(press, policy, hidden, same_bits=not depends_on_data), columns, limit),
         check_books_of_moments(policy, mechanism, released[0]),
     ]
+    if raw.sources:
+        replayer = Replayer(press, raw, hidden, same_bits=not depends_on_data)
+        checks.append(check_coding(replayer, kinds, moment_columns(raw, kinds), mechanism.scaling, limit))
 
     # noise on entries shows itself around the exact sums
     if two_rounds:

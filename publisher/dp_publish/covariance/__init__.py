@@ -3,7 +3,7 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_publish.covariance.calibration import set_mechanism
+    from dp_publish.covariance.calibration import ball_radius, set_mechanism
     from dp_publish.covariance.entry_noise import correlation_noise, scaled_variance
     from dp_publish.covariance.error_estimate import estimate_errors
     from dp_publish.covariance.exact_moments import ExactMoments, merge, moments_of_batch

@@ -48,15 +48,22 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     return kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
 
 
+def ball_radius(policy: Policy, kinds: Mapping[str, str]) -> float | None:
+    """Return what rows are shortened to, in half-widths of their columns' bounds; None if none can be longer.
+
+    Without one in the policy it is what no row exceeds: all columns that one raw column is published as have a length
+    of 1 together.
+    """
+    n_cells, radius = len(raw_names(kinds, policy.sources)), policy.privacy.l2_radius
+    return math.sqrt(n_cells) if radius is None and n_cells < len(kinds) else radius
+
+
 def _scaling(policy: Policy, kinds: Mapping[str, str]) -> Scaling:
     bounds = [limits for limits in (policy.column(name).bounds for name in kinds) if limits is not None]
     if len(bounds) > MAX_FEATURES:
         raise PolicyError(f"a covariance release takes at most {MAX_FEATURES} columns, not {len(bounds)}: drop some")
-    n_cells, radius = len(raw_names(kinds, policy.sources)), policy.privacy.l2_radius
-    if radius is None and n_cells < len(bounds):
-        radius = math.sqrt(n_cells)  # which no row exceeds, as the columns of a category have a length of 1 together
     try:
-        return scaling_for(bounds, radius=radius)
+        return scaling_for(bounds, radius=ball_radius(policy, kinds))
     except ParameterError as error:
         name = "l2_radius" if error.name == "radius" else error.name
         raise PolicyError(f"{name} must be {error.allowed}, not {error.received}") from error

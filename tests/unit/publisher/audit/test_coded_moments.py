@@ -1,0 +1,274 @@
+"""The audit of second moments of a mixed table: sound releases pass, and planted faults are found."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from dp_bundle.manifest import Source
+from dp_publish import Policy
+from dp_publish.audit import audit_planned_release
+from dp_publish.audit.checks import Check
+from dp_publish.audit.coded_moments import without_sources
+from dp_publish.audit.press import made_up_policy
+from dp_publish.audit.raw_cells import raw_cells, tables_of
+from dp_publish.audit.whole_covariance_releases import check_whole
+from dp_publish.covariance import TwoRound, calibration, moment_columns, set_mechanism
+from dp_publish.covariance.scaling import Scaling
+from dp_publish.data import open_table
+from dp_publish.policy import choose_columns, coded_columns, resolve
+from dp_publish.release import covariance, publish_aside, publishing
+
+ROW: dict[str, list[Any]] = {
+    "town": ["a"],
+    "smoker": ["no"],
+    "grade": ["low"],
+    "born": [datetime.date(2000, 5, 1)],
+    "pay": [1.0],
+    "x": [1.0],
+}
+COLUMNS: dict[str, Any] = {
+    "town": {"kind": "category", "categories": ["a", "b", "c", "d"], "missing": "category", "mechanism": "gaussian"},
+    "smoker": {"kind": "boolean", "levels": ["no", "yes"]},
+    "grade": {"kind": "ordered", "levels": ["low", "middle", "high"]},
+    "born": {"kind": "date", "bounds": [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)]},
+    "pay": {"bounds": [0, 10], "missing": "indicator"},
+    "x": {"bounds": [0, 10]},
+}
+ENTITY = {"entity": "who", "max_rows": 3}
+STRENGTHS: dict[str, dict[str, float]] = {
+    "gaussian": {"mu": 1.0},
+    "two-round": {"mu": 1.0},
+    "laplace": {"epsilon": 1.0},
+    "wishart-difference": {"epsilon": 1.0},
+    "wishart": {"epsilon": 4.0, "delta": 1e-5},
+    "sulq": {"epsilon": 0.9, "delta": 1e-5},
+    "eigenvectors": {"epsilon": 1.0},
+    "kapralov-talwar": {"epsilon": 1.0},
+}
+CASES = [  # all that a policy may ask for
+    pytest.param(
+        mechanism, *case, marks=[] if case == ("replace-one", "row") or mechanism == "gaussian" else pytest.mark.slow
+    )
+    for mechanism in STRENGTHS
+    for case in itertools.product(("replace-one", "add-remove"), ("row", "entity"))
+    if (mechanism, case[0]) != ("two-round", "add-remove")
+    and not (mechanism in ("wishart", "sulq") and case[1] == "entity")
+]
+
+
+def policy_for(mechanism: str, neighbours: str = "replace-one", unit: str = "row", **columns: Any) -> Policy:
+    """Return a policy for the mixed table, or for some columns of it."""
+    privacy = {
+        "release": "covariance",
+        "mechanism": mechanism,
+        "neighbours": neighbours,
+        "unit": ENTITY if unit == "entity" else unit,
+        **STRENGTHS[mechanism],
+    }
+    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns or COLUMNS})
+
+
+def resolved(policy: Policy) -> tuple[Policy, dict[str, str]]:
+    """Return the policy for a table of one row, and the columns that are published of it."""
+    row = {name: ROW[name] for name in policy.columns} | ({"who": ["w"]} if policy.privacy.entity else {})
+    table, policy = resolve(open_table(pa.table(row)), policy)
+    return policy, choose_columns(table, policy)[0]
+
+
+def check(policy: Policy) -> dict[str, Check]:
+    """Return the checks of whole releases by name."""
+    policy, kinds = resolved(policy)
+    mechanism = set_mechanism(policy, kinds, lambda: 100)
+    return {check.name: check for check in check_whole(policy, kinds, mechanism, publish_aside, 1e-4)}
+
+
+def findings(checks: dict[str, Check]) -> list[str]:
+    """Return what was found, by check."""
+    return [f"{check.name}: {check.detail}" for check in checks.values() if not check.passed]
+
+
+@pytest.mark.parametrize(("mechanism", "neighbours", "unit"), CASES)
+def test_sound_releases_of_mixed_tables_pass(mechanism: str, neighbours: str, unit: str) -> None:
+    """Nothing is found of numbers and raw rows; where it can be measured, some move about as far as any may."""
+    checks = check(policy_for(mechanism, neighbours, unit))
+    assert findings(checks) == []
+    assert {"replay", "coding", "books"} <= checks.keys()
+    if mechanism in ("gaussian", "wishart-difference"):
+        assert 95 < float(checks["coding"].detail.split("at most ")[1].split("%")[0]) <= 100
+
+
+@pytest.mark.parametrize("release", [{}, pytest.param({"mechanism": "auto"}, marks=pytest.mark.slow)])
+def test_a_planned_release_of_a_mixed_table_passes(release: dict[str, str], tmp_path: Any) -> None:
+    """The whole audit looks at mechanism, numbers and raw rows."""
+    policy = policy_for("gaussian")
+    policy = policy.model_copy(update={"privacy": policy.privacy.model_copy(update=release)})
+    pq.write_table(pa.table(ROW), tmp_path / "t.parquet")
+    report = audit_planned_release(tmp_path / "t.parquet", policy, publish_aside, n_canaries=1000, tell=lambda _: None)
+    assert [f"{check.name}: {check.detail}" for check in report.findings] == []
+    assert {"attack", "replay", "coding", "books"} <= {check.name for check in report.checks}
+
+
+def test_tables_of_numbers_alone_have_no_coding() -> None:
+    """Without columns that are coded nothing is replayed through a coding."""
+    assert "coding" not in check(policy_for("gaussian", x=COLUMNS["x"]))
+
+
+@pytest.mark.parametrize("mechanism", STRENGTHS)
+def test_numbers_are_put_where_raw_rows_are(mechanism: str) -> None:
+    """The policy for numbers sets the same mechanism: the same ball and the same places."""
+    policy, kinds = resolved(policy_for(mechanism))
+    alone = without_sources(made_up_policy(policy, kinds), kinds)
+    one, other = (set_mechanism(each, kinds, lambda: 100) for each in (policy, alone))
+    assert one.scaling.equals(other.scaling)
+    assert one.scaling.clips
+    assert isinstance(one, TwoRound) == (mechanism == "two-round")
+    if isinstance(one, TwoRound) and isinstance(other, TwoRound):
+        assert one.places == other.places
+
+
+def test_a_radius_of_the_policy_is_kept() -> None:
+    """Rows that are shortened more stay as short."""
+    policy, kinds = resolved(policy_for("gaussian"))
+    shorter = policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"l2_radius": 1.5})})
+    assert without_sources(shorter, kinds).privacy.l2_radius == 1.5
+    assert without_sources(policy, kinds).privacy.l2_radius == math.sqrt(6)
+
+
+def test_raw_tables_are_in_every_state() -> None:
+    """Levels, both ends and gaps occur, and the numbers beside them are those that they mean."""
+    policy, kinds = resolved(policy_for("gaussian"))
+    cells = raw_cells(policy.sources, moment_columns(policy, kinds))
+    states = np.array([[min(state, cell.n_states - 1) for cell in cells] for state in range(5)])
+    raw, numbers = tables_of(policy, cells, states)
+    assert numbers.column_names == list(kinds)
+    assert raw["town"].to_pylist() == ["a", "b", "c", "d", None]
+    assert raw["grade"].to_pylist() == ["low", "middle", "high", "high", "high"]
+    assert raw["born"].to_pylist()[:2] == [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)]
+    assert np.array_equal(np.column_stack([numbers[f"town={level}"] for level in [*"abcd", "(no value)"]]), np.eye(5))
+    assert numbers["smoker"].to_pylist() == [0, 1, 1, 1, 1]
+    assert raw["pay"].to_pylist()[:3] == [0, None, 10]
+    assert math.isnan(raw["pay"].to_pylist()[3])
+    assert numbers["pay"].to_pylist() == [0, 5, 10, 5, 5]
+    assert numbers["pay=(no value)"].to_pylist() == [0, 1, 0, 1, 1]
+
+
+def _never_shorten(patch: pytest.MonkeyPatch) -> None:
+    """Leave rows as long as they are, as if their coding alone kept them in the ball."""
+    patch.setattr(Scaling, "clips", property(lambda _: False))
+
+
+def _levels_longer_than_one(patch: pytest.MonkeyPatch) -> None:
+    """Let indicators be at either end of their bounds, so that a category is as long as the root of its levels."""
+    honest = coded_columns._limits
+
+    def from_zero(highest: float, policy: Policy, around_zero: bool) -> dict[str, Any]:
+        return honest(highest, policy, around_zero and highest > 1)
+
+    patch.setattr(coded_columns, "_limits", from_zero)
+    _never_shorten(patch)
+
+
+def _radius_without_categories(patch: pytest.MonkeyPatch) -> None:
+    """Compute the radius as if columns of levels were all 0."""
+    honest = calibration.ball_radius
+
+    def shorter(policy: Policy, kinds: dict[str, str]) -> float | None:
+        rest = [name for name in kinds if not name.startswith("town=")]
+        return honest(policy, kinds) if policy.privacy.l2_radius else math.sqrt(len(rest) - 1)
+
+    patch.setattr(calibration, "ball_radius", shorter)
+    _never_shorten(patch)
+
+
+def _gaps_at_the_lower_bound(patch: pytest.MonkeyPatch) -> None:
+    honest = covariance.fill_missing
+
+    def fill(values: Any, column: Any, report: Any) -> Any:
+        low, _ = column.bounds
+        lower = column.model_copy(update={"bounds": (low, low)}) if column.missing == "indicator" else column
+        return honest(values, lower, report)
+
+    patch.setattr(covariance, "fill_missing", fill)
+
+
+def _gaps_longer_than_one(patch: pytest.MonkeyPatch) -> None:
+    """Let gaps be as long as their number and its indicator together, in rows that are never shortened."""
+    _gaps_at_the_lower_bound(patch)
+    _never_shorten(patch)
+
+
+def _gaps_at_the_mean(patch: pytest.MonkeyPatch) -> None:
+    """Fill the gaps of all rows of a batch with what the others have."""
+    honest = covariance.fill_missing
+
+    def fill(values: Any, column: Any, report: Any) -> Any:
+        if column.missing != "indicator":
+            return honest(values, column, report)
+        found = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        return pc.fill_null(found, pc.mean(found).as_py() or 0.0)
+
+    patch.setattr(covariance, "fill_missing", fill)
+
+
+@pytest.mark.parametrize(
+    ("plant", "found"),
+    [
+        (_levels_longer_than_one, "apart, above"),
+        (_radius_without_categories, "apart, above"),
+        (_gaps_longer_than_one, "apart, above"),
+        (_gaps_at_the_lower_bound, "do not come out as the numbers"),
+        (_gaps_at_the_mean, "apart, above"),
+    ],
+)
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_planted_faults_are_found(
+    plant: Callable[[pytest.MonkeyPatch], None], found: str, neighbours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are longer than the noise is for, and gaps that are not in the middle."""
+    plant(monkeypatch)
+    coding = check(policy_for("gaussian", neighbours))["coding"]
+    assert not coding.passed
+    assert found in coding.detail
+
+
+def _read_off_the_data(patch: pytest.MonkeyPatch) -> None:
+    """List the towns that occur in the table alone."""
+    honest = publishing.resolve
+
+    def cut(table: Any, policy: Policy, withheld: Any = ()) -> Any:
+        if not policy.sources:
+            return honest(table, policy, withheld)
+        seen = {town for batch in table.read({"town": "text"}, 10_000) for town in batch.column(0).to_pylist()}
+        sources = [_only(source, seen) if source.name == "town" else source for source in policy.sources]
+        kept = {name for source in sources for name in source.columns}
+        columns = {name: entry for name, entry in policy.columns.items() if "town" not in name or name in kept}
+        return honest(table, policy.model_copy(update={"sources": tuple(sources), "columns": columns}), withheld)
+
+    patch.setattr(publishing, "resolve", cut)
+
+
+def _only(source: Source, seen: set[Any]) -> Source:
+    levels = tuple(level for level in source.levels if (None if level == source.gaps else level) in seen)
+    gaps = source.gaps if source.gaps in levels else None
+    columns = tuple(f"{source.name}={level}" for level in levels)
+    return source.model_copy(update={"levels": levels, "columns": columns, "gaps": gaps})
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "two-round", "eigenvectors"])
+@pytest.mark.parametrize("unit", ["row", pytest.param("entity", marks=pytest.mark.slow)])
+def test_a_list_that_is_read_off_the_data_is_found(mechanism: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that differ in one row, or entity, which alone has its town, show other columns."""
+    _read_off_the_data(monkeypatch)
+    coding = check(policy_for(mechanism, unit=unit))["coding"]
+    assert not coding.passed
+    assert "differ in their" in coding.detail
