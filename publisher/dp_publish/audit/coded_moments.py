@@ -17,15 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.manifest import Column
+from dp_bundle.manifest import Column, Source
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.made_up import crowd_rows, name_rows
 from dp_publish.audit.press import Published
 from dp_publish.audit.raw_cells import RawCell, raw_cells, tables_of
 from dp_publish.audit.replayer import Limit, Replayer
-from dp_publish.covariance import Scaling, ball_radius
+from dp_publish.covariance import Mechanism, Scaling, ball_radius
 from dp_publish.policy import Policy
 
 _ROWS = 40
@@ -46,7 +47,7 @@ def without_sources(policy: Policy, kinds: dict[str, str]) -> Policy:
 
 
 def check_coding(
-    replayer: Replayer, kinds: dict[str, str], columns: Sequence[Column], scaling: Scaling, limit: Limit
+    replayer: Replayer, kinds: dict[str, str], columns: Sequence[Column], mechanism: Mechanism, limit: Limit
 ) -> Check:
     """Replay releases of raw tables.
 
@@ -58,16 +59,19 @@ def check_coding(
         The published columns.
     columns : sequence of Column
         As they are published.
-    scaling : Scaling
-        Where rows should be put.
+    mechanism : Mechanism
+        Which puts rows, and perhaps gaps, where they should be.
     limit : Limit
         How far apart neighbours may come out.
     """
     cells, rng = raw_cells(replayer.policy.sources, columns), np.random.default_rng(1)
     pairs = [_turned(cells, turn) for turn in _TURNS]
-    pairs.append(_far_apart(cells, scaling, rng))
+    pairs.append(_far_apart(cells, mechanism.scaling, rng))
     found = [_replay(replayer, cells, before, after, limit, rng) for before, after in pairs]
-    _compare_with_numbers(replayer, without_sources(replayer.policy, kinds), cells, rng)
+    of_numbers = without_sources(replayer.policy, kinds)
+    if mechanism.places_gaps:
+        of_numbers = _with_gaps(of_numbers, replayer.policy)
+    _compare_with_numbers(replayer, of_numbers, cells, rng)
     most = max((each for each in found if each is not None), default=0.0)
     moved = f", and move by at most {most / limit.allowed:.1%} of what the policy allows" if limit.allowed else ""
     return make_check(
@@ -80,10 +84,25 @@ def _compare_with_numbers(
 ) -> None:
     """Compare releases of raw rows, and of the numbers that they stand for."""
     raw, numbers = tables_of(replayer.policy, cells, _any_states(cells, _ROWS, rng))
+    for source in of_numbers.sources:  # whose gaps the mechanism places
+        value, gap = (numbers.column(name) for name in source.columns)
+        values = pc.if_else(pc.equal(gap, 1.0), None, value)
+        place = numbers.column_names.index(source.name)
+        numbers = numbers.set_column(place, source.name, values).drop_columns(source.columns[1])
     one = replayer.publish(raw)
     other = Replayer(replayer.press, of_numbers, faults=replayer.faults).publish(numbers)
     if one and other and not _equal(one, other):
         replayer.faults.append("raw rows do not come out as the numbers that they stand for")
+
+
+def _with_gaps(of_numbers: Policy, policy: Policy) -> Policy:
+    """Return the policy for numbers whose gaps are left to the mechanism."""
+    sources = [source for source in policy.sources if source.has_gap_column]
+    gaps = {
+        source.name: of_numbers.column(source.name).model_copy(update={"missing": "indicator"}) for source in sources
+    }
+    numbers = tuple(Source(name=source.name, kind="number", columns=source.columns) for source in sources)
+    return of_numbers.model_copy(update={"columns": {**of_numbers.columns, **gaps}, "sources": numbers})
 
 
 def _equal(one: Published, other: Published) -> bool:

@@ -119,7 +119,7 @@ def check_whole(
     ]
     if raw.sources:
         replayer = Replayer(press, raw, hidden, same_bits=not depends_on_data)
-        checks.append(check_coding(replayer, kinds, moment_columns(raw, kinds), mechanism.scaling, limit))
+        checks.append(check_coding(replayer, kinds, moment_columns(raw, kinds), mechanism, limit))
 
     # noise on entries shows itself around the exact sums
     if two_rounds:

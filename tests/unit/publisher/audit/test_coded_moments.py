@@ -246,7 +246,7 @@ def _read_off_the_data(patch: pytest.MonkeyPatch) -> None:
     honest = publishing.resolve
 
     def cut(table: Any, policy: Policy, withheld: Any = ()) -> Any:
-        if not policy.sources:
+        if "town" not in {source.name for source in policy.sources}:
             return honest(table, policy, withheld)
         seen = {town for batch in table.read({"town": "text"}, 10_000) for town in batch.column(0).to_pylist()}
         sources = [_only(source, seen) if source.name == "town" else source for source in policy.sources]
