@@ -212,13 +212,19 @@ def _check_guarantee(release: Release) -> None:
 
 
 def _moved(own: list[Column], unit: str) -> float:
-    """Return the mu of one cell of the raw table; another level takes 1 from one column and adds 1 to another."""
+    """Return the mu of one cell of the raw table; another level takes 1 from one column and adds 1 to another.
+
+    A number with published gaps moves by its width, or by half of it and its indicator by 1.
+    """
     noise, (low, high) = own[0].noise, own[0].bounds or (-math.inf, math.inf)
     if isinstance(noise, RandomizedResponse):
         other = noise.replaced / noise.n_levels
         return float(norm.isf(other) - norm.isf(1 - noise.replaced + other))
     limit = own[0].max_change if unit == "change" else None
     width = high - low if limit is None else min(high - low, limit)
+    if own[0].missing == "indicator":
+        sigma, step = own[0].cell_noise.sigma, own[0].cell_noise.granularity
+        return max(width / sigma, math.hypot((width / 2 + step) / sigma, 1 / own[1].cell_noise.sigma))
     return math.hypot(*[width / own[0].cell_noise.sigma] * min(len(own), 2))
 
 
