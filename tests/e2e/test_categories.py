@@ -103,7 +103,9 @@ def test_the_picture_says_the_noise_that_the_page_says(table: Path, program: Run
         assert f"noise {share:.0%} of the variance" in title_of(summary, [bundle])
 
 
-@pytest.mark.parametrize(("target", "columns"), [("job=nurse", "job="), ("pay", "pay")])
+@pytest.mark.parametrize(
+    ("target", "columns"), [pytest.param("job=nurse", "job=", marks=pytest.mark.slow), ("pay", "pay")]
+)
 def test_a_cell_predicts_nothing_of_itself(target: str, columns: str, table: Path, program: Run) -> None:
     """Neither other levels of the target's category nor its gaps are among what predicts it."""
     folder = table.parent

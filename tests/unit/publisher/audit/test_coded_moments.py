@@ -55,9 +55,10 @@ STRENGTHS: dict[str, dict[str, float]] = {
     "eigenvectors": {"epsilon": 1.0},
     "kapralov-talwar": {"epsilon": 1.0},
 }
+QUICK = ("gaussian", "two-round", "wishart-difference")
 CASES = [  # all that a policy may ask for
     pytest.param(
-        mechanism, *case, marks=[] if case == ("replace-one", "row") or mechanism == "gaussian" else pytest.mark.slow
+        mechanism, *case, marks=[] if case == ("replace-one", "row") and mechanism in QUICK else pytest.mark.slow
     )
     for mechanism in STRENGTHS
     for case in itertools.product(("replace-one", "add-remove"), ("row", "entity"))
@@ -230,7 +231,7 @@ def _gaps_at_the_mean(patch: pytest.MonkeyPatch) -> None:
         (_gaps_at_the_mean, "apart, above"),
     ],
 )
-@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("neighbours", ["replace-one", pytest.param("add-remove", marks=pytest.mark.slow)])
 def test_planted_faults_are_found(
     plant: Callable[[pytest.MonkeyPatch], None], found: str, neighbours: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,7 +265,9 @@ def _only(source: Source, seen: set[Any]) -> Source:
     return source.model_copy(update={"levels": levels, "columns": columns, "gaps": gaps})
 
 
-@pytest.mark.parametrize("mechanism", ["gaussian", "two-round", "eigenvectors"])
+@pytest.mark.parametrize(
+    "mechanism", ["gaussian", *(pytest.param(name, marks=pytest.mark.slow) for name in ("two-round", "eigenvectors"))]
+)
 @pytest.mark.parametrize("unit", ["row", pytest.param("entity", marks=pytest.mark.slow)])
 def test_a_list_that_is_read_off_the_data_is_found(mechanism: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables that differ in one row, or entity, which alone has its town, show other columns."""
