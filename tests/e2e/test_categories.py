@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,8 @@ def test_what_goes_together_is_found(privacy: str, table: Path, program: Run) ->
     assert f">born ({of_numbers:+.2f})<".replace("-", "\N{MINUS SIGN}") in page
     assert f"+{with_category:.3f}" not in page
     assert "positive, or of a category" in page
+    fitted = re.search(r"The fitted graph has (\d+) links", page)
+    assert fitted is None or int(fitted[1]) <= 10, "pairs of columns, and not of their levels, are counted"
 
 
 def test_the_picture_says_the_noise_that_the_page_says(table: Path, program: Run) -> None:

@@ -102,7 +102,9 @@ def _not_listed(findings: Findings) -> str:
     """Return a sentence on links of the fitted graph that the tests left out, if there are such."""
     if findings.learned is None or findings.graph is None:
         return ""
-    n_fitted = int(np.count_nonzero(np.triu(findings.learned.fit.precision, 1)))
+    fit = findings.learned.fit
+    linked = fit.precision if fit.nodes is None else fit.nodes.linked(fit.precision)
+    n_fitted = int(np.count_nonzero(np.triu(linked, 1)))
     n_listed = len(findings.graph.edge_columns["source"])
     if n_fitted <= n_listed:
         return ""
