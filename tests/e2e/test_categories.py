@@ -89,7 +89,7 @@ def test_what_goes_together_is_found(privacy: str, table: Path, program: Run) ->
     assert f">job ({with_category:.2f})<" in page, "a link with a category has no sign"
     assert f">born ({of_numbers:+.2f})<".replace("-", "\N{MINUS SIGN}") in page
     assert f"+{with_category:.3f}" not in page
-    assert "positive, or of a category" in page
+    assert "positive, or without a sign" in page
     fitted = re.search(r"The fitted graph has (\d+) links", page)
     assert fitted is None or int(fitted[1]) <= 10, "pairs of columns, and not of their levels, are counted"
 

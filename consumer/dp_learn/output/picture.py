@@ -135,7 +135,7 @@ def _kinds(estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]], dro
 
 def _entries(kinds: Sequence[_Kind], *, has_categories: bool) -> list[tuple[Colour | _Kind, str]]:
     """Return the legend: both signs, and every kind of node that needs a word."""
-    positive = "positive, or of a category" if has_categories else "positive"
+    positive = "positive, or without a sign" if has_categories else "positive"
     entries: list[tuple[Colour | _Kind, str]] = [(_POSITIVE, positive), (_NEGATIVE, "negative")]
     labelled = (
         (_WEAKER, "with weaker edges only"),

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
 
 from dp_bundle.manifest import Source
 from dp_publish import Policy
@@ -192,14 +193,7 @@ def _radius_without_categories(patch: pytest.MonkeyPatch) -> None:
 
 
 def _gaps_at_the_lower_bound(patch: pytest.MonkeyPatch) -> None:
-    honest = covariance.fill_missing
-
-    def fill(values: Any, column: Any, report: Any) -> Any:
-        low, _ = column.bounds
-        lower = column.model_copy(update={"bounds": (low, low)}) if column.missing == "indicator" else column
-        return honest(values, lower, report)
-
-    patch.setattr(covariance, "fill_missing", fill)
+    fill_at_the_lower_bound(patch, covariance)
 
 
 def _gaps_longer_than_one(patch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
 
 from dp_bundle.manifest import NO_VALUE, Source, cells
 from dp_publish import Policy
@@ -198,15 +199,7 @@ def _alone_in_its_cell(patch: pytest.MonkeyPatch) -> None:
 
 
 def _at_the_lower_bound(patch: pytest.MonkeyPatch) -> None:
-    """Let gaps stand at the lower bound, which is twice as far from the upper one as the middle is."""
-    honest = mechanism.fill_missing
-
-    def fill(values: Any, column: Any, report: Any) -> Any:
-        low, _ = column.bounds
-        lower = column.model_copy(update={"bounds": (low, low)}) if column.missing == "indicator" else column
-        return honest(values, lower, report)
-
-    patch.setattr(mechanism, "fill_missing", fill)
+    fill_at_the_lower_bound(patch, mechanism)
 
 
 def _without_noise_on_gaps(patch: pytest.MonkeyPatch) -> None:
