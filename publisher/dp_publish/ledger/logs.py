@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from dp_bundle.files import write_whole
 from dp_publish.ledger.books import Books
 from dp_publish.ledger.budget import Account
-from dp_publish.ledger.log import open_log, read_copy, rebuild_log
+from dp_publish.ledger.copies import read_copy
+from dp_publish.ledger.log import open_log, rebuild_log
 
 
 class OpenLog(Protocol):
