@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dp_bundle.files import require_own
 from dp_publish.ledger.checkpoint import file_state
 
 _COPIES = "ledger*.log"
+_BESIDE = ("", "-journal", "-wal", ".stamp")  # what SQLite and we keep beside the file, by the end of the name
 
 
 def read_copy(copy: Path | None) -> list[str]:
@@ -39,6 +41,19 @@ def copies_of(copy: Path | None, first: str | None) -> list[Path]:
         return []
     beside = sorted(copy.parent.glob(_COPIES)) if first is not None else []
     return [copy, *(path for path in beside if path != copy and _first_line(path) == first)]
+
+
+def require_own_ledger(copy: Path | None, path: Path | None = None) -> None:
+    """Refuse a ledger's file, or a copy of it, that others may read, write or replace.
+
+    Raises
+    ------
+    KeyStoreError
+        They may; the message has the command that takes the permission from them.
+    """
+    beside = [path.with_name(f"{path.name}{end}") for end in _BESIDE] if path is not None else []
+    for each in [copy, *beside] if copy is not None else []:
+        require_own(each, private=True, holds="what the ledger has as spent")
 
 
 def lock_of(copy: Path) -> Path:

@@ -38,6 +38,7 @@ from dp_publish.ledger.copies import (
     has_all,
     lock_of,
     read_copy,
+    require_own_ledger,
     state_of_copies,
 )
 from dp_publish.ledger.events import read_event
@@ -214,6 +215,7 @@ def _held(path: Path, copy: Path | None) -> Iterator[None]:
     try:
         with contextlib.ExitStack() as lock:
             if copy is not None:
+                require_own_ledger(copy, path)
                 lock.enter_context(locked(lock_of(copy), _PATIENCE))
             yield
     except (sqlite3.Error, OSError) as error:

@@ -26,7 +26,7 @@ from dp_bundle.files import locked, write_whole
 from dp_bundle.store import Store
 from dp_publish.ledger.books import Books, encode, line_that_restores, read_books
 from dp_publish.ledger.budget import Account
-from dp_publish.ledger.copies import copies_of, extend_copy, has_all, lock_of, read_copy, sizes_of
+from dp_publish.ledger.copies import copies_of, extend_copy, has_all, lock_of, read_copy, require_own_ledger, sizes_of
 from dp_publish.ledger.events import read_event
 from dp_publish.ledger.log import open_log
 
@@ -70,6 +70,7 @@ class SharedLog:
         PrivacyError
             An object was rewritten, which only whoever has the right to replace objects can undo.
         """
+        require_own_ledger(self._copy)
         kept, n_lines = self._longest(), 0
         books = Books()
         for number, line in enumerate(kept, start=1):
@@ -122,6 +123,7 @@ class SharedLog:
         Lines of the copy are believed, except for the last, unless all is to be read. Copies of this log from other
         places are looked at unless it is to be read alone.
         """
+        require_own_ledger(self._copy)
         sizes = sizes_of(self._copy)
         kept, n_events = read_copy(self._copy), self._count()
         if n_events < len(kept):

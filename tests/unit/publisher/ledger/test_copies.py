@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.s3 import FaultyProxy
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.errors import KeyStoreError, PrivacyError
 from dp_publish.accounting.cost import Cost
 from dp_publish.ledger.books import chain
 from dp_publish.ledger.ledger import Ledger
@@ -164,7 +164,7 @@ def test_shared_ledgers_that_parted_are_merged(home: Path, tmp_path: Path) -> No
 
 
 def test_ledgers_that_begin_alike_are_different(home: Path, tmp_path: Path) -> None:
-    """The same release as the first one of two ledgers in the same second, or put back in both, makes them no copies."""
+    """One release that two ledgers begin with in the same second, or that was put back in both, makes no copies."""
     one, other = open_ledger(tmp_path / "one"), open_ledger(tmp_path / "other")
     for ledger in (one, other):
         ledger.reserve("wine", ROW)
@@ -211,3 +211,49 @@ def test_names_of_one_ledger_at_once_lose_nothing(home: Path, tmp_path: Path) ->
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda index: open_ledger(str(names[index % 4])).reserve("wine", ROW), range(24)))
     assert sorted(each.lineage.number for each in found) == list(range(2, 26))
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("mode", [0o620, 0o640, 0o644, 0o666])
+@pytest.mark.parametrize("end", ["", ".stamp", "-journal", "copy"])
+def test_a_ledger_that_others_may_read_or_write_is_refused(
+    end: str, mode: int, own: bool, home: Path, tmp_path: Path
+) -> None:
+    """So is its copy; the refusal ends with the command that mends it, and nothing is booked."""
+    path = home / "ledger.sqlite" if own else tmp_path / "l.sqlite"
+    ledger = open_ledger(path)
+    ledger.reserve("wine", ROW)
+    (copy,) = (home / "keys").glob("ledger*.log")
+    place = copy if end == "copy" else path.with_name(f"{path.name}{end}")
+    place.touch()
+    place.chmod(mode)
+    for use in (lambda: ledger.reserve("wine", ROW), ledger.entries, ledger.rebuild):
+        with pytest.raises(KeyStoreError, match=f"chmod go-rwx {place}$"):
+            use()
+    place.chmod(0o600)
+    assert [entry.number for entry in ledger.entries()] == [1]
+
+
+def test_a_folder_of_a_ledger_that_others_may_write_is_refused(home: Path, tmp_path: Path) -> None:
+    """Who may rename the file can put an old one in its place; in a folder like /tmp nobody else may."""
+    folder = tmp_path / "folder"
+    ledger = open_ledger(folder / "l.sqlite")
+    ledger.reserve("wine", ROW)
+    folder.chmod(0o777)
+    with pytest.raises(KeyStoreError, match=f"chmod go-w {folder}$"):
+        ledger.reserve("wine", ROW)
+    folder.chmod(0o1777)
+    assert ledger.reserve("wine", ROW).lineage.number == 2
+
+
+def test_a_copy_of_a_shared_ledger_that_others_may_read_is_refused(home: Path, tmp_path: Path) -> None:
+    """The shared folder itself is its users' own business."""
+    ledger = open_ledger(f"{tmp_path}/books/")
+    ledger.reserve("wine", ROW)
+    (tmp_path / "books").chmod(0o777)
+    assert ledger.reserve("wine", ROW).lineage.number == 2
+    (copy,) = (home / "keys").glob("ledger*.log")
+    copy.chmod(0o644)
+    for use in (lambda: ledger.reserve("wine", ROW), ledger.entries, ledger.rebuild):
+        with pytest.raises(KeyStoreError, match=f"chmod go-rwx {copy}$"):
+            use()
