@@ -18,6 +18,9 @@ from dp_publish.accounting import Cost
 from dp_publish.ledger.budget import Account, Entry
 from dp_publish.ledger.events import read_event
 
+RESERVED = (
+    '"event":"reserved"'  # in the line of every reservation, and in no text within a line, where quotes are escaped
+)
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
 
 
@@ -51,6 +54,11 @@ class Books:
     def first(self) -> str | None:
         """The first line, by which a ledger is known wherever it is; None if there is none."""
         return self.lines[0] if self.lines else None
+
+    @property
+    def newest(self) -> str | None:
+        """The time of the last reservation; None if there is none."""
+        return next((read_event(line)["time"] for line in reversed(self.lines) if RESERVED in line), None)
 
     def add(self, line: str) -> None:
         """Take the next line of the log.

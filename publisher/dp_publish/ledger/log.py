@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import os
 import shlex
 import sqlite3
@@ -20,7 +21,7 @@ from typing import Any
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import locked, make_private_folder, write_whole
 from dp_bundle.trust import home_folder
-from dp_publish.ledger.books import Books, chain, encode, line_that_restores, marked, read_books
+from dp_publish.ledger.books import RESERVED, Books, chain, encode, line_that_restores, marked, read_books
 from dp_publish.ledger.budget import Account
 from dp_publish.ledger.checkpoint import (
     advance,
@@ -91,6 +92,15 @@ class Log:
     def is_whole(self) -> bool:
         """True once all of it has been read."""
         return self._books is not None
+
+    @property
+    def newest(self) -> str | None:
+        """The time of the last reservation, if there is one."""
+        if self._books is not None:
+            return self._books.newest
+        last = "SELECT content FROM log WHERE instr(content, ?) ORDER BY line DESC LIMIT 1"
+        found = self.connection.execute(last, (RESERVED,)).fetchone()
+        return None if found is None else read_event(found[0])["time"]
 
     def account(self, dataset: str, partition: str | None = None) -> Account:
         """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
@@ -219,10 +229,22 @@ def _held(path: Path, copy: Path | None) -> Iterator[None]:
                 lock.enter_context(locked(lock_of(copy), _PATIENCE))
             yield
     except (sqlite3.Error, OSError) as error:
-        raise DpGraphError(
-            f"the ledger {path} cannot be used ({error}): make sure that it can be read and written, and that there is "
-            f"room for it; if it is damaged, {_remedy(path)}"
-        ) from error
+        raise DpGraphError(f"the ledger {path} cannot be used ({error}): {_way_out(path, error)}") from error
+
+
+def _way_out(path: Path, error: Exception) -> str:
+    """Return what to do about an error of the system or of SQLite."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more than we need
+    number = error.errno if isinstance(error, OSError) else None
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or isinstance(error, TimeoutError):
+        return f"another process has held it for {_PATIENCE:g} seconds: wait until that ends, and try again"
+    if code == sqlite3.SQLITE_FULL or number in (errno.ENOSPC, errno.EDQUOT):
+        return "there is no room for it: free some, and try again"
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "you need the right to write to it, to its folder and to the folder of your keys, also to read it"
+    return (
+        f"make sure that it can be read and written, and that there is room for it; if it is damaged, {_remedy(path)}"
+    )
 
 
 @contextlib.contextmanager

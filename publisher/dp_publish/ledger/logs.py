@@ -30,6 +30,10 @@ class OpenLog(Protocol):
     def books(self) -> Books:
         """All that the log adds up to."""
 
+    @property
+    def newest(self) -> str | None:
+        """The time of the last reservation, if there is one."""
+
     def account(self, dataset: str, partition: str | None = None) -> Account:
         """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
 

@@ -241,6 +241,11 @@ class OpenSharedLog:
         """The hash of the last event."""
         return self.books.head
 
+    @property
+    def newest(self) -> str | None:
+        """The time of the last reservation, if there is one."""
+        return self.books.newest
+
     def account(self, dataset: str, partition: str | None = None) -> Account:  # noqa: ARG002
         """Return what a dataset's releases add up to, with all partitions."""
         return self.books.account(dataset)
