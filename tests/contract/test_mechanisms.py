@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import PrivacyError
+from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.trust.policy import UnsafeTrustAnyone
@@ -23,14 +23,16 @@ from dp_publish import Policy, publish
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.audit.books import check_books_of_moments
 from dp_publish.audit.press import publish_made_up
-from dp_publish.covariance import mechanisms
+from dp_publish.covariance import calibration, mechanisms
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, OneSum
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
+from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, SoundMechanism, UnsoundMechanism
+from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, SoundMechanism, UnsoundMechanism
 from dp_publish.policy.model import Privacy
 from dp_publish.release.aside import publish_aside
 from dp_publish.release.covariance import state_moments
@@ -47,13 +49,6 @@ CASES: dict[str, Strength] = {
     "kapralov-talwar": PureDP(1.0),
 }
 FORMS = (GaussianDP(1.0), ConcentratedDP(0.5), PureDP(1.0), ApproximateDP(1.0, 1e-6))
-SERVED = [
-    (name, strength)
-    for name in CASES
-    for strength in FORMS
-    if (name not in BY_EPSILON_AND_DELTA or isinstance(strength, ApproximateDP))
-    and (name not in NEVER_PURE or not isinstance(strength, PureDP))
-]
 WITH_PUBLIC_ROWS = IN_STEPS = ("two-round",)
 PAIRS = [
     (name, neighbours)
@@ -125,18 +120,85 @@ def test_table_has_every_mechanism() -> None:
             mechanism_named(name)
 
 
+def _set(name: str, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE) -> Mechanism:
+    return set_mechanism(_policy(name, strength, neighbours), dict.fromkeys(NAMES, "continuous"), lambda: 60)
+
+
+def _is_served(name: str, strength: Strength) -> bool:
+    try:
+        _set(name, strength)
+    except (PolicyError, ValidationError):
+        return False
+    return True
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("strength", FORMS, ids=lambda strength: type(strength).__name__)
-def test_policy_refuses_what_the_mechanism_cannot_serve(name: str, strength: Strength) -> None:
-    """A form of strength that a policy accepts is served, and one that it refuses is not."""
-    kind = _kind(name)
-    if (name, strength) not in SERVED:
-        with pytest.raises(ValidationError):
-            _policy(name, strength)
-    else:
-        served = kind.form_of(_policy(name, strength).privacy.strength or strength)
-        assert isinstance(served, type(CASES[name]))
-        assert served.mu <= strength.mu * (1 + 1e-12) or isinstance(strength, ApproximateDP | ConcentratedDP)
+def test_a_policy_gets_the_strength_that_it_asks_for_or_a_refusal(name: str, strength: Strength) -> None:
+    """A pure epsilon is a pure epsilon, and a mu no larger mu; what a mechanism cannot give is refused in a sentence."""
+    if not _is_served(name, strength):
+        assert type(strength) is not type(CASES[name])
+        said = "no pure epsilon" if name not in BY_EPSILON_AND_DELTA else "calibrated by epsilon and delta"
+        with pytest.raises((PolicyError, ValidationError), match=said):
+            _set(name, strength)
+        return
+    mechanism = _set(name, strength)
+    assert isinstance(mechanism.strength, type(CASES[name]))
+    spent = mechanism.spends(1)
+    if isinstance(strength, PureDP):
+        assert isinstance(spent, PureDP)
+        assert spent.epsilon <= strength.epsilon * (1 + 1e-12)
+        assert spent.excepted_delta <= 2.0**-40
+    elif not isinstance(strength, ApproximateDP):
+        assert spent.mu <= strength.mu * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_auto_does_not_choose_what_gives_no_pure_epsilon(name: str) -> None:
+    """A mechanism that a policy for a pure epsilon cannot name has no expected error for one."""
+    strength = PureDP(1.0)
+    if not _is_served(name, strength):
+        assert _kind(name).expected_error(1000, _moments().scaling, Neighbours.REPLACE_ONE, strength) is None
+
+
+class _Noise(Gaussian):
+    """Gaussian noise as somebody would add it who follows the recipe, and forgets what it cannot give."""
+
+
+class _NoiseOfEpsilon(Gaussian):
+    """The same, with a form that promises what the noise does not give."""
+
+    @classmethod
+    def form_of(cls, strength: Strength) -> Any:
+        """Return the form that was asked for."""
+        return PureDP(strength.pure_epsilon)
+
+    @property
+    def mu(self) -> float:
+        """The mu with which noise is drawn."""
+        return self.strength.mu
+
+
+class _NoiseOfDelta(Laplace):
+    """Noise of an epsilon with a delta that nobody asked for."""
+
+    excepted_delta = 1e-6
+
+
+@pytest.mark.parametrize("kind", [_Noise, _NoiseOfEpsilon, _NoiseOfDelta])
+@pytest.mark.parametrize("unit", ["row", _ENTITY])
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_mechanism_that_forgets_to_refuse_publishes_no_less_privacy(
+    kind: type[Mechanism], unit: Any, neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pure epsilon is refused by what the mechanism itself says it spends, and by no list of names."""
+    monkeypatch.setattr(calibration, "mechanism_named", lambda _: kind)
+    policy = _policy("laplace", PureDP(1.0), neighbours)
+    policy = policy.model_copy(
+        update={"privacy": Privacy.model_validate({**policy.privacy.model_dump(), "unit": unit})}
+    )
+    with pytest.raises(PolicyError, match="gives no pure epsilon"):
+        set_mechanism(policy, dict.fromkeys(NAMES, "continuous"), lambda: 60)
 
 
 @pytest.mark.parametrize(("name", "neighbours"), PAIRS)
@@ -234,7 +296,11 @@ def test_expected_error_falls_with_the_number_of_rows(name: str) -> None:
     assert few is None or many is None or 0 < many < few
 
 
-@pytest.mark.parametrize(("name", "strength"), SERVED, ids=str)
+@pytest.mark.parametrize(
+    ("name", "strength"),
+    [(name, strength) for name in CASES for strength in FORMS if _is_served(name, strength)],
+    ids=str,
+)
 def test_audit_of_the_books_has_no_finding(name: str, strength: Strength) -> None:
     """Whatever form the strength is given in, what is stated and booked is what was asked for."""
     policy = _policy(name, strength)

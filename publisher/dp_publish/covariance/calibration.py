@@ -11,8 +11,10 @@ import math
 from collections.abc import Callable, Mapping
 
 from dp_bundle.errors import ParameterError, PolicyError
+from dp_publish.accounting import ROUND_UP, PureDP
 from dp_publish.covariance.choice import choose_for_policy
 from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.policy import Policy, raw_names
@@ -45,7 +47,20 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     if kind is None:
         kind, reason = choose_for_policy(privacy, strength, scaling, count_rows)
     more = kind.settings(policy, kinds)
-    return kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
+    mechanism = kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
+    if isinstance(strength, PureDP):
+        _require_pure(mechanism, strength.epsilon)
+    return mechanism
+
+
+def _require_pure(mechanism: Mechanism, epsilon: float) -> None:
+    """Refuse a mechanism that gives less than the pure epsilon that was asked for, by what it says itself it spends."""
+    spent = mechanism.spends(mechanism.max_rows)
+    if not isinstance(spent, PureDP) or spent.epsilon > epsilon * ROUND_UP or spent.excepted_delta > EXCEPTED_DELTA:
+        raise PolicyError(
+            f"the {mechanism.name} mechanism gives no pure epsilon: give delta as well, or mu, or rho; or another "
+            "mechanism"
+        )
 
 
 def ball_radius(policy: Policy, kinds: Mapping[str, str]) -> float | None:

@@ -6,7 +6,6 @@ if TYPE_CHECKING:
     from dp_publish.policy.choices import (
         BY_EPSILON_AND_DELTA,
         DEFAULT_SPREAD,
-        NEVER_PURE,
         Mechanism,
         ReleaseKind,
         SoundMechanism,

@@ -15,4 +15,3 @@ UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # 
 Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]
 
 BY_EPSILON_AND_DELTA = frozenset({"wishart", "sulq"})  # these take no other strength, and protect one row
-NEVER_PURE = frozenset({"two-round", "gaussian", *BY_EPSILON_AND_DELTA})  # these give no pure epsilon

@@ -119,7 +119,6 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         (f'{COVARIANCE}mu = 1\nmechanism = "exponential"', "mechanism"),
         (f'{COVARIANCE}mu = 1\nmechanism = "wishart"', "calibrated by epsilon and delta"),
         (f'{COVARIANCE}epsilon = 1\nmechanism = "sulq"', "calibrated by epsilon and delta"),
-        (f'{COVARIANCE}epsilon = 1\nmechanism = "gaussian"', "no pure epsilon"),
         (f'{COVARIANCE}mu = 1\nneighbours = "both"', "neighbours"),
         (f'{COVARIANCE}mu = 1\nneighbours = "add-remove"\nunit = "cell"', "whole rows are added or removed, not cells"),
         (
