@@ -12,6 +12,7 @@ from dp_publish.accounting import (
     SLACK,
     ApproximateDP,
     Loss,
+    PureDP,
     delta_for_epsilon,
     epsilon_of_unit,
     mu_for_epsilon_delta,
