@@ -321,7 +321,8 @@ def test_rows_of_an_entity_share_its_strength(name: str) -> None:
         return
     (first, *_), (whole, *_) = (dataclasses.astuple(mechanism.spends(rows)) for rows in (1, 4))
     assert first == pytest.approx(whole / 4)
-    alone = _kind(name)(mechanism.scaling, mechanism.neighbours, type(CASES[name])(whole / 4), 1, **_settings(name))
+    (unit, *_) = dataclasses.astuple(CASES[name])
+    alone = _kind(name)(mechanism.scaling, mechanism.neighbours, type(CASES[name])(unit / 4), 1, **_settings(name))
     assert mechanism.for_forecast().correlation_noise(1000, 0.2) == pytest.approx(
         alone.for_forecast().correlation_noise(1000, 0.2)
     )
