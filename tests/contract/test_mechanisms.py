@@ -184,9 +184,7 @@ def test_what_fails_more_often_than_delta_is_neither_used_nor_chosen(name: str) 
     excepted = _mechanism(name).spends(1).excepted_delta if type(CASES[name]) is PureDP else 0.0
     assert _gives(name, strength) == (excepted <= strength.delta)
     if excepted:
-        with pytest.raises(
-            PolicyError, match=r"fails with a probability of up to 9\.1e-13, above the 1e-14"
-        ):
+        with pytest.raises(PolicyError, match=r"fails with a probability of up to 9\.1e-13, above the 1e-14"):
             _set(name, strength)
         assert _kind(name) not in expected_errors(1000, _moments().scaling, strength)
 

@@ -9,9 +9,8 @@ from dp_bundle.errors import ParameterError, PrivacyError
 from dp_publish.accounting import GaussianDP
 from dp_publish.covariance import Gaussian, mechanism_named
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
-from dp_publish.policy import Policy, Privacy
+from dp_publish.policy import STRENGTHS, Policy, Privacy
 
-_STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
 _POINTS_PER_DECADE = 20  # of curves
 
 
@@ -30,7 +29,7 @@ def privacy_at(policy: Policy, mechanism: str | None, mu: float) -> Privacy:
     changes: dict[str, Any] = {"mu": mu}
     if mechanism is not None:
         changes["mechanism"] = mechanism if takes_mu(mechanism) else Gaussian.name
-    return Privacy.model_validate({**policy.privacy.model_dump(exclude=_STRENGTHS), **changes})
+    return Privacy.model_validate({**policy.privacy.model_dump(exclude={*STRENGTHS, "delta"}), **changes})
 
 
 def takes_mu(mechanism: str | None) -> bool:

@@ -14,8 +14,9 @@ from dp_publish.forecast.page.budget import Account
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import takes_mu
+from dp_publish.policy import STRENGTHS
 
-_STRENGTHS = frozenset({"--mu", "--epsilon", "--delta", "--rho", "--sigma", "--snr-db"})
+_STRENGTHS = frozenset(f"--{name.replace('_', '-')}" for name in (*STRENGTHS, "delta"))
 _OF_PLANS = frozenset({"--spread", "--picture", "--report", "--look"})
 _WITHOUT_EFFECT = frozenset({"--json", "--quiet", "--picture"})
 

@@ -1,4 +1,4 @@
-"""A ledger that cannot be written in the course of a release: what is said of the file is true, and the remedy helps."""
+"""A ledger that cannot be written in the course of a release: what is said of the file, and what to do, is true."""
 
 from __future__ import annotations
 
