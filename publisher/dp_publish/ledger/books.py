@@ -18,8 +18,9 @@ from dp_publish.accounting import Cost
 from dp_publish.ledger.budget import Account, Entry
 from dp_publish.ledger.events import read_event
 
-RESERVED = (
-    '"event":"reserved"'  # in the line of every reservation, and in no text within a line, where quotes are escaped
+BOOKED = (  # one is in the line of every release, and neither in any text within a line, where quotes are escaped
+    '"event":"reserved"',
+    '"event":"restored"',
 )
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
 
@@ -57,8 +58,9 @@ class Books:
 
     @property
     def newest(self) -> str | None:
-        """The time of the last reservation; None if there is none."""
-        return next((read_event(line)["time"] for line in reversed(self.lines) if RESERVED in line), None)
+        """The time of the release that was booked last, or put back; None if there is none."""
+        booked = (line for line in reversed(self.lines) if any(word in line for word in BOOKED))
+        return next((read_event(line)["time"] for line in booked), None)
 
     def add(self, line: str) -> None:
         """Take the next line of the log.

@@ -21,7 +21,7 @@ from typing import Any
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import locked, make_private_folder, write_whole
 from dp_bundle.trust import home_folder
-from dp_publish.ledger.books import RESERVED, Books, chain, encode, line_that_restores, marked, read_books
+from dp_publish.ledger.books import BOOKED, Books, chain, encode, line_that_restores, marked, read_books
 from dp_publish.ledger.budget import Account
 from dp_publish.ledger.checkpoint import (
     advance,
@@ -95,11 +95,11 @@ class Log:
 
     @property
     def newest(self) -> str | None:
-        """The time of the last reservation, if there is one."""
+        """The time of the release that was booked last, or put back; None if there is none."""
         if self._books is not None:
             return self._books.newest
-        last = "SELECT content FROM log WHERE instr(content, ?) ORDER BY line DESC LIMIT 1"
-        found = self.connection.execute(last, (RESERVED,)).fetchone()
+        last = "SELECT content FROM log WHERE instr(content, ?) OR instr(content, ?) ORDER BY line DESC LIMIT 1"
+        found = self.connection.execute(last, BOOKED).fetchone()
         return None if found is None else read_event(found[0])["time"]
 
     def account(self, dataset: str, partition: str | None = None) -> Account:
@@ -222,6 +222,8 @@ def _put_back(log: Log, other: Books) -> None:
 @contextlib.contextmanager
 def _held(path: Path, copy: Path | None) -> Iterator[None]:
     """Hold the log and its copy alone, and turn errors of the system into one of ours."""
+    if path.exists() and not path.is_file():  # to open a pipe would wait for ever
+        raise DpGraphError(f"the ledger {path} cannot be used, as it is neither a file nor a folder: name another place")
     try:
         with contextlib.ExitStack() as lock:
             if copy is not None:

@@ -32,7 +32,7 @@ class OpenLog(Protocol):
 
     @property
     def newest(self) -> str | None:
-        """The time of the last reservation, if there is one."""
+        """The time of the release that was booked last, or put back; None if there is none."""
 
     def account(self, dataset: str, partition: str | None = None) -> Account:
         """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""

@@ -243,7 +243,7 @@ class OpenSharedLog:
 
     @property
     def newest(self) -> str | None:
-        """The time of the last reservation, if there is one."""
+        """The time of the release that was booked last, or put back; None if there is none."""
         return self.books.newest
 
     def account(self, dataset: str, partition: str | None = None) -> Account:  # noqa: ARG002
