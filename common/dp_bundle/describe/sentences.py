@@ -17,6 +17,7 @@ from dp_bundle.manifest import (
     NoisyMatrix,
     Release,
     SecondMoments,
+    sound_conditional_mu,
     source_names,
 )
 from dp_bundle.quoting import counted, quote, quote_name
@@ -185,7 +186,8 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
     if guarantee is None:
         lines = ["No privacy guarantee: the noise was scaled to the private data's own standard deviation."]
         if release.conditional_mu is not None:
-            mu = round_up(release.conditional_mu)
+            stated = release.conditional_mu
+            mu = round_up(stated if in_file else sound_conditional_mu(release.columns, stated))
             lines.append(f"Had the same noise been fixed beforehand, one cell would be protected at mu = {mu}.")
         return lines
 
