@@ -10,7 +10,12 @@ from pydantic import Field, model_validator
 
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
-from dp_bundle.privacy import discrete_gaussian_mu, discrete_gaussian_variance, normal_quantile, rounded_gaussian_variance
+from dp_bundle.privacy import (
+    discrete_gaussian_mu,
+    discrete_gaussian_variance,
+    normal_quantile,
+    rounded_gaussian_variance,
+)
 
 _FOUND = ("private-histogram", "private-quantiles")
 Missing = Literal["refuse", "midpoint", "drop", "center", "indicator"]

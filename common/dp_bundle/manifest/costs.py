@@ -68,7 +68,9 @@ def unit_costs(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> di
 
 def unit_rhos(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict[str, float]:
     """Return the least rho of a release in the same units: mu^2 / 2, or less of discrete noise; see `unit_costs`."""
-    roots = _of_moments(guarantee, unit) if columns[0].noise is None else _of_rows(guarantee, columns, unit, _root_of_rho)
+    roots = (
+        _of_moments(guarantee, unit) if columns[0].noise is None else _of_rows(guarantee, columns, unit, _root_of_rho)
+    )
     return {each: 0.5 * root * root for each, root in roots.items()}
 
 
@@ -82,7 +84,7 @@ def booked_rhos(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> d
 
 
 def cost_of_several(guarantee: Guarantee, columns: Sequence[Column], number: int = 1) -> Strength:
-    """Return what protects somebody who is in so many of a release's units, each by the guarantee: all of them together.
+    """Return what protects somebody who is in so many of a release's units, of all of them together.
 
     Parameters
     ----------
@@ -111,8 +113,10 @@ def steps_of_exception(epsilon: float, number: int) -> float:
     """Return 1 + e^epsilon + ... + e^((number - 1) epsilon): by what an excepted delta grows over so many steps."""
     if number * epsilon > _LARGEST_EXPONENT:
         return 1.0 if number == 1 else math.inf
-    return math.fsum(math.exp(step * epsilon) for step in range(number)) if number < 100 else (
-        math.expm1(number * epsilon) / math.expm1(epsilon)
+    return (
+        math.fsum(math.exp(step * epsilon) for step in range(number))
+        if number < 100
+        else (math.expm1(number * epsilon) / math.expm1(epsilon))
     )
 
 

@@ -1,8 +1,8 @@
 """Checks that a stated guarantee follows from what a reader can see: bounds, radius and noise.
 
 A release of rows is the Gaussian mechanism: mu of a cell is how far it moves over sigma (see `cells`), over a row the
-root of the sum of squares. Where noise is discrete, mu is larger, and (distance / sigma)^2 / 2 is rho: a manifest states
-rho alone, which is what a reader holds it to.
+root of the sum of squares. Where noise is discrete, mu is larger, and (distance / sigma)^2 / 2 is rho: a manifest
+states rho alone, which is what a reader holds it to.
 
 References
 ----------

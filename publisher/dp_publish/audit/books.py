@@ -25,7 +25,6 @@ from dp_publish.audit.press import Published
 from dp_publish.covariance import Mechanism
 from dp_publish.policy import Policy, Privacy
 
-
 _MANY_STEPS = 200.0  # of sigma
 _MOST_STEPS = 10**6
 
@@ -50,7 +49,9 @@ def check_books(policy: Policy, columns: Sequence[Column], published: Published)
     mu, root, asked = mus[privacy.account], roots[privacy.account], claimed_mu(policy, columns)
     faults = []
     if privacy.rho is not None and rho_for_mu(root) > privacy.rho * SLACK:
-        faults.append(f"bounds and noise amount to rho = {rho_for_mu(root):.6g}, above the {privacy.rho:.6g} of the policy")
+        faults.append(
+            f"bounds and noise amount to rho = {rho_for_mu(root):.6g}, above the {privacy.rho:.6g} of the policy"
+        )
     if mu > asked * SLACK:
         faults.append(f"bounds and noise amount to mu = {mu:.6g}, above the {asked:.6g} of the policy")
     if privacy.epsilon is not None and privacy.delta is not None:
@@ -128,8 +129,8 @@ def _cell_mu(group: list[Column], privacy: Privacy, limit: float | None = None, 
 def _best_threshold(steps: int, sigma: float) -> float:
     """Return the mu of whole numbers so many steps apart: the largest that any threshold tells, of all that may count.
 
-    Beyond a sigma of many steps the noise is nearly continuous, and thresholds in the middle tell ``1 + 1 / (24 sigma^2)
-    + ...`` times as much as they would of that.
+    Beyond a sigma of many steps the noise is nearly continuous, and thresholds in the middle tell
+    ``1 + 1 / (24 sigma^2) + ...`` times as much as they would of that.
     """
     if steps > _MOST_STEPS:  # of noise that hides nothing
         return discrete_gaussian_mu(steps, sigma)

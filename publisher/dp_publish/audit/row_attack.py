@@ -10,8 +10,9 @@ supposes nothing about the noise.
 Integer columns: the mu of discrete Gaussian noise is that of its best threshold, and over many columns no attacker
 reaches all of it, so that this bound would be too low. There p is compared with the exact chance of success against
 noise of the stated kind that is s times as wide, which falls as s grows (the noise is symmetric and unimodal, so sums
-of it are ordered by peakedness: Birnbaum 1948), and mu is at least that of noise so wide. The chance comes from inverting the characteristic function of the test statistic, to which the
-attacker adds a little Gaussian noise of his own where it would otherwise live on a lattice; this costs him 0.5 % of mu.
+of it are ordered by peakedness: Birnbaum 1948), and mu is at least that of noise so wide. The
+chance comes from inverting the characteristic function of the test statistic, to which the attacker adds a little
+Gaussian noise of his own where it would otherwise live on a lattice; this costs him 0.5 % of mu.
 
 References
 ----------
@@ -63,7 +64,7 @@ class Attack:
         """Return that of noise which is `scale` times as wide as stated."""
         discrete, sigmas = self._discrete, scale * self._sigmas
         whole = zip(self.distances[discrete].tolist(), sigmas[discrete].tolist(), strict=True)
-        mus = [discrete_gaussian_mu(round(distance), sigma) for distance, sigma in whole]
+        mus = [discrete_gaussian_mu(abs(round(distance)), sigma) for distance, sigma in whole]
         return math.hypot(*mus, *(self.distances / sigmas)[~discrete].tolist())
 
     def count_correct(

@@ -4,12 +4,14 @@ A strength becomes a mu for the unit of privacy, a part of which goes into findi
 (`bounds_share` of mu^2), a hundredth of what is left into the means at which rows with gaps stand, if any do, and the
 rest is shared out over the raw table's columns: a row's mu^2 in proportion to their weights, so that without weights
 width over sigma is equal; a cell's is each column's own. Discrete noise on whole numbers gets the sigma for which its
-part of mu is true, which is more than width over mu (`dp_bundle.privacy.discrete_mu`). Where rho, or epsilon and delta,
-is the strength, its sigma is width over its part of sqrt(2 rho), for which rho is exact; mu is then what follows, except
-where bounds have to be found, whose cost is booked before it is known how many steps they hold. A category's own part
-goes to noise on the columns of all its levels, which move by the square root of 2 together, or to randomised response. A number's own part goes to its noise;
-an indicator of its gaps gets so much noise that a gap beside a value tells no more than two values. In a wide table
-sigmas are rounded up to a common `ladder`. What that guarantees is in `guarantee`.
+part of mu is true, which is more than width over mu (`dp_bundle.privacy.discrete_mu`). Where the strength is rho, or
+epsilon and delta, its sigma is width over its part of sqrt(2 rho), for which rho is exact, and mu is what follows; not
+so where bounds have to be found, as their cost is booked before it is known how many steps they hold.
+
+A category's own part goes to noise on the columns of all its levels, which move by the square root of 2 together, or to
+randomised response. A number's own part goes to its noise; an indicator of its gaps gets so much noise that a gap
+beside a value tells no more than two values. In a wide table sigmas are rounded up to a common `ladder`. What that
+guarantees is in `guarantee`.
 """
 
 from __future__ import annotations
@@ -314,7 +316,7 @@ def _sigma_beside(policy: Policy, value: Column, shares: Shares) -> float:
 
 
 def _target_mu(policy: Policy, strength: Strength, kinds: Mapping[str, str], *, searched: bool) -> float:
-    """Return the unit's mu: that of the strength, or, of discrete noise, the largest sqrt(2 rho) under (epsilon, delta)."""
+    """Return the unit's mu: that of the strength; of discrete noise at (epsilon, delta) the largest sqrt(2 rho)."""
     discrete = [name for name, kind in kinds.items() if not ROW_NOISE[kind].is_gaussian]
     if not isinstance(strength, ApproximateDP) or not discrete:
         return strength.mu

@@ -50,7 +50,11 @@ def cost_of_rows(
     mu = _by_unit(policy, shares, lambda unit: _noise_mu(shares, unit, policy, columns))
     roots = {}
     if not gaussian:
-        roots = mu if columns is None or shares.is_mu else _by_unit(policy, shares, lambda unit: _root_of_rho(unit, columns))
+        roots = (
+            mu
+            if columns is None or shares.is_mu
+            else _by_unit(policy, shares, lambda unit: _root_of_rho(unit, columns))
+        )
     rho = {unit: rho_for_mu(root) for unit, root in roots.items()}
     changes = {name: policy.column(name).max_change for name in kinds} if privacy.unit == "change" else {}
     return Cost(privacy.account, mu, gaussian, changes=changes, rho=rho)

@@ -122,10 +122,6 @@ class DiscreteNoise(RowNoise):
         return np.clip(steps, low, high) + draws, _count_outside(steps, low, high)
 
     def sigma_for(self, reach: float, mu: float) -> float:
-        """Return the sigma with which a value that moves so far is mu-GDP."""
-        return reach / mu
-
-    def sigma_for(self, reach: float, mu: float) -> float:
         """Return the least sigma with which a number that moves by so many whole steps is mu-GDP."""
         return discrete_gaussian_sigma(max(1, math.floor(reach)), mu)
 
