@@ -113,7 +113,7 @@ def entry_of(content: dict[str, Any]) -> Entry:
 
 def content_of(entry: Entry) -> dict[str, Any]:
     """Return what an event says that puts a release on the books; the inverse of `entry_of`."""
-    content = {
+    content: dict[str, Any] = {
         "dataset": entry.dataset,
         "partition": entry.partition,
         "number": entry.number,
@@ -124,7 +124,7 @@ def content_of(entry: Entry) -> dict[str, Any]:
         "excepted_delta": entry.cost.excepted_delta,
     }
     if not entry.cost.continuous:
-        content["rho"] = entry.cost.rho or {unit: rho_for_mu(mu) for unit, mu in entry.cost.mu.items()}
+        content["rho"] = dict(entry.cost.rho) or {unit: rho_for_mu(mu) for unit, mu in entry.cost.mu.items()}
     return {**content, "changes": dict(entry.cost.changes)} if entry.cost.changes else content
 
 

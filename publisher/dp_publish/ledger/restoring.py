@@ -185,9 +185,9 @@ def _lost(books: Books, release: Release) -> Entry | None:
         return None
 
     continuous = stated.mu is not None
-    rho = {} if math.inf in beyond.values() else beyond
-    mu = {unit: math.sqrt(2 * each) if continuous else largest_mu_for_rho(each) for unit, each in rho.items()}
-    cost = Cost(stated.unit, mu, continuous, excepted, rho={} if continuous else rho)
+    lost = {} if math.inf in beyond.values() else beyond
+    mu = {unit: math.sqrt(2 * rho) if continuous else largest_mu_for_rho(rho) for unit, rho in lost.items()}
+    cost = Cost(stated.unit, mu, continuous, excepted, rho={} if continuous else lost)
     numbers = {entry.number for entry in known}
     gap = next((each for each in range(1, number) if each not in numbers), number)
     return Entry(release.dataset.name, None, gap, release.lineage.created, cost, state="lost")

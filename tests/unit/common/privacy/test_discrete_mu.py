@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import mpmath
@@ -50,16 +51,16 @@ def test_increments_of_scores_fall_from_the_middle_on(sigma: float) -> None:
     """Which makes the sum of D of them largest in the middle, and smaller for a smaller D."""
     found = scores(sigma, math.ceil(12 * sigma) + 12)
     increments = [found[k] - found[k - 1] for k in range(math.ceil(12 * sigma) + 12)]
-    assert all(later < sooner for sooner, later in zip(increments, increments[1:], strict=False))
+    assert all(later < sooner for sooner, later in itertools.pairwise(increments))
 
 
 def test_masses_of_intervals_fall_off_faster_farther_out_and_for_longer_ones() -> None:
-    """The step of ADR 0038 that rests on a computation: (middle mass)^2 over those beside grows with place and length."""
+    """The step of ADR 0038 that rests on a computation: squared mass over those beside grows with place and length."""
     with mpmath.workdps(30):
 
         def fall(middle: float, length: float) -> mpmath.mpf:
             ends = [mpmath.mpf(middle) + (place - 1.5) * length for place in range(4)]
-            left, own, right = (mpmath.ncdf(high) - mpmath.ncdf(low) for low, high in zip(ends, ends[1:], strict=False))
+            left, own, right = (mpmath.ncdf(high) - mpmath.ncdf(low) for low, high in itertools.pairwise(ends))
             return 2 * mpmath.log(own) - mpmath.log(left) - mpmath.log(right)
 
         middles, lengths = np.linspace(0, 6, 13), np.geomspace(0.02, 6, 13)
