@@ -58,8 +58,11 @@ def best_guess(columns: tuple[Column, ...]) -> float:
 
 
 def printed_guess(receipt: Receipt, policy: Policy) -> float:
-    """Return how often a receipt says that somebody picks the right one."""
-    (found,) = re.findall(r"picks the right one in up to ([0-9.]+) % of cases", describe_receipt(receipt, policy))
+    """Return how often a receipt says that somebody picks the right one; always where it gives no figure."""
+    said = describe_receipt(receipt, policy)
+    if "picks the right one in more than 99.99 % of cases" in said:
+        return 1.0
+    (found,) = re.findall(r"picks the right one in up to ([0-9.]+) % of cases", said)
     return float(found) / 100
 
 
