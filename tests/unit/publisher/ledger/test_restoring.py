@@ -160,6 +160,38 @@ def test_bundle_tells_what_it_cost(privacy: dict[str, Any], release: Publish) ->
     assert found.rho == pytest.approx(booked.rho, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "privacy",
+    [{"mu": 3.0}, {"rho": 4.5}, {"sigma": 0.5}, {"mu": 3.0, "unit": "cell"}, {"rho": 4.5, "found": True}],
+    ids=str,
+)
+def test_whole_numbers_are_put_back_with_their_mu_and_nothing_seems_lost(
+    privacy: dict[str, Any], home: Path, release: Publish, tmp_path: Path
+) -> None:
+    """Whatever their strength was given as; and a release that no bundle tells of is found by its rho."""
+    found = privacy.pop("found", False)
+    columns = {} if found else {"n": {"bounds": [0, 1]}, "x": {"bounds": [0, 1]}}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    for _ in range(3):
+        release(policy)
+    before = Ledger().entries()
+    for name in ("ledger.sqlite", "keys/ledger.log"):
+        (home / name).unlink()
+    done = restore(Ledger(), [tmp_path / "out"])
+    assert [entry.state for entry in done.put_back] == ["published"] * 3
+    for old, new in zip(before, Ledger().entries(), strict=True):
+        assert new.cost.mu == pytest.approx(old.cost.mu, rel=1e-9)
+        assert new.cost.rho == pytest.approx(old.cost.rho, rel=1e-9)
+
+    for name in ("ledger.sqlite", "keys/ledger.log", "../out/2.tar"):
+        (home / name).unlink()
+    lost = [entry for entry in restore(Ledger(), [tmp_path / "out"]).put_back if entry.state == "lost"]
+    assert len(lost) == 1
+    unit = before[1].cost.unit
+    assert lost[0].cost.rho[unit] == pytest.approx(before[1].cost.rho[unit], rel=1e-6)
+    assert lost[0].cost.mu[unit] >= before[1].cost.mu[unit] * (1 - 1e-6)
+
+
 def test_bundles_restore_the_size_of_changes(home: Path, release: Publish, tmp_path: Path) -> None:
     """A ledger that was put back from bundles still refuses changes of another size."""
 
