@@ -61,7 +61,7 @@ class ForecastRow:
     Attributes
     ----------
     mu, epsilon, delta : float
-        The guarantee for one unit of privacy, as mu (sqrt(2 rho) where noise is discrete) and as (epsilon, delta).
+        The guarantee for one unit of privacy, as mu and as (epsilon, delta).
     sigma : dict of str to float
         Each column's noise in a release of rows, as a standard deviation in data units; without those whose bounds, and
         so their units, are not known yet.

@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total, licence_gap
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Release, source_names
+from dp_bundle.manifest import Release, cost_of_several, source_names
 from dp_bundle.quoting import counted, listed, quote_name
 from dp_bundle.rounding import percent_at_most
 from dp_bundle.store import RemotePath
@@ -119,10 +119,10 @@ def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None)
 
 
 def _describe_weakness(release: Release) -> list[str]:
-    """Warn if a guess is right nearly always, by Phi(mu / 2); rho counts as mu = sqrt(2 rho)."""
+    """Warn if a guess is right nearly always, by Phi(mu / 2), with a mu that is true of the noise that was drawn."""
     if release.guarantee is None:
         return []
-    mu = release.guarantee.mu or math.sqrt(2 * release.guarantee.rho)
+    mu = release.guarantee.mu or cost_of_several(release.guarantee, release.columns).mu
     right = NormalDist().cdf(mu / 2)
     if right <= _NEARLY_ALWAYS:
         return []
