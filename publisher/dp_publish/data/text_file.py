@@ -104,7 +104,7 @@ class TextFile:
             column_types={written[name]: _RAW if name in loose else TYPES[kind] for name, kind in kinds.items()},
             include_columns=[written[name] for name in kinds],
             null_values=[*MISSING, *self.layout.missing_values],
-            strings_can_be_null=True,
+            strings_can_be_null=False,  # whether a word is a gap depends on its column's levels
             decimal_point=decimal,
         )
 

@@ -74,6 +74,7 @@ def _describe_report(receipt: Receipt) -> list[str]:
     report, release = receipt.report, receipt.release
     outside = _describe_shortened(release) if _in_two_rounds(release) else _OUTSIDE[release.kind]
     return [
+        *_describe_entities(report.n_entities),
         *_describe_cells(report.clipped, "clipped to its bounds"),
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
         *_describe_rows(report.n_over_cap, "left out, beyond the max_rows of their entity"),
@@ -110,6 +111,7 @@ def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None)
             "clipped": report.clipped,
             "filled": report.filled,
             "indicated": report.indicated,
+            "entities": report.n_entities or None,
             "rows_clipped": report.n_clipped_rows,
             "rows_at_center": report.n_centered,
             "rows_dropped": report.n_dropped,
@@ -225,6 +227,15 @@ def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     if rest:
         lines.append(f"  {sum(number for _, number in rest)} cells of {counted(len(rest), 'more column')} {what}")
     return lines
+
+
+def _describe_entities(number: int) -> list[str]:
+    if not number:
+        return []
+    return [
+        f"  {counted(number, 'entity')} found; ids that differ in blanks around them, or in zeros before a whole number "
+        "or behind its point, are one"
+    ]
 
 
 def _describe_rows(number: int, what: str) -> list[str]:
