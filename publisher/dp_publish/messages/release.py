@@ -233,7 +233,7 @@ def _describe_entities(number: int) -> list[str]:
     if not number:
         return []
     return [
-        f"  {counted(number, 'entity')} found; ids that differ in blanks around them, or in zeros before a whole number "
+        f"  {number:,} {'entity' if number == 1 else 'entities'} found; ids that differ in blanks around them, or in zeros before a whole number "
         "or behind its point, are one"
     ]
 

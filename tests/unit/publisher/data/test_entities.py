@@ -27,7 +27,7 @@ def cap_of(names: Any, folder: Path, suffix: str, max_rows: int = 1) -> EntityCa
         return EntityCap(open_table(table), "who", max_rows, 3)
     path = folder / f"t.{suffix}"
     (table.to_pandas().to_csv(path, index=False) if suffix == "csv" else table.to_pandas().to_parquet(path))
-    return EntityCap(open_table(path, Dialect(header="first")), "who", max_rows, 3)
+    return EntityCap(open_table(path), "who", max_rows, 3)
 
 
 def kept(cap: EntityCap) -> list[int]:
