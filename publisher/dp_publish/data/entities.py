@@ -50,7 +50,7 @@ def identify(names: pa.Array, entity: str, missing: Sequence[str] = ()) -> pa.Ar
 def _plain(words: pa.Array) -> pa.Array:
     """Return every id in its one spelling."""
     if not pc.all(pc.string_is_ascii(words), min_count=0).as_py():
-        words = pc.utf8_normalize(words, "NFKC")
+        words = pc.utf8_normalize(_decoded(words), "NFKC")
     words = trim(words)
     large = pc.match_substring_regex(words, _EXPONENT)
     if pc.any(large, min_count=0).as_py():
@@ -60,3 +60,19 @@ def _plain(words: pa.Array) -> pa.Array:
         words = pc.if_else(pc.and_(large, whole), digits, words)
     words = pc.replace_substring_regex(words, _ZERO, "0")
     return pc.replace_substring_regex(words, _WHOLE, r"\1\2")
+
+
+def _decoded(words: pa.Array) -> pa.Array:
+    """Return ids as text, of bytes that are none their digits."""
+    try:
+        words.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([_text(word) for word in pc.cast(words, pa.binary()).to_pylist()], pa.string())
+    return words
+
+
+def _text(word: bytes) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        return f"bytes {word.hex()}"

@@ -111,11 +111,11 @@ def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None)
             "clipped": report.clipped,
             "filled": report.filled,
             "indicated": report.indicated,
-            "entities": report.n_entities or None,
             "rows_clipped": report.n_clipped_rows,
             "rows_at_center": report.n_centered,
             "rows_dropped": report.n_dropped,
             "rows_over_cap": report.n_over_cap,
+            **({"entities": report.n_entities} if report.n_entities else {}),
         },
     }
 

@@ -72,6 +72,7 @@ def test_letters_are_one_however_they_are_composed(tmp_path: Path) -> None:
         (pa.array(["07", "7", "7 "], pa.string_view()), 1),
         (pa.array([datetime.date(2026, 1, 1)] * 2), 1),
         (pa.array([b"07", b"7"]), 1),
+        (pa.array([b"7", b"\xc8\xff", b"\xc8\xff", b"\xc9\xff", "\u00e9".encode()]), 4),
     ],
     ids=lambda value: str(getattr(value, "type", value)),
 )

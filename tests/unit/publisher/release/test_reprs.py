@@ -47,8 +47,10 @@ def test_a_receipt_shows_what_is_public(receipt: Receipt) -> None:
     report = receipt.report
     counts = [report.clipped["x"], report.filled["x"], report.n_over_cap, report.n_entities]
     assert report.n_entities == N_PEOPLE
-    numbers = re.findall(r"\d+", shown(receipt))
-    assert not {str(count) for count in counts} & {*numbers}
+    bare = shown(receipt)
+    for random in (receipt.path, receipt.manifest_sha256, repr(receipt.blake2b), receipt.release.lineage.created, receipt.release.lineage.ledger_head):
+        bare = bare.replace(str(random), "")
+    assert not {str(count) for count in counts} & {*re.findall(r"\d+", bare)}
     assert "secretcolumn" not in shown(receipt)
     assert receipt.manifest_sha256 in repr(receipt)
     assert repr(receipt.release) in repr(receipt)
