@@ -58,9 +58,7 @@ def test_abstainers_are_people(suffix: str, command: Run) -> None:
     """An ordered level None leaves nobody out, and no count of its rows is published exactly."""
     words = np.random.default_rng(2).permutation(["None"] * 492 + ["Some"] * 80 + ["Much"] * 28).tolist()
     policy = '[privacy]\nunit = "cell"\nmu = 40.0\n[columns.alcohol]\nkind = "ordered"\nmissing = "drop"\n'
-    said, rows = released(
-        command, frame_of("alcohol", words), suffix, policy + 'levels = ["None", "Some", "Much"]\n'
-    )
+    said, rows = released(command, frame_of("alcohol", words), suffix, policy + 'levels = ["None", "Some", "Much"]\n')
     assert (len(rows), said["release"]["n_rows"]) == (600, 600)
     assert said["for_the_publisher_only"]["rows_dropped"] == 0
     assert 450 < (rows["alcohol"] < 0.5).sum() < 530

@@ -49,7 +49,9 @@ class Frame:
         for name, place in self._places.items():
             if name not in self.untyped:
                 self._columns[name] = _typed(name, frame.iloc[:, place])
-        self.schema = pa.schema([(name, self._columns[name].type if name in self._columns else "str") for name in names])
+        self.schema = pa.schema(
+            [(name, self._columns[name].type if name in self._columns else "str") for name in names]
+        )
 
     @property
     def num_rows(self) -> int:
@@ -73,7 +75,7 @@ class Frame:
 def _is_open(dtype: Any) -> bool:
     """Return True for objects, and for categories that are objects."""
     categories = getattr(dtype, "categories", None)
-    return bool(dtype == object or (categories is not None and categories.dtype == object))
+    return bool((dtype if categories is None else categories.dtype) == np.dtype(object))
 
 
 def _typed(name: str, column: pd.Series[Any]) -> pa.Array:

@@ -46,14 +46,13 @@ if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
 
 Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame"]
-_TO_CSV, _TO_PARQUET = ("to_csv({}, index=False)", ".csv"), ("to_parquet({})", ".parquet")
-_READERS = {  # of pandas, for tables that it reads and we do not
-    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), ("read_excel({})", *_TO_CSV)),
-    ".json": ("read_json({})", *_TO_PARQUET),
-    **dict.fromkeys((".jsonl", ".ndjson"), ("read_json({}, lines=True)", *_TO_PARQUET)),
-    ".dta": ("read_stata({})", *_TO_PARQUET),
-    ".sav": ("read_spss({})", *_TO_PARQUET),
-    ".sas7bdat": ("read_sas({})", *_TO_PARQUET),
+_READERS = {  # of pandas, for tables that it reads and we do not; text has none of the types that it finds by the cells
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), "read_excel({}, keep_default_na=False)"),
+    ".json": "read_json({})",
+    **dict.fromkeys((".jsonl", ".ndjson"), "read_json({}, lines=True)"),
+    ".dta": "read_stata({})",
+    ".sav": "read_spss({})",
+    ".sas7bdat": "read_sas({})",
 }
 _TEXTS = (".txt", ".dat", ".data")
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
@@ -255,10 +254,9 @@ def _other_format(path: Path, suffix: str) -> str:
             f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, or a "
             "folder of Parquet"
         )
-    reader, writer, target = _READERS[suffix]
-    read = reader.format(json.dumps(str(path), ensure_ascii=False))
-    write = writer.format(json.dumps(str(path.with_suffix(target)), ensure_ascii=False))
-    line = shlex.join(["python", "-c", f"import pandas; pandas.{read}.{write}"])
+    read = _READERS[suffix].format(json.dumps(str(path), ensure_ascii=False))
+    target = json.dumps(str(path.with_suffix(".csv")), ensure_ascii=False)
+    line = shlex.join(["python", "-c", f"import pandas; pandas.{read}.to_csv({target}, index=False)"])
     return f"{path} is not a table that dp-publish reads: convert it with {line}"
 
 

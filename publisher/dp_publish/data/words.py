@@ -15,7 +15,7 @@ _AROUND = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace()) + 
 
 def is_text(kind: pa.DataType) -> bool:
     """Return True for a type whose cells are words."""
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def trim(words: pa.Array) -> pa.Array:

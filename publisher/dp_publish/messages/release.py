@@ -232,9 +232,10 @@ def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
 def _describe_entities(number: int) -> list[str]:
     if not number:
         return []
+    found = "1 entity" if number == 1 else f"{number:,} entities"
     return [
-        f"  {number:,} {'entity' if number == 1 else 'entities'} found; ids that differ in blanks around them, or in zeros before a whole number "
-        "or behind its point, are one"
+        f"  {found} found (one with each id, without blanks around it, and of a whole number without zeros before it "
+        "or behind its point)"
     ]
 
 

@@ -182,7 +182,8 @@ class ColumnPolicy(_Model):
     `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`; in
     a covariance release of two rounds they are public knowledge, which saves the cost of finding them.
     `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
-    `missing` "category" makes gaps a level; a word for gaps that is listed as a level is none. "indicator" publishes beside a number where it has none.
+    `missing` "category" makes gaps a level; "indicator" publishes beside a number where it has none. A word for gaps
+    that is listed as a level is a value.
     """
 
     bounds: tuple[Finite, Finite] | None = None
@@ -261,7 +262,9 @@ class ColumnPolicy(_Model):
         if len(set(levels)) != len(levels):
             raise ValueError(f"{wanted} must be different from one another")
         if self.missing == "category" and NO_VALUE in levels:
-            raise ValueError(f'{NO_VALUE!r} is the level of gaps under missing = "category": give the category another name')
+            raise ValueError(
+                f'{NO_VALUE!r} is the level of gaps under missing = "category": give the category another name'
+            )
         if self.kind == "boolean" and len(levels) != 2:
             raise ValueError('levels of a boolean are two words: ["no", "yes"]')
         if self.bounds is not None:

@@ -109,7 +109,9 @@ def test_a_category_for_all_others_may_be_spelled_like_a_gap(tmp_path: Path) -> 
 )
 def test_a_word_is_a_level_or_a_gap(words: list[str], said: dict[str, Any]) -> None:
     """A policy that lists it as both is refused, by the column and the word."""
-    with pytest.raises(ValidationError, match=r"missing_values .* of column 'x'.*: leave it out of one of the two lists"):
+    with pytest.raises(
+        ValidationError, match=r"missing_values .* of column 'x'.*: leave it out of one of the two lists"
+    ):
         policy_of({"missing_values": words}, x=said)
     assert policy_of({"missing_values": words}, x={**said, "drop": True}).columns["x"].drop
 
