@@ -125,12 +125,11 @@ def chain(tmp_path: Path, key: Ed25519PrivateKey) -> str:
     """Publish a table of which the debiased covariance is indefinite, with a column of two classes."""
     rng = np.random.default_rng(3)
     first = rng.normal(size=600)
-    table = pd.DataFrame(
-        {"a": first, "b": first + 0.05 * rng.normal(size=600), "c": 0.6 * first + rng.normal(size=600)}
-    )
+    copies = {f"b{number}": first + 0.01 * rng.normal(size=600) for number in range(5)}  # which the noise tells apart
+    table = pd.DataFrame({"a": first, **copies, "c": 0.6 * first + rng.normal(size=600)})
     table["d"] = 0.5 * table["c"] + rng.normal(size=600)
     table["label"] = (table["c"] + rng.normal(size=600) > 0).astype(int)
-    columns = {name: {"bounds": [-4, 4]} for name in "abcd"} | {"label": {"bounds": [0, 1]}}
+    columns = {name: {"bounds": [0, 1] if name == "label" else [-4, 4]} for name in table}
     described = {"dataset": {"name": "chain"}, "privacy": {"mu": 14.0}, "columns": columns}
     publish(table, Policy.model_validate(described), out=tmp_path / "chain.bundle.tar", key=key)
     return "chain.bundle.tar"
