@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import PrivacyError
+from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.trust.policy import UnsafeTrustAnyone
@@ -28,6 +28,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, OneSum
+from dp_publish.covariance.mechanisms.pure import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, SoundMechanism, UnsoundMechanism
@@ -236,8 +237,12 @@ def test_expected_error_falls_with_the_number_of_rows(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "strength"), SERVED, ids=str)
 def test_audit_of_the_books_has_no_finding(name: str, strength: Strength) -> None:
-    """Whatever form the strength is given in, what is stated and booked is what was asked for."""
+    """Whatever form the strength is given in, what is stated and booked is what was asked for; no delta is ignored."""
     policy = _policy(name, strength)
+    if isinstance(strength, ApproximateDP) and issubclass(_kind(name), PureMechanism):
+        with pytest.raises(PolicyError, match="leave delta out"):
+            set_mechanism(policy, dict.fromkeys(NAMES, "continuous"), lambda: 60)
+        return
     mechanism = set_mechanism(policy, dict.fromkeys(NAMES, "continuous"), lambda: 60)
     table = pa.table({column: np.linspace(-1, 1, 60) for column in NAMES})
     assert check_books_of_moments(policy, mechanism, publish_made_up(publish_aside, table, policy)).passed

@@ -11,8 +11,10 @@ import math
 from collections.abc import Callable, Mapping
 
 from dp_bundle.errors import ParameterError, PolicyError
+from dp_publish.accounting import ApproximateDP
 from dp_publish.covariance.choice import choose_for_policy
 from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.pure import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.policy import Policy, raw_names
@@ -44,6 +46,8 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
         raise PolicyError("a covariance release is made at mu, epsilon with or without delta, or rho: give one")
     if kind is None:
         kind, reason = choose_for_policy(privacy, strength, scaling, count_rows)
+    elif isinstance(strength, ApproximateDP) and issubclass(kind, PureMechanism):
+        raise PolicyError(f"the {kind.name} mechanism gives a pure epsilon, whatever the delta: leave delta out")
     more = kind.settings(policy, kinds)
     return kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
 
