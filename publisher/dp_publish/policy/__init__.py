@@ -5,6 +5,7 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 if TYPE_CHECKING:
     from dp_publish.policy.choices import (
         DEFAULT_SPREAD,
+        STRENGTHS,
         Mechanism,
         ReleaseKind,
         SoundMechanism,

@@ -85,6 +85,7 @@ citation = ""          # how the data should be cited
 # spatial = ["..."]      # places
 # doi = "..."
 # related = [{ relation = "IsDerivedFrom", identifier = "https://..." }]
+# software_url = "https://..."     # where researchers find dpgraph: no index has it, so tell them where it is
 
 [privacy]
 unit = "row"           # what one person may change: a whole "row", only one "cell", or all rows of an entity:
@@ -130,7 +131,7 @@ def _table_section(layout: Layout, header: str | None) -> Table:
         section.add(tomlkit.comment('decimal = ","            # by default what the first rows have'))
     if header is None:
         section.add(tomlkit.comment('header = "none"          # if the first line is a row, and no column names'))
-    missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, ."
+    missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, . unless listed as levels"
     section.add(tomlkit.comment(f'missing_values = ["-999"]   # {missing}'))
     section.add(tomlkit.nl())
     return section
