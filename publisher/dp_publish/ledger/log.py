@@ -223,7 +223,9 @@ def _put_back(log: Log, other: Books) -> None:
 def _held(path: Path, copy: Path | None) -> Iterator[None]:
     """Hold the log and its copy alone, and turn errors of the system into one of ours."""
     if path.exists() and not path.is_file():  # to open a pipe would wait for ever
-        raise DpGraphError(f"the ledger {path} cannot be used, as it is neither a file nor a folder: name another place")
+        raise DpGraphError(
+            f"the ledger {path} cannot be used, as it is neither a file nor a folder: name another place"
+        )
     try:
         with contextlib.ExitStack() as lock:
             if copy is not None:

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import math
+import os
 import sqlite3
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from dp_bundle.errors import BudgetExceededError, DpGraphError, ParameterError, 
 from dp_publish.accounting.cost import Cost
 from dp_publish.ledger import checkpoint
 from dp_publish.ledger import ledger as ledger_module
+from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.opening import open_ledger
 
@@ -422,3 +424,24 @@ def test_a_clock_that_goes_back_is_told(
         "this machine's clock says 2023-11-26T12:00:00Z, but the newest release in the ledger was booked at "
         "2026-11-26T18:00:00Z: if the clock is wrong, set it, as release 1 of 'beer' states its time"
     ]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_clock_before_a_release_that_was_put_back_is_told(
+    shared: bool, home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A ledger made anew from bundles knows by them, too, what time it cannot be yet."""
+    place = f"{tmp_path}/books/" if shared else str(tmp_path / "l.sqlite")
+    released = Entry("wine", None, 1, "2999-01-01T00:00:00Z", ROW, state="published", manifest_sha256="a" * 64)
+    assert open_ledger(place).put_back([released]) == [released]
+    assert not caplog.records
+    open_ledger(place).reserve("beer", ROW)
+    (said,) = caplog.messages
+    assert "was booked at 2999-01-01T00:00:00Z: if the clock is wrong, set it" in said
+
+
+def test_a_pipe_is_no_ledger(home: Path, tmp_path: Path) -> None:
+    """To open it would wait for ever."""
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(DpGraphError, match="as it is neither a file nor a folder: name another place"):
+        open_ledger(tmp_path / "pipe").reserve("wine", ROW)
