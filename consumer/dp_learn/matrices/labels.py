@@ -113,7 +113,7 @@ def align_rows(name: str, values: Any, rows: Any) -> Any:
 
 
 def _labels_beside(columns: Sequence[str] | None, values: Any, axis: int) -> list[str] | None:
-    """Return the labels along an axis; numbers that a library gave by itself only where the columns have any of them."""
+    """Return the labels along an axis, and numbers that a library gave by itself where the columns have any of them."""
     labels = labels_of(values, axis, numbered=True)
     if labels is None or labels_of(values, axis) is not None:
         return labels
