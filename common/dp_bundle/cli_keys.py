@@ -20,6 +20,7 @@ from dp_bundle.trust import (
     PublicKey,
     TrustedKey,
     TrustStore,
+    derived_public_key,
     has_passed,
     key_names,
     load_key,
@@ -36,6 +37,7 @@ from dp_bundle.trust import (
     write_quorum,
 )
 
+_LOCKED = "locked: not compared with its private key, as DPGRAPH_PASSPHRASE does not open it"
 DAY = click.DateTime(["%Y-%m-%d"])
 _KEY = Where("KEY is no statement")
 
@@ -86,13 +88,14 @@ def _has_terminal() -> bool:
 @keys.command("list")
 @json_option
 def keys_list(as_json: bool) -> None:
-    """List this user's key pairs and their fingerprints."""
-    pairs = [(name, load_public_key(name).fingerprint) for name in key_names()]
+    """List this user's key pairs and their fingerprints, each compared with the private key unless that is locked."""
+    pairs = [(name, load_public_key(name).fingerprint, derived_public_key(name) is not None) for name in key_names()]
     text = (
-        "\n".join(f"{name}  {fingerprint}" for name, fingerprint in pairs)
+        "\n".join(f"{name}  {fingerprint}" + ("" if known else f"  ({_LOCKED})") for name, fingerprint, known in pairs)
         or "no keys yet: make one with dp-bundle keys new"
     )
-    answer(text, [{"name": name, "fingerprint": fingerprint} for name, fingerprint in pairs], as_json=as_json)
+    document = [{"name": name, "fingerprint": fingerprint, "compared": known} for name, fingerprint, known in pairs]
+    answer(text, document, as_json=as_json)
 
 
 @keys.command("export")
@@ -106,7 +109,7 @@ def keys_export(key: str, form: str) -> None:
       dp-bundle keys export --format minisign > minisign.pub
       minisign -V -p minisign.pub -m wine.bundle.tar
     """
-    public = load_public_key(key) if key in key_names() else _read_key(key)
+    public = _own_key(key) if key in key_names() else _read_key(key)
     content = minisign_public_key(public) if form == "minisign" else public.to_pem()
     answer(content.decode().rstrip("\n"), None, as_json=False)
 
@@ -181,7 +184,7 @@ def keys_revoke(
     """
     from dp_bundle.trust import Revocation, accept_statement, sign_statement, today
 
-    public = load_public_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
+    public = _own_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
     if since is not None and since.date() > today():
         raise ParameterError("--since", "today or an earlier day, in UTC", _day(since))
     target = _new_statement(out or Path(f"{Path(key).stem}.revocation.json"))
@@ -195,6 +198,14 @@ def keys_revoke(
     content = sign_statement(revocation, load_key(by or key))
     said = accept_statement(TrustStore(), content)
     _write_statement(target, content, said, as_json=as_json, quiet=quiet)
+
+
+def _own_key(name: str) -> PublicKey:
+    """Return the public half of a key pair, with a note where nothing shows that the private one belongs to it."""
+    public = load_public_key(name)
+    if derived_public_key(name) is None:
+        tell(f"note: the key {name} is {_LOCKED}: {public.fingerprint} is what {public_key_path(name)} says")
+    return public
 
 
 def _new_statement(path: Path) -> Path:

@@ -137,7 +137,7 @@ def publish_command(
     from dp_publish.data import rows_known
     from dp_publish.forecast import check_in_advance
     from dp_publish.ledger import open_ledger
-    from dp_publish.messages import logged_to, shown_on_terminal
+    from dp_publish.messages import logged_to, shown_on_terminal, warnings_told
     from dp_publish.release import dask_cluster, place_for_workers, publish, require_new_job, require_no_minisig
 
     if engine == "dask":
@@ -157,6 +157,7 @@ def publish_command(
         require_new_job(job)
         tell(f"if this ends early, go on with: {_resume_words(job, key)}", quiet=quiet)
     with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
         cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
         show = meanwhile.enter_context(shown_on_terminal(rows_known(data))) if shown else None
@@ -201,12 +202,13 @@ def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None,
       dp-publish wine.parquet --job wine.job
       dp-publish resume wine.job
     """
-    from dp_publish.messages import logged_to, shown_on_terminal
+    from dp_publish.messages import logged_to, shown_on_terminal, warnings_told
     from dp_publish.release import dask_cluster, require_job, resume
 
     require_job(job, scheduler)  # before a key is made for nothing
     signing_key = _signing_key(key, quiet=quiet)
     with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log))
         shown = sys.stderr.isatty() and not quiet
         show = meanwhile.enter_context(shown_on_terminal(None)) if shown else None

@@ -111,7 +111,7 @@ def policy_options(command: F) -> F:
         ),
         option(
             "--delta",
-            applies=[Where("the strength is an epsilon, and no mechanism of pure epsilon is named")],
+            applies=[Where("the strength is an epsilon")],
             type=float,
             help="The delta that goes with --epsilon.",
         ),

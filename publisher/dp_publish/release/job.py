@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.files import locked_folder, settle, sync_folder, write_whole
+from dp_bundle.files import locked_folder, require_private, settle, sync_folder, write_whole
 from dp_bundle.manifest import Column, Guarantee, SecondMoments
 from dp_bundle.quoting import quote_path
 from dp_publish.data import RowReport
@@ -315,6 +315,7 @@ def open_job(folder: Path) -> Iterator[Job]:
         It is no job of this version, or another process is at it.
     """
     with _held(folder):
+        require_private(folder, "what is to be published")
         plan = _read_plan(folder)
         job = Job(folder.absolute(), plan)
         job.sweep()

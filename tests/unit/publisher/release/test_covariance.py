@@ -90,6 +90,7 @@ def test_noiseless_limit_gives_back_mean_and_covariance(
         ({"mechanism": "gaussian", "rho": 2.0}, 2.0, None, 2.0, 0.0),
         ({"mechanism": "gaussian", "epsilon": 4.887, "delta": 1e-6}, 1.0, None, 0.5, 0.0),
         ({"mechanism": "laplace", "epsilon": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
+        ({"mechanism": "laplace", "epsilon": 2.0, "delta": 1e-6}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
         ({"mechanism": "laplace", "rho": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 0.0),
         ({"mechanism": "wishart-difference", "epsilon": 2.0}, mu_implied_by_epsilon(2.0), 2.0, 2.0, 2.0**-40),
         ({"mechanism": "eigenvectors", "mu": 1.0}, 1.0, 0.8070, 0.3256, 2.0**-40),
