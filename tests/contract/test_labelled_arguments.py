@@ -223,6 +223,55 @@ def test_numbers_as_names_are_no_positions() -> None:
     assert predicting.predict(table).tolist() == predicting.predict(table[[0, 1]]).tolist()
 
 
+def test_numbers_as_names_go_by_name() -> None:
+    """What pandas numbers by itself are labels where the columns have the same numbers in another order."""
+    order = [2, 0, 1]
+    covariance, noise = COVARIANCE.set_axis(order).set_axis(order, axis=1), pd.Series([*NOISE.values()], order)
+    right = debias_covariance(COVARIANCE.to_numpy(), [*NOISE.values()])
+    given = (noise, noise.sort_index(), noise.sort_index().to_dict())
+    assert all(debias_covariance(covariance, each).tolist() == right.tolist() for each in given)
+    text = covariance.set_axis([*"201"]).set_axis([*"201"], axis=1)
+    np.testing.assert_array_equal(debias_covariance(text, noise.sort_index()), right)
+    w = weights().set_axis(order).set_axis(order, axis=1)
+    found = graphical_lasso(covariance, 0.4, weights=w.sort_index().sort_index(axis=1)).precision
+    np.testing.assert_array_equal(found, graphical_lasso(COVARIANCE, 0.4, weights=weights()).precision)
+    plain = COVARIANCE.set_axis(range(3)).set_axis(range(3), axis=1)
+    np.testing.assert_array_equal(debias_covariance(plain.loc[order], [*NOISE.values()]), right)
+    np.testing.assert_array_equal(debias_covariance(COVARIANCE, pd.Series(NOISE).reset_index(drop=True)), right)
+    for ambiguous in (noise.sort_index(), noise.sort_index().to_dict()):
+        with pytest.raises(ParameterError, match="3 is missing; 0 is unknown"):
+            debias_covariance(covariance.set_axis([1, 2, 3]).set_axis([1, 2, 3], axis=1), ambiguous)
+
+
+def test_rows_that_were_shuffled_keep_their_target() -> None:
+    """A target goes by the index of the rows where that is the usual one, too, and not by position."""
+    table = rows()
+    target = table.pop("c")
+    right = ESTIMATORS["regression"]().fit(table, target)
+    shuffled = table.sample(frac=1.0, random_state=3)
+    np.testing.assert_allclose(ESTIMATORS["regression"]().fit(shuffled, target).coef_, right.coef_)
+    assert right.score(shuffled, target) == pytest.approx(right.score(table, target))
+    with pytest.raises(ParameterError, match="y must be indexed by the rows of X"):
+        ESTIMATORS["regression"]().fit(table.iloc[100:], target.iloc[:300])
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        {"a": {"b": 1.0}, "b": 1.0, "c": 1.0},
+        {name: [1.0, 2.0, 3.0] for name in NAMES},
+        np.array([(0.3, 0.6, 0.9)], dtype=[(name, float) for name in MIXED]),
+    ],
+    ids=["dictionaries", "lists", "records"],
+)
+def test_several_values_for_a_label_are_refused(noise: Any) -> None:
+    """A dictionary of more than numbers, and an array of records, are refused in one sentence."""
+    with pytest.raises(ParameterError, match="noise_variance must be"):
+        debias_covariance(COVARIANCE, noise)
+    with pytest.raises(ParameterError, match="noise_variance must be"):
+        ESTIMATORS["ridge"](noise_variance=noise).fit(rows())
+
+
 def test_rows_of_a_covariance_in_another_order_are_put_right() -> None:
     """A frame whose index and columns have different orders is the matrix that its labels say, or is refused."""
     np.testing.assert_array_equal(check_covariance(COVARIANCE.loc[MIXED]), COVARIANCE)

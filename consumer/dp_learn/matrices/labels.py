@@ -17,6 +17,7 @@ from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import quote_name
 
 _SHOWN = 5
+_MANY = (Mapping, list, tuple)
 
 
 def column_labels(table: Any) -> list[str] | None:
@@ -66,11 +67,16 @@ def align(name: str, values: Any, columns: Sequence[str] | None, *, what: str = 
     ParameterError
         Labels are missing, unknown or there twice, or one side alone has labels in another order.
     """
+    if getattr(getattr(values, "dtype", None), "names", None):
+        raise ParameterError(name, "an array of numbers, a Series or a dictionary", "an array of records")
+    if isinstance(values, Mapping) and any(isinstance(each, _MANY) or np.ndim(each) for each in values.values()):
+        raise ParameterError(name, "one value for each label", "a dictionary of several")
     n_axes = 1 if isinstance(values, Mapping) else int(getattr(values, "ndim", 0) or len(getattr(values, "shape", ())))
-    labels = [labels_of(values, axis) for axis in range(min(n_axes, 2))]
+    labels = [_labels_beside(columns, values, axis) for axis in range(min(n_axes, 2))]
+    plain = np.asarray(list(values.values())) if isinstance(values, Mapping) else values
     if not any(labels):
-        return values
-    plain = np.asarray(list(values.values()) if isinstance(values, Mapping) else values)
+        return plain
+    plain = np.asarray(plain)
     orders = [None if each is None else _order(name, each, columns, what) for each in labels]
     moved = any(order is not None and order != sorted(order) for order in orders)
     if moved and None in orders:
@@ -83,26 +89,35 @@ def align(name: str, values: Any, columns: Sequence[str] | None, *, what: str = 
 
 def align_square(name: str, matrix: Any) -> Any:
     """Return a matrix with its rows in the order of its columns, where both have labels; else as it came."""
-    columns = labels_of(matrix, 1)
-    return matrix if columns is None or labels_of(matrix, 0) in (None, columns) else align(name, matrix, columns)
+    columns = labels_of(matrix, 1, numbered=True)
+    rows = None if columns is None else _labels_beside(columns, matrix, 0)
+    numbered = labels_of(matrix, 1) is None and {*(columns or ())}.isdisjoint(rows or ())
+    return matrix if numbered or rows in (None, columns) else align(name, matrix, columns)
 
 
 def align_rows(name: str, values: Any, rows: Any) -> Any:
     """Return one value for each row in the order of the rows, where both have an index; else as they came.
 
-    Rows that a library numbered by itself have no other labels than their positions, by which values with other labels
-    are taken, as they are with arrays of rows.
+    What pandas numbered by itself has no labels beside an index that has none of these numbers, and is taken by
+    position, as arrays are.
     """
-    if isinstance(values, np.ndarray | list | tuple) or not (_is_pandas(values) and _is_pandas(rows)):
+    if not (_is_pandas(values) and _is_pandas(rows)) or values.index.equals(rows.index):
         return values
-    if values.index.equals(rows.index) or _are_numbered(list(values.index)):
+    unique = rows.index.is_unique and values.index.is_unique
+    if unique and not len(rows.index.symmetric_difference(values.index)):
+        return values.loc[rows.index]
+    if not {*rows.index} & {*values.index} and any(_are_numbered(list(each.index)) for each in (rows, values)):
         return values
-    if not rows.index.is_unique or not values.index.is_unique or len(rows.index.symmetric_difference(values.index)):
-        if _are_numbered(list(rows.index)):
-            return values
-        came = "an index of other rows, or one that has rows twice"
-        raise ParameterError(name, "indexed by the rows of X, or without an index (to_numpy())", came)
-    return values.loc[rows.index]
+    came = "an index of other rows, or one that has rows twice"
+    raise ParameterError(name, "indexed by the rows of X, or without an index (to_numpy())", came)
+
+
+def _labels_beside(columns: Sequence[str] | None, values: Any, axis: int) -> list[str] | None:
+    """Return the labels along an axis, and numbers that a library gave by itself where the columns have any of them."""
+    labels = labels_of(values, axis, numbered=True)
+    if labels is None or labels_of(values, axis) is not None:
+        return labels
+    return labels if not {*labels}.isdisjoint(columns or ()) else None
 
 
 def _raw_labels(values: Any, axis: int) -> list[Any] | None:
