@@ -126,12 +126,17 @@ def _cell(
 ) -> RawCell:
     """Return a cell in these states, and without a value where the policy has something to say of that."""
     if column.missing not in ("midpoint", "indicator"):
+        if kind == "number" and column.kind == "integer":
+            values = values.cast(pa.int64())
         return RawCell(name, columns, values, numbers)
     low, high = column.bounds or (0.0, 0.0)
     middle = 0.5 * low + 0.5 * high
     gap, last = pa.nulls(1, values.type), pa.array([np.nan] if kind == "number" else [], values.type)
     values = pa.concat_arrays([values.slice(0, _GAP), gap, values.slice(_GAP), last])
     numbers = np.concatenate([numbers[:_GAP], [[middle]], numbers[_GAP:], np.full((len(last), 1), middle)])
+    if kind == "number" and column.kind == "integer":
+        values = values.slice(0, len(numbers) - len(last)).cast(pa.int64())  # which has null in gaps, and no NaN
+        numbers = numbers[: len(values)]
     if column.missing == "indicator":
         numbers = np.column_stack([numbers, pc.is_null(values, nan_is_null=True).cast(pa.float64())])
     return RawCell(name, columns, values, numbers)
