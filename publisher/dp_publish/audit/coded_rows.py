@@ -22,6 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.manifest import Column
+from dp_publish.audit.capped_rows import replay_crowds
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.coded_moments import without_sources
 from dp_publish.audit.made_up import in_batches
@@ -61,6 +62,7 @@ def check_row_coding(press: Press, policy: Policy, kinds: dict[str, str]) -> Che
         _compare_with_numbers(replayer, kinds, cells, rng)
     else:
         _compare_states(replayer, columns, cells, rng)
+    replay_crowds(replayer, cells)
     faults = list(dict.fromkeys(replayer.faults))
     return make_check("coding", faults, "a cell comes out as its number, whatever the other cells are")
 

@@ -39,6 +39,10 @@ class Limit:
     allowed: float
     loss: Loss
 
+    def of(self, pair: tuple[Published, Published]) -> float:
+        """Return how far apart two releases are."""
+        return self.loss(pair[0], pair[1].values - pair[0].values)
+
     def exceeds(self, found: float) -> bool:
         """Return True if a loss is above what is allowed, by more than rounding."""
         return not found <= self.allowed * (1 + 1e-6)
@@ -110,19 +114,19 @@ class Replayer:
         if pair and not np.array_equal(pair[0].values, pair[1].values):
             self.faults.append(f"{what} do not come out alike with the same random bits")
 
-    def neighbours(self, one: pa.Table, other: pa.Table, limit: Limit) -> float | None:
-        """Compare releases of which the values of one unit may differ; return how far apart they came out."""
+    def neighbours(self, one: pa.Table, other: pa.Table, limit: Limit) -> tuple[Published, Published] | None:
+        """Compare releases of which the values of one unit may differ; return those, if they can be compared."""
         what = "neighbouring tables"
         pair = self.pair(one, other, what)
         if pair is None or pair[0].values.shape != pair[1].values.shape:
             return None
-        found = limit.loss(pair[0], pair[1].values - pair[0].values)
+        found = limit.of(pair)
         if limit.exceeds(found):
             self.faults.append(
                 f"with the same random bits {what} come out {found:.4g} apart, above the {limit.allowed:.4g} of the "
                 "policy"
             )
-        return found
+        return pair
 
     def refused(self, table: pa.Table, name: str) -> None:
         """Check that an empty cell is refused."""
