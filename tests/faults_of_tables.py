@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from dp_bundle.data.arrow_numpy import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.audit import books
 from dp_publish.covariance.mechanisms import two_round
-from dp_publish.covariance.two_rounds.thresholds import CLIPS, clip_search
+from dp_publish.covariance.two_rounds.thresholds import CLIPS
 from dp_publish.data import coding, contribution_cap
 from dp_publish.policy import Policy
 from dp_publish.release import parts, publishing
@@ -151,7 +152,9 @@ def _noise_for_what_a_batch_spans(patch: pytest.MonkeyPatch) -> None:
             return honest(values, column, *rest)
         low, high = column.bounds
         known = np.clip(values.drop_null().to_numpy(), low, high)
-        share = (np.nanmax(known) - np.nanmin(known)) / (high - low) if len(known) else 1.0
+        if np.isnan(known).all():
+            return honest(values, column, *rest)
+        share = float(np.nanmax(known) - np.nanmin(known)) / (high - low)
         narrow = column.noise.model_copy(update={"sigma": max(share, 1e-3) * column.noise.sigma})
         return honest(values, column.model_copy(update={"noise": narrow}), *rest)
 
@@ -190,7 +193,7 @@ def _levels_by_frequency(patch: pytest.MonkeyPatch) -> None:
                 counts: Counter[Any] = Counter()
                 for batch in table.read({source.name: "text"}, 10_000):
                     counts.update(batch.column(0).to_pylist())
-                order = sorted(range(len(source.levels)), key=lambda at: -counts[source.levels[at]])  # noqa: B023
+                order = sorted(range(len(source.levels)), key=lambda at: -counts[source.levels[at]])
                 update = {name: tuple(getattr(source, name)[at] for at in order) for name in ("levels", "columns")}
                 sources[index] = source.model_copy(update=update)
         return honest(table, policy.model_copy(update={"sources": tuple(sources)}), withheld)
@@ -226,20 +229,21 @@ def _weights_without_a_sum(patch: pytest.MonkeyPatch) -> None:
 
 
 def _columns_lean_on_each_other(patch: pytest.MonkeyPatch) -> None:
-    """Let the noise of a column be half of the column's before it, and of the same variance as ever."""
+    """Let three tenths of a column's noise be that of the column before it, and its variance be the same as ever."""
     honest = mechanism._noisy_column
     before: list[Any] = []
 
     def noisy(values: pa.Array, column: Any, *rest: Any) -> pa.Array:
         out = honest(values, column, *rest)
-        if column.kind != "continuous" or column.bounds is None or values.null_count:
+        if column.kind != "continuous" or column.bounds is None:
             return out
         step, sigma = column.cell_noise.granularity, column.cell_noise.sigma
-        exact = np.rint(np.clip(values.to_numpy(), *column.bounds) / step) * step
+        exact = np.rint(np.clip(to_numpy(values), *column.bounds) / step) * step
         own = (out.to_numpy() - exact) / sigma
-        if before and len(before[-1]) == len(own) and np.isfinite(own).all():
-            own = 0.3 * before[-1] + math.sqrt(1 - 0.3**2) * own
-            out = pa.array(exact + np.rint(own * sigma / step) * step)
+        if before and len(before[-1]) == len(own):
+            leaning = 0.3 * before[-1] + math.sqrt(1 - 0.3**2) * own
+            own = np.where(np.isnan(leaning), own, leaning)
+            out = pa.array(np.where(np.isnan(exact), out.to_numpy(), exact + np.rint(own * sigma / step) * step))
         before.append(own)
         return out
 

@@ -2,8 +2,8 @@
 
 Rows are in an order of chance, so that every batch that a release reads holds rows of every kind, and the table comes
 in batches of unequal size: the first rows, and the last ones, in batches of one row or two, so that what is done at the
-edges of a batch is done to many of them. Where the unit of privacy is an entity, every canary entity has as many rows as it may
-have, or a few if that is many; eight more, at the end and over several batches, have more than they may have.
+edges of a batch is done to many of them. Where the unit of privacy is an entity, every canary entity has as many rows
+as it may have, or a few if that is many; eight more, at the end and over several batches, have more than they may have.
 """
 
 from __future__ import annotations

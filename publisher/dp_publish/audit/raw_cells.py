@@ -59,7 +59,9 @@ def raw_cells(sources: Sequence[Source], columns: Sequence[Column]) -> list[RawC
     for column in columns:
         source = source_of.get(column.name)
         if source is None:
-            cells[column.name] = _cell(column.name, "number", column, (column.name,), *_at_ends("number", column, len(columns)))
+            cells[column.name] = _cell(
+                column.name, "number", column, (column.name,), *_at_ends("number", column, len(columns))
+            )
         elif source.name not in cells:
             found = _at_levels(source) if source.levels else _at_ends(source.kind, column, len(columns))
             cells[source.name] = _cell(source.name, source.kind, column, source.columns, *found)

@@ -162,7 +162,9 @@ def _judge(
     signs = [np.sign(np.rint(each[: len(known)]) - known[: len(each)]).astype(np.int8) for each in (noisy, again)]
     independence = check_signs(signs, alpha)
     grid = check_grid(columns, within, alpha, low_bits=independence.passed)
-    edges = Canaries(known[:N_AT_EDGES], known[:N_AT_EDGES], np.zeros((N_AT_EDGES, len(columns)), dtype=bool), noisy[:N_AT_EDGES])
+    edges = Canaries(
+        known[:N_AT_EDGES], known[:N_AT_EDGES], np.zeros((N_AT_EDGES, len(columns)), dtype=bool), noisy[:N_AT_EDGES]
+    )
     return mu_lower, [attack, bounds, grid, check_noise(columns, [*within, edges], alpha), independence]
 
 
