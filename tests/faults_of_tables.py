@@ -66,7 +66,7 @@ def _with_a_first_level(batch: pa.RecordBatch) -> np.ndarray:
     """Return which rows have a 1 in the first column of a category."""
     for name in batch.schema.names:
         if "=" in name and not name.endswith("=(no value)"):
-            return np.asarray(pc.equal(batch.column(name), 1).to_numpy(zero_copy_only=False))
+            return np.asarray(pc.fill_null(pc.equal(batch.column(name), 1), False).to_numpy(zero_copy_only=False))
     return np.zeros(batch.num_rows, dtype=bool)
 
 

@@ -94,9 +94,9 @@ def _compare_states(
             return
         moved = np.rint((pair[1].values - pair[0].values) / _steps(columns))
         for (cell, places), own in zip(_places(cells), states.T, strict=True):
-            if columns[places[0]].response is not None:
-                replaced[cell.name] = (pair[0].values[:, places] != cell.numbers[0]).any(axis=1)
-            among = [columns[at] for at in places]
+            among, stays = [columns[at] for at in places], (moved[:, places] == 0).all(axis=1)
+            if columns[places[0]].response is not None and cell.name not in replaced:
+                replaced[cell.name] = (own > 0) & stays | (pair[0].values[:, places] != cell.numbers[0]).any(axis=1)
             replayer.faults.extend(_faults(cell, among, own, moved[:, places], replaced.get(cell.name)))
         states = _rare(cells, replaced)
 

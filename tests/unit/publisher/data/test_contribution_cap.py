@@ -47,7 +47,10 @@ def test_every_entity_keeps_as_many_rows_as_it_may(names: list[str], max_rows: i
 @pytest.mark.parametrize("rows_at_once", [1, 7, 100])
 def test_no_content_lets_a_row_pass(rows_at_once: int) -> None:
     """Of 60 rows of an entity two are kept, whether they have gaps, the first level, the last, zeros or infinities."""
-    cells: dict[str, list[Any]] = {"x": [None, float("nan"), 0.0, -float("inf"), 1.5], "sex": [None, "f", "m", "x", "f"]}
+    cells: dict[str, list[Any]] = {
+        "x": [None, float("nan"), 0.0, -float("inf"), 1.5],
+        "sex": [None, "f", "m", "x", "f"],
+    }
     for content in range(5):
         table = pa.table(
             {
@@ -56,9 +59,7 @@ def test_no_content_lets_a_row_pass(rows_at_once: int) -> None:
                 "who": ["one", "other"] * 30,
             }
         )
-        levels = Coded(
-            name="sex", kind="category", columns=("sex=f", "sex=m", "sex=x"), levels=("f", "m", "x")
-        )
+        levels = Coded(name="sex", kind="category", columns=("sex=f", "sex=m", "sex=x"), levels=("f", "m", "x"))
         cap = EntityCap(coded(open_table(table), [levels]), "who", 2, rows_at_once)
         kinds = {"x": "continuous", "sex=f": "integer", "sex=m": "integer"}
         assert sum(batch.num_rows for batch in cap.read(kinds)) == 4
