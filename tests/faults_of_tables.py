@@ -100,7 +100,7 @@ def _rare_levels_kept(patch: pytest.MonkeyPatch) -> None:
 
     def respond(codes: np.ndarray, *rest: Any) -> np.ndarray:
         out = honest(codes, *rest)
-        counts = np.bincount(codes)[codes]
+        counts = np.bincount(codes.astype(np.int64))[codes.astype(np.int64)]
         return np.where(counts < min(10, len(codes)), codes, out)
 
     patch.setattr(mechanism, "respond", respond)
@@ -257,7 +257,7 @@ def _indicators_exact_where_few_gaps_are(patch: pytest.MonkeyPatch) -> None:
         out = honest(values, column, *rest)
         if not column.name.endswith("=(no value)"):
             return out
-        return values if 0 < pc.sum(values).as_py() <= 0.1 * len(values) else out
+        return values if 0 < (pc.sum(values).as_py() or 0) <= 0.1 * len(values) else out
 
     patch.setattr(mechanism, "_noisy_column", noisy)
 
