@@ -9,11 +9,11 @@ from __future__ import annotations
 import datetime
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -82,7 +82,7 @@ def audits(count: int, seed: int = 1) -> Iterator[tuple[Policy, AuditReport]]:
             try:
                 report = audit_planned_release(path, policy, publish_aside, n_canaries=3000, tell=lambda _: None)
             except DpGraphError as error:
-                print(f"no release: {error}", file=sys.stderr)
+                click.echo(f"no release: {error}", err=True)
                 continue
             done += 1
             yield policy, report
@@ -95,8 +95,8 @@ def main(count: int, seed: int) -> int:
         n_found += bool(report.findings)
         found = "; ".join(f"{check.name}: {check.detail}" for check in report.findings) or "nothing"
         asked = policy.privacy.model_dump(exclude_unset=True)
-        print(f"{number} {time.strftime('%X')} {asked} {' '.join(policy.columns)}: {found}", flush=True)
-    print(f"{n_found} of {count} audits of sound releases found something")
+        click.echo(f"{number} {asked} {' '.join(policy.columns)}: {found}")
+    click.echo(f"{n_found} of {count} audits of sound releases found something")
     return n_found > 0
 
 
