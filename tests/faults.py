@@ -27,6 +27,7 @@ from dp_publish.rows import mechanism as rows
 from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
 from dp_publish.search import places
 from dp_publish.search.exponential import ExponentialMechanism
+from faults_of_tables import FAULTS_OF_TABLES
 from faults_of_two_rounds import FAULTS_OF_TWO_ROUNDS
 
 __all__ = ["FAULTS"]
@@ -116,8 +117,8 @@ def _cap_ignored_in_calibration(patch: pytest.MonkeyPatch) -> None:
 def _cap_restarted_each_batch(patch: pytest.MonkeyPatch) -> None:
     honest = contribution_cap.find_kept
 
-    def find_kept(batches: Any, quota: pa.Table) -> bytes:
-        keep = [np.unpackbits(np.frombuffer(honest([batch], quota), np.uint8))[: batch.num_rows] for batch in batches]
+    def find_kept(batches: Any, *quota: Any) -> bytes:
+        keep = [np.unpackbits(np.frombuffer(honest([batch], *quota), np.uint8))[: batch.num_rows] for batch in batches]
         return np.packbits(np.concatenate(keep)).tobytes()
 
     patch.setattr(contribution_cap, "find_kept", find_kept)
@@ -320,4 +321,5 @@ FAULTS: dict[str, Plant] = {
     "the last column is not clipped": _last_column_unclipped,
     "clipped rows are dropped": _clipped_rows_dropped,
     **FAULTS_OF_TWO_ROUNDS,
+    **FAULTS_OF_TABLES,
 }

@@ -6,18 +6,17 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from dp_bundle.manifest import Column
 from dp_bundle.privacy import discrete_gaussian_mu
 from dp_publish.accounting import (
     SLACK,
     ApproximateDP,
+    GaussianDP,
     Loss,
     PureDP,
-    delta_for_epsilon,
     epsilon_of_unit,
-    mu_for_epsilon_delta,
     mu_for_rho,
     rho_for_mu,
 )
@@ -39,7 +38,7 @@ def claimed_mu(policy: Policy, columns: Sequence[Column]) -> float:
     if privacy.rho is not None and continuous:
         return mu_for_rho(privacy.rho)
     if privacy.epsilon is not None and privacy.delta is not None and continuous:
-        return mu_for_epsilon_delta(privacy.epsilon, privacy.delta)
+        return _mu_under(privacy.epsilon, privacy.delta)
     return _mus(privacy, columns)[privacy.account]
 
 
@@ -75,8 +74,11 @@ def check_books_of_moments(policy: Policy, mechanism: Mechanism, published: Publ
     asked = mechanism.form_of(strength)
     if isinstance(strength, PureDP) and (guarantee.epsilon or math.inf) > strength.epsilon * SLACK:
         faults.append(f"the manifest does not state the pure epsilon = {strength.epsilon:g} that the policy asks for")
-    if not isinstance(asked, ApproximateDP) and guarantee.mu is not None and guarantee.mu > asked.mu * (1 + 1e-6):
-        faults.append(f"the manifest states mu = {guarantee.mu:.6g}, above the {asked.mu:.6g} of the policy")
+    most = math.inf if isinstance(asked, ApproximateDP) else asked.mu
+    if isinstance(asked, GaussianDP) and isinstance(strength, ApproximateDP):
+        most = _mu_under(strength.epsilon, strength.delta)
+    if guarantee.mu is not None and guarantee.mu > most * (1 + 1e-6):
+        faults.append(f"the manifest states mu = {guarantee.mu:.6g}, above the {most:.6g} of the policy")
     if guarantee.epsilon is not None and guarantee.epsilon > asked.pure_epsilon * SLACK:
         faults.append(f"the manifest states epsilon = {guarantee.epsilon:g}, above that of the policy")
 
@@ -155,11 +157,23 @@ def _above_curve(privacy: Privacy, columns: Sequence[Column], mu: float) -> list
     """Return what is wrong with the (epsilon, delta) that bounds and noise amount to, or nothing."""
     epsilon, delta = privacy.epsilon or 0.0, privacy.delta or 0.0
     if all(column.is_gaussian for column in columns):
-        above = delta_for_epsilon(mu, epsilon) > delta * (1 + 1e-6)
+        above = _delta_at(mu, epsilon) > delta * (1 + 1e-6)
     else:
         losses = [_loss(group, privacy) for group in _grouped(columns, privacy)]
         above = epsilon_of_unit(privacy.unit_name, losses, delta, privacy.max_rows) > epsilon * (1 + 1e-6)
     return [f"bounds and noise do not give epsilon = {epsilon:g} at delta = {delta:g}"] if above else []
+
+
+def _delta_at(mu: float, epsilon: float) -> float:
+    """Return Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2) (Balle & Wang 2018, theorem 8)."""
+    first, second = (float(special.log_ndtr(-epsilon / mu + each)) for each in (mu / 2, -mu / 2))
+    return -math.exp(first) * math.expm1(min(0.0, epsilon + second - first))
+
+
+def _mu_under(epsilon: float, delta: float) -> float:
+    """Return the mu whose curve goes through (epsilon, delta)."""
+    log_mu = optimize.brentq(lambda log: _delta_at(math.exp(log), epsilon) - delta, -30, 30, xtol=1e-12)
+    return math.exp(float(log_mu))
 
 
 def _loss(group: list[Column], privacy: Privacy) -> Loss:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.manifest import Column, Source
+from dp_publish.audit.capped_rows import replay_crowds
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.made_up import crowd_rows, name_rows
 from dp_publish.audit.press import Published
@@ -72,6 +73,7 @@ def check_coding(
     if mechanism.places_gaps:
         of_numbers = _with_gaps(of_numbers, replayer.policy)
     _compare_with_numbers(replayer, of_numbers, cells, rng)
+    replay_crowds(replayer, cells)
     most = max((each for each in found if each is not None), default=0.0)
     moved = f", and move by at most {most / limit.allowed:.1%} of what the policy allows" if limit.allowed else ""
     return make_check(
@@ -135,7 +137,8 @@ def _replay(
         fewer, _ = tables_of(policy, cells, one, owners)
     else:
         fewer, _ = tables_of(policy, cells, rest, own)
-    return replayer.neighbours(fewer, raw, limit)
+    pair = replayer.neighbours(fewer, raw, limit)
+    return None if pair is None else limit.of(pair)
 
 
 def _any_states(cells: Sequence[RawCell], n: int, rng: np.random.Generator) -> _States:

@@ -1,8 +1,9 @@
 """Made-up tables in the policy's columns: canaries of all kinds mixed, empty cells among full ones, and crowds.
 
 Rows are in an order of chance, so that every batch that a release reads holds rows of every kind, and the table comes
-in batches of unequal size. Where the unit of privacy is an entity, every canary entity has as many rows as it may
-have, or a few if that is many; eight more, at the end and over several batches, have more than they may have.
+in batches of unequal size: the first rows, and the last ones, in batches of one row or two, so that what is done at the
+edges of a batch is done to many of them. Where the unit of privacy is an entity, every canary entity has as many rows
+as it may have, or a few if that is many; eight more, at the end and over several batches, have more than they may have.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _LARGEST_CROWD = 2000  # rows that an entity may have; beyond, no crowd is made 
 _ALIKE = 16  # rows of an entity that are canaries, at most
 _FILLED = ("midpoint", "drop")  # what becomes of empty cells that are made up; where centers are, is not known before
 _EMPTY = 1000  # cells of each column
-_CUTS = (0.13, 0.4, 0.41, 0.78, 0.9999)  # where one batch ends and the next begins
+_CUTS = (0.13, 0.4, 0.41, 0.78)  # where one batch ends and the next begins
+N_AT_EDGES = 240  # first rows of a table, and as many last ones, that are the first or the last of their batch
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,10 @@ def chunked(
 
 def in_batches(whole: pa.Table, cuts: Sequence[int] | None = None) -> pa.Table:
     """Return a table in batches of unequal size, cut at some rows."""
-    inner = [int(cut * whole.num_rows) for cut in _CUTS] if cuts is None else cuts
+    if cuts is None:
+        few = [row for row in range(N_AT_EDGES) if row % 3]  # batches of one row and of two
+        cuts = [int(cut * whole.num_rows) for cut in _CUTS] + few + [whole.num_rows - row for row in few]
+    inner = [cut for cut in cuts if 0 <= cut <= whole.num_rows]
     edges = sorted({0, *inner, whole.num_rows})
     return pa.concat_tables([whole.slice(start, stop - start) for start, stop in itertools.pairwise(edges)])
 

@@ -1,4 +1,8 @@
-"""Made-up tables that differ in the rows of one unit: ordinary ones, and the worst for one step or another."""
+"""Made-up tables that differ in the rows of one unit: ordinary ones, and the worst for one step or another.
+
+Gaps are NaN. Also tables of as many rows that have nothing in common: what follows from outcomes alone is the same for
+all of them.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +64,15 @@ def all_neighbours(places: Sequence[Place], max_rows: int, rng: np.random.Genera
     )
     yield _replacing("columns alike, and far out", together, columns.at(1.0), crossing)
 
+    # gaps: all of a row, some of it, and of other rows while one row comes to lie far away
+    some = np.where(np.arange(len(places)) % 2, one, np.nan)
+    gaps = np.full(len(places), np.nan)
+    with_gaps = columns.with_gaps(typical)
+    yield _replacing("a row without values", typical, one, gaps)
+    yield _replacing("a row with gaps, among others with gaps", with_gaps, some, crossing)
+    yield _replacing("a corner among rows with gaps", with_gaps, one, crossing)
+    yield _replacing("a corner among rows without values", np.tile(gaps, (_N_TYPICAL, 1)), one, crossing)
+
     # rows of chance, and rows of a unit
     for _ in range(_N_RANDOM):
         table = columns.heavy(int(rng.integers(2, 60)), rng)
@@ -68,6 +81,16 @@ def all_neighbours(places: Sequence[Place], max_rows: int, rng: np.random.Genera
         n = min(max_rows, _N_TYPICAL // 4)
         rows = (np.tile(row, (n, 1)) for row in (one, crossing))
         yield _replacing("rows of a unit", typical, *rows)
+
+
+def unlike_tables(places: Sequence[Place], rng: np.random.Generator) -> list[_Floats]:
+    """Return tables of as many rows that differ in all of them: ordinary, heavy, equal, far out, and with gaps."""
+    columns = _Columns(places)
+    typical = columns.typical(_N_TYPICAL, rng)
+    corners = np.tile(columns.at(1.0), (_N_TYPICAL, 1))
+    far = np.tile(columns.at(np.where(np.arange(len(places)) % 2, -np.inf, np.inf)), (_N_TYPICAL, 1))
+    heavy = columns.heavy(_N_TYPICAL, rng)
+    return [typical, heavy, corners, far, columns.together(_N_TYPICAL, rng), columns.with_gaps(heavy)]
 
 
 class _Columns:
@@ -100,6 +123,12 @@ class _Columns:
     def heavy(self, n: int, rng: np.random.Generator) -> _Floats:
         """Return rows with heavy tails, some beyond the bounds."""
         return self.at(_SPREAD * rng.standard_t(1, (n, len(self.middle))))
+
+    def with_gaps(self, table: _Floats) -> _Floats:
+        """Return these rows with a gap in every column of most of them, each column's in rows of its own."""
+        n, p = table.shape
+        gaps = (np.arange(n)[:, None] + np.arange(p)) % 4 > 0
+        return np.where(gaps, np.nan, table)
 
     def on_lattice(self, table: _Floats, rng: np.random.Generator) -> _Floats:
         """Return rows like these that take a few values only."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from dp_bundle.errors import PolicyError
 from dp_bundle.store import Place
 from dp_publish.audit.cell_states import WITH_LEVELS
+from dp_publish.audit.coded_rows import check_row_coding
 from dp_publish.audit.level_releases import audit_levels
 from dp_publish.audit.press import Press
 from dp_publish.audit.report import AuditReport
@@ -69,7 +70,10 @@ def audit_planned_release(
 def _audit_rows(
     policy: Policy, kinds: dict[str, str], press: Press, n_canaries: int | None, confidence: float
 ) -> AuditReport:
-    """Attack a release of rows: numbers, categories, and numbers with published gaps, each as all that is released."""
+    """Attack a release of rows: numbers, categories, and numbers with published gaps, each as all that is released.
+
+    Whatever is coded is then replayed through its coding, all columns together.
+    """
     in_ball = policy.privacy.l2_radius is not None  # where each published column is a number of its own
     parts = {
         "levels": [source for source in policy.sources if source.kind in WITH_LEVELS and not in_ball],
@@ -86,14 +90,13 @@ def _audit_rows(
         if own:
             alone = _by_cells(policy).model_copy(update={"sources": tuple(sources)})
             reports[part] = audit_levels(alone, own, press, n_canaries=n_canaries, confidence=confidence)
-    if len(reports) == 1:
-        return next(iter(reports.values()))
-
     checks = [
-        replace(check, name=f"{part}: {check.name}" if part else check.name)
+        replace(check, name=f"{part}: {check.name}" if part and len(reports) > 1 else check.name)
         for part, report in reports.items()
         for check in report.checks
     ]
+    if policy.sources:
+        checks.append(check_row_coding(press, policy, kinds))
     mu_lower = max(report.mu_lower or 0.0 for report in reports.values())
     return replace(next(iter(reports.values())), mu_lower=mu_lower, checks=tuple(checks))
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.manifest import Column, Source
+from dp_publish.audit.canaries import limits_of
 from dp_publish.audit.made_up import in_batches, name_rows
 from dp_publish.policy import Policy
 
@@ -58,9 +59,11 @@ def raw_cells(sources: Sequence[Source], columns: Sequence[Column]) -> list[RawC
     for column in columns:
         source = source_of.get(column.name)
         if source is None:
-            cells[column.name] = _cell(column.name, "number", column, (column.name,), *_at_ends("number", column))
+            cells[column.name] = _cell(
+                column.name, "number", column, (column.name,), *_at_ends("number", column, len(columns))
+            )
         elif source.name not in cells:
-            found = _at_levels(source) if source.levels else _at_ends(source.kind, column)
+            found = _at_levels(source) if source.levels else _at_ends(source.kind, column, len(columns))
             cells[source.name] = _cell(source.name, source.kind, column, source.columns, *found)
     return list(cells.values())
 
@@ -110,9 +113,9 @@ def _at_levels(source: Source) -> tuple[pa.Array, _Floats]:
     return level_words(source), level_numbers(len(source.levels), n_columns)
 
 
-def _at_ends(kind: str, column: Column) -> tuple[pa.Array, _Floats]:
+def _at_ends(kind: str, column: Column, n_columns: int) -> tuple[pa.Array, _Floats]:
     """Return both ends as raw values, and as the numbers that these stand for: whole days, or microseconds."""
-    ends = np.array(column.bounds)
+    ends = np.array(limits_of(column, n_columns))
     values = raw_numbers(kind, ends, np.zeros(2, dtype=bool))
     if kind == "date":
         ends = np.trunc(ends)
@@ -126,12 +129,17 @@ def _cell(
 ) -> RawCell:
     """Return a cell in these states, and without a value where the policy has something to say of that."""
     if column.missing not in ("midpoint", "indicator"):
+        if kind == "number" and column.kind == "integer":
+            values = values.cast(pa.int64())
         return RawCell(name, columns, values, numbers)
-    low, high = column.bounds or (0.0, 0.0)
+    low, high = (column.ball.center, column.ball.center) if column.ball else column.bounds or (0.0, 0.0)
     middle = 0.5 * low + 0.5 * high
     gap, last = pa.nulls(1, values.type), pa.array([np.nan] if kind == "number" else [], values.type)
     values = pa.concat_arrays([values.slice(0, _GAP), gap, values.slice(_GAP), last])
     numbers = np.concatenate([numbers[:_GAP], [[middle]], numbers[_GAP:], np.full((len(last), 1), middle)])
+    if kind == "number" and column.kind == "integer":
+        values = values.slice(0, len(numbers) - len(last)).cast(pa.int64())  # which has null in gaps, and no NaN
+        numbers = numbers[: len(values)]
     if column.missing == "indicator":
         numbers = np.column_stack([numbers, pc.is_null(values, nan_is_null=True).cast(pa.float64())])
     return RawCell(name, columns, values, numbers)

@@ -7,7 +7,8 @@ Neyman and Pearson showed. Whatever is mu-GDP lets nobody guess more often than 
 - attack: the bound on mu that the guesses prove (Clopper & Pearson's) does not exceed what is stated.
 - bounds: on all made-up neighbours (`neighbouring_tables`), given the same earlier outcomes, no row moves a step's
   statistic by more than the sensitivity of the step, and no step's exact law tells the tables apart with more than its
-  mu; which step is next depends on outcomes alone; and all mus together come to no more than is stated.
+  mu; and all mus together come to no more than is stated. Which step is next, its settings, and all that is released
+  depend on outcomes alone: with the same ones they are the same for tables that have nothing in common.
 - grid: noisy sums are on their grid.
 - noise: in all runs, noise is distributed as the law of its step says, and choices are as improbable as they should be.
 - independence: signs of noise, and of choices, are uncorrelated among steps, entries and runs.
@@ -21,13 +22,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_bundle.errors import DpGraphError
 from dp_publish.accounting import SLACK
 from dp_publish.audit.checks import Check, check_guesses, check_signs, make_check, require_runs
-from dp_publish.audit.neighbouring_tables import all_neighbours, worst_neighbours
+from dp_publish.audit.neighbouring_tables import all_neighbours, unlike_tables, worst_neighbours
 from dp_publish.audit.step_noise import check_step_grid, check_step_noise, noise_of, redraw
-from dp_publish.audit.transcripts import judge_turn, log_ratio, record, statistics_of, total_mu
+from dp_publish.audit.transcripts import Turn, is_same, judge_turn, log_ratio, record, replay, statistics_of, total_mu
 from dp_publish.covariance import TwoRound, scaling_for
 from dp_publish.sampling import Keystream, SecureKeystream
 
@@ -87,7 +89,7 @@ def attack_steps(
         keystream = new_keystream() if run == n // 2 else keystream
         own, other = (pair.other, pair.one) if coin else (pair.one, pair.other)
         turns = record(small, own, keystream)
-        correct += log_ratio(turns, statistics_of(small, other, turns)) > 0
+        correct += _is_guessed(small, other, turns)
         seen.append(noise_of(turns, rng))
     mu_lower, attack = check_guesses(correct, n, stated_mu, alpha)
 
@@ -120,8 +122,31 @@ def check_steps(mechanism: TwoRound, keystream: Keystream, rng: np.random.Genera
             if together > stated * SLACK:
                 faults.append(f"the steps come to mu = {together:.6g}, above the {stated:.6g} stated")
             worst = max(worst, total_mu([loss for loss, _ in judged]) / pair.n_replaced)
+    faults += _depends_on_tables(mechanism, keystream, rng)
     detail = f"no step moves or loses more than it may; at worst, all lose {worst / stated:.1%} of the mu stated"
     return make_check("bounds", list(dict.fromkeys(faults)), detail)
+
+
+def _is_guessed(mechanism: TwoRound, other: NDArray[np.float64], turns: list[Turn]) -> bool:
+    """Return True if a transcript is likelier by its own table, or if on the other one it could not have been."""
+    try:
+        return log_ratio(turns, statistics_of(mechanism, other, turns)) > 0
+    except DpGraphError:
+        return True
+
+
+def _depends_on_tables(mechanism: TwoRound, keystream: Keystream, rng: np.random.Generator) -> list[str]:
+    """Return what follows from a table and not from the outcomes: each is played again on tables unlike its own."""
+    tables, faults = unlike_tables(mechanism.places, rng), []
+    for own, *others in (tables, tables[::-1]):
+        turns = record(mechanism, own, keystream)
+        try:
+            shown = replay(mechanism, own, turns).shown
+            if not all(is_same(replay(mechanism, other, turns).shown, shown) for other in others):
+                faults.append("what is released follows from the table itself, not from the outcomes of the steps")
+        except DpGraphError as error:
+            faults.append(f"of tables unlike each other, {error}")
+    return faults
 
 
 def _small(mechanism: TwoRound) -> TwoRound:

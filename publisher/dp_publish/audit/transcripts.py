@@ -3,12 +3,15 @@
 A transcript is the outcomes of a release's steps, in order, with the statistic that each was drawn from. Played again
 on a neighbouring table with the same outcomes, the release shows that table's statistics, and so the exact likelihood
 ratio of every step given those before it. That of the whole transcript is their product.
+
+All else that is released must follow from the outcomes: the same outcomes on whatever table, near or far, of as many
+rows show the same (`replay`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.errors import PrivacyError
 from dp_publish.accounting import SLACK
-from dp_publish.covariance import Step, TwoRound
+from dp_publish.covariance import NoisyMoments, Step, TwoRound
 from dp_publish.sampling import Keystream
 
 _Floats = NDArray[np.float64]
@@ -46,8 +49,24 @@ class Turn:
         return own - other
 
 
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What a table shows, given the outcomes of a transcript.
+
+    Attributes
+    ----------
+    statistics : list
+        By step.
+    shown : NoisyMoments
+        What would be released.
+    """
+
+    statistics: list[Any] = field(repr=False)
+    shown: NoisyMoments = field(repr=False)
+
+
 def record(mechanism: TwoRound, table: _Floats, rng: Keystream) -> list[Turn]:
-    """Return the transcript of one release of a table, in data units and without gaps."""
+    """Return the transcript of one release of a table, in data units, with NaN in gaps."""
     turns: list[Turn] = []
 
     def play(step: Step[Any, Any], statistic: Any) -> Any:
@@ -59,7 +78,12 @@ def record(mechanism: TwoRound, table: _Floats, rng: Keystream) -> list[Turn]:
 
 
 def statistics_of(mechanism: TwoRound, table: _Floats, turns: list[Turn]) -> list[Any]:
-    """Return the statistics of another table in a transcript's steps, given its outcomes.
+    """Return the statistics of another table in a transcript's steps, given its outcomes; see `replay`."""
+    return replay(mechanism, table, turns).statistics
+
+
+def replay(mechanism: TwoRound, table: _Floats, turns: list[Turn]) -> Replay:
+    """Return what a table shows in a transcript's steps, given its outcomes.
 
     Raises
     ------
@@ -71,13 +95,19 @@ def statistics_of(mechanism: TwoRound, table: _Floats, turns: list[Turn]) -> lis
 
     def play(step: Step[Any, Any], statistic: Any) -> Any:
         known = turns[len(statistics)]
-        if _settings(step) != _settings(known.step):
+        if not is_same(step, known.step):
             raise PrivacyError(f"the {step.name} step follows from the table itself, not from what was released")
         statistics.append(statistic)
         return known.outcome
 
-    mechanism.play(lambda add, _: add(iter([table])), play, _Nobody())
-    return statistics
+    return Replay(statistics, mechanism.play(lambda add, _: add(iter([table])), play, _Nobody()))
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return True if two settings, such as steps, or two releases are one: number by number, array by array."""
+    if is_dataclass(one) and type(one) is type(other):
+        return all(is_same(getattr(one, each.name), getattr(other, each.name)) for each in fields(one))
+    return bool(np.array_equal(one, other))
 
 
 def judge_turn(turn: Turn, statistic: Any, n_rows: int = 1) -> tuple[float, str]:
@@ -110,10 +140,6 @@ def log_ratio(turns: list[Turn], statistics: list[Any]) -> float:
 def total_mu(mus: list[float]) -> float:
     """Return the mu of steps, each given those before it."""
     return math.hypot(*mus)
-
-
-def _settings(step: Step[Any, Any]) -> tuple[str, float, float]:
-    return step.name, step.mu, step.sensitivity
 
 
 class _Nobody:

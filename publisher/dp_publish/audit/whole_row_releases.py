@@ -6,8 +6,8 @@ whatever calibration made of it. Canary rows of every kind (`canaries`) are mixe
 - attack: the lower bound on mu that guessing the canaries' coins proves (`row_attack`) does not exceed what is stated.
 - bounds: values outside come out as if they were at the bounds, and empty cells as the policy says.
 - grid: every value comes out on the grid, with low bits that do not depend on the raw value's.
-- noise: its distribution and variance are those stated, whatever the raw value.
-- independence: signs are uncorrelated between columns and rows, and no noise occurs twice.
+- noise: its distribution and variance are those stated, whatever the raw value, and at the edges of batches.
+- independence: signs are uncorrelated between columns and rows, and no noise occurs twice, nor in another release.
 - replay: with the same random bits, neighbouring tables make the same draws, and releases equal in all but the unit's
   own values, which are no further apart than the policy allows; tables that must come out equal do (`replay`).
 - books: what the manifest states and what the ledger keeps are no less than bounds and noise come to, and that is no
@@ -48,7 +48,7 @@ from dp_publish.audit.checks import (
     make_check,
     not_in_the_middle,
 )
-from dp_publish.audit.made_up import MadeUp, make_up, rows_alike
+from dp_publish.audit.made_up import N_AT_EDGES, MadeUp, make_up, rows_alike
 from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
 from dp_publish.audit.replay import check_replay, loss_of_rows
 from dp_publish.audit.replayer import Limit, Replayer
@@ -57,6 +57,7 @@ from dp_publish.policy import Policy
 from dp_publish.rows import calibrate
 
 _LEAST_CANARIES, _MOST_CANARIES = 1000, 1 << 26
+_AGAIN = 2000  # rows that are published a second time
 _CELLS, _MOST_CELLS = 1 << 21, 1 << 24  # of one kind of canaries, by default
 N_CHECKS = 5  # that may raise a false alarm
 
@@ -117,7 +118,8 @@ def audit_rows(
     if len(published.values) != made_up.n_rows:
         fault = f"{len(published.values)} rows were published of a table of which {made_up.n_rows} should be"
         return report(0.0, [make_check("bounds", [fault], ""), replay, books])
-    mu_lower, checks = _judge(policy, columns, claim, made_up, published, (1 - confidence) / N_CHECKS, rng)
+    again = publish_made_up(press, made_up.table.slice(0, _AGAIN), policy)
+    mu_lower, checks = _judge(policy, columns, claim, made_up, (published, again), (1 - confidence) / N_CHECKS, rng)
     return report(mu_lower, [*checks, replay, books])
 
 
@@ -141,14 +143,14 @@ def _judge(
     columns: Sequence[Column],
     claim: float,
     made_up: MadeUp,
-    published: Published,
+    releases: tuple[Published, Published],
     alpha: float,
     rng: np.random.Generator,
 ) -> tuple[float, list[Check]]:
-    """Return the lower bound on mu, and the five checks of noise."""
+    """Return the lower bound on mu, and the five checks of noise, of a release of all rows and one of the first."""
     unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
     steps = np.array([column.cell_noise.granularity for column in columns])
-    noisy = published.values / steps
+    noisy, again = (published.values / steps for published in releases)
     *within, beyond = made_up.canaries(noisy)
     of_changes = policy.privacy.unit == "change"  # which are protected where they are as small as canaries close by
     attacked = [_units(canaries, alike) for canaries in (within[1:-1] if of_changes else within[:-1])]
@@ -156,10 +158,14 @@ def _judge(
     bounds = check_bounds(columns, within[0], beyond, alpha, _judge_empty(made_up, noisy, columns))
     if attack.passed and bounds.passed and not of_changes:  # all columns of a row together may show what each hides
         bounds = check_attack_from_outside(columns, unit, beyond, alpha / 2, rng, claim) or bounds
-    signs = np.nan_to_num(np.sign(np.rint(noisy) - made_up.expected))[~np.isnan(made_up.expected).any(axis=1)]
-    independence = check_signs([signs.astype(np.int8)], alpha)
+    known = made_up.expected[~np.isnan(made_up.expected).any(axis=1)]
+    signs = [np.sign(np.rint(each[: len(known)]) - known[: len(each)]).astype(np.int8) for each in (noisy, again)]
+    independence = check_signs(signs, alpha)
     grid = check_grid(columns, within, alpha, low_bits=independence.passed)
-    return mu_lower, [attack, bounds, grid, check_noise(columns, within, alpha), independence]
+    edges = Canaries(
+        known[:N_AT_EDGES], known[:N_AT_EDGES], np.zeros((N_AT_EDGES, len(columns)), dtype=bool), noisy[:N_AT_EDGES]
+    )
+    return mu_lower, [attack, bounds, grid, check_noise(columns, [*within, edges], alpha), independence]
 
 
 def _units(canaries: Canaries, rows: int) -> Canaries:

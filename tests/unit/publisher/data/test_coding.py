@@ -53,6 +53,37 @@ def test_levels_have_one_column_each(values: pa.Array) -> None:
     assert table.types == dict.fromkeys(kinds, ColumnType.INTEGER)
 
 
+@pytest.mark.parametrize(
+    ("values", "of"),
+    [
+        (pa.array(["c", "a", None, "b", "c"]), source("category", "a", "b", "c")),
+        (pa.array(["c", "a", None, "b", "c"]), source("ordered", "a", "b", "c", "d")),
+        (pa.array([True, None, False, True]), source("boolean", "false", "true")),
+        (pa.array([9, None, 3, 7], pa.date32()), source("date")),
+        (pa.array(["2026-03-01", None, "2025-01-31"]), source("date")),
+        (pa.array([9, None, 3, 7], pa.timestamp("s")), source("time")),
+        (pa.array([9, None, 3, 7], pa.time32("s")), source("time-of-day")),
+        (pa.array([9, None, 3, 7], pa.duration("s")), source("duration")),
+        (
+            pa.array([9.0, None, float("nan"), 7.0]),
+            Source(name="x", kind="number", columns=("x", "x=(no value)")),
+        ),
+    ],
+    ids=lambda each: each.kind if isinstance(each, Source) else str(each.type),
+)
+def test_a_cell_becomes_the_same_in_every_batch(values: pa.Array, of: Source) -> None:
+    """Alone, with one neighbour, or among all: neither the least value nor the levels that occur matter."""
+    forms = [of]
+    if not of.has_level_columns and not of.has_gap_column and of.kind != "boolean":
+        forms.append(Source(name="x", kind=of.kind, columns=("x", "x=(no value)"), levels=of.levels))
+    for form in forms:
+        whole = encode(values, form)
+        for size in (1, 2):
+            parts = [encode(values.slice(start, size), form) for start in range(0, len(values), size)]
+            for column, *pieces in zip(whole, *parts, strict=True):
+                assert str(pa.concat_arrays(pieces)) == str(column)
+
+
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.int64()])
 def test_whole_numbers_may_be_levels(kind: pa.DataType) -> None:
     """Codes of hospitals, say, are levels by their digits."""

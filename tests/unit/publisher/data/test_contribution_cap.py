@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dp_bundle.errors import MissingValuesError
+from dp_bundle.manifest import Source as Coded
 from dp_publish.data import contribution_cap
 from dp_publish.data.contribution_cap import EntityCap, Keeper, count_entities, draw_quotas
-from dp_publish.data.table import Source, open_table
+from dp_publish.data.table import Source, coded, open_table
 
 
 def kept(cap: EntityCap) -> list[Any]:
@@ -41,6 +42,30 @@ def test_every_entity_keeps_as_many_rows_as_it_may(names: list[str], max_rows: i
         wanted = {name: min(number, max_rows) for name, number in Counter(names).items()}
         assert Counter(names[row] for row in rows) == wanted
         assert cap.n_left_out == len(names) - len(rows)
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 7, 100])
+def test_no_content_lets_a_row_pass(rows_at_once: int) -> None:
+    """Of 60 rows of an entity two are kept, whether they have gaps, the first level, the last, zeros or infinities."""
+    cells: dict[str, list[Any]] = {
+        "x": [None, float("nan"), 0.0, -float("inf"), 1.5],
+        "sex": [None, "f", "m", "x", "f"],
+    }
+    for content in range(5):
+        table = pa.table(
+            {
+                "x": pa.array([cells["x"][content]] * 60, pa.float64()),
+                "sex": pa.array([cells["sex"][content]] * 60),
+                "who": ["one", "other"] * 30,
+            }
+        )
+        levels = Coded(name="sex", kind="category", columns=("sex=f", "sex=m", "sex=x"), levels=("f", "m", "x"))
+        cap = EntityCap(coded(open_table(table), [levels]), "who", 2, rows_at_once)
+        kinds = {"x": "continuous", "sex=f": "integer", "sex=m": "integer"}
+        assert sum(batch.num_rows for batch in cap.read(kinds)) == 4
+        if cap.ranges is not None:
+            ranges = cap.ranges()
+            assert sum(batch.num_rows for start in (0, 31) for batch in ranges.read(kinds, 9, start, start + 29)) <= 4
 
 
 @pytest.mark.parametrize("at_once", [64, 1])

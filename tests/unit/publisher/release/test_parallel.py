@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from scipy import stats
 from tests.unit.publisher.release.conftest import nothing_happened, rows_of
 
 from dp_bundle.bundle import open_bundle
@@ -111,6 +112,27 @@ def test_every_range_draws_bits_of_its_own(
     monkeypatch.setattr(writing, "SecureKeystream", Watched)
     publish(pa.table({"x": values}), policy_for(), out=tmp_path / "a.tar", key=key)
     assert len(set(streams)) == len(streams) == 16
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("recorded", [False, True])
+def test_noise_of_ranges_is_independent(
+    recorded: bool, values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """In a table of their signs, row by row and for every shift of a row, no two parts go together."""
+    job = {"job": tmp_path / "job"} if recorded else {}
+    columns = {"x": {"bounds": [0, N_ROWS]}}
+    privacy = {"unit": "row", "mu": 1.0}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    source = write_table(values, tmp_path, "one group")
+    receipt = publish(source, policy, out=tmp_path / "a.tar", key=key, **job)
+
+    signs = np.sign(rows_of(receipt)["x"].to_numpy() - values)[:9900].reshape(33, 300)
+    for shift in range(3):
+        together = (signs[:, : 300 - shift] @ signs[:, shift:].T) ** 2 / (300 - shift)
+        pairs = together[~np.eye(33, dtype=bool)]
+        assert stats.chi2.sf(pairs.max(), 1) * len(pairs) > 1e-6
+        assert stats.chi2.sf(np.triu(together, 1).sum(), 33 * 16) > 1e-6
 
 
 @pytest.mark.usefixtures("_small_parts")

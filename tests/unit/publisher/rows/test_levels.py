@@ -7,6 +7,7 @@ from typing import Any
 
 import mpmath
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.discrete_noise import exact_mu as of_steps
 
@@ -15,6 +16,7 @@ from dp_bundle.manifest import Guarantee
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy import discrete_gaussian_sigma
 from dp_publish.accounting.cost import Cost
+from dp_publish.data.missing import RowReport
 from dp_publish.data.table import ColumnType, Table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
@@ -22,6 +24,7 @@ from dp_publish.policy.sections import resolve
 from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.ladder import N_RUNGS
+from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.noise import ENOUGH_SIGMA
 from dp_publish.rows.response import is_response_better, respond, response_for
 from dp_publish.sampling.keystream import insecure_keystream
@@ -239,3 +242,27 @@ def test_the_mechanism_with_less_variance_is_taken(n_levels: int) -> None:
             clear += 1
             assert is_response_better(n_levels, mu, sigma) == (variances[0] < variances[1])
     assert clear >= 3
+
+
+@pytest.mark.parametrize("n_levels", [2, 5])
+def test_which_levels_are_replaced_does_not_depend_on_them(n_levels: int) -> None:
+    """With the same random bits, a row of chance whose level no other row has comes out as what replaced it."""
+    levels = ["a", "b", "c", "d", "e"][:n_levels]
+    town = {"kind": "category", "categories": levels, "mechanism": "randomized-response"}
+    columns = tuple(calibrate({"town": town}, unit="cell", mu=1.5)[0].values())
+
+    def out(codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        coded = [codes] if len(columns) == 1 else [(codes == level).astype(np.int64) for level in range(n_levels)]
+        batch = pa.RecordBatch.from_arrays([pa.array(each) for each in coded], names=[each.name for each in columns])
+        noisy = add_noise(batch, columns, insecure_keystream(3), RowReport())
+        return np.stack([each.to_numpy() for each in noisy.columns])
+
+    base = np.zeros(200, dtype=np.int64)
+    common = out(base)
+    replaced = np.flatnonzero((common == out(base + 1)).all(axis=0))
+    assert len(replaced) > 20
+    for row in replaced[:12]:
+        for level in range(1, n_levels):
+            alone = base.copy()
+            alone[row] = level
+            assert np.array_equal(out(alone), common)

@@ -1,0 +1,95 @@
+"""The audit of rows through their coding: sound releases pass, and cells that look at others are found."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dp_publish import Policy
+from dp_publish.audit.checks import Check
+from dp_publish.audit.coded_rows import check_row_coding
+from dp_publish.data import open_table
+from dp_publish.policy import choose_columns, resolve
+from dp_publish.release import publish_aside
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from faults_of_tables import FAULTS_OF_TABLES
+
+ROW = {
+    "town": "a",
+    "job": "a",
+    "smoker": "no",
+    "grade": "low",
+    "rank": "low",
+    "born": datetime.date(2000, 5, 1),
+    "pay": 1.0,
+    "x": 1.0,
+    "n": 1,
+}
+COLUMNS: dict[str, Any] = {
+    "town": {"kind": "category", "categories": ["a", "b", "c", "d"], "missing": "category", "mechanism": "gaussian"},
+    "job": {"kind": "category", "categories": ["a", "b", "c", "d"], "mechanism": "randomized-response"},
+    "smoker": {"kind": "boolean", "levels": ["no", "yes"]},
+    "grade": {"kind": "ordered", "levels": ["low", "middle", "high"]},
+    "rank": {"kind": "ordered", "levels": ["low", "middle", "high"], "missing": "indicator"},
+    "born": {"kind": "date", "bounds": [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)]},
+    "pay": {"bounds": [0, 10], "missing": "indicator"},
+    "x": {"bounds": [-3, 8], "missing": "midpoint"},
+    "n": {"bounds": [0, 10], "kind": "integer", "missing": "midpoint"},
+}
+IN_A_BALL: dict[str, Any] = {
+    "town": {"kind": "category", "categories": ["a", "b", "c", "d"]},
+    "x": {"center": 1.5, "scale": 1.0},
+}
+ENTITY = {"entity": "who", "max_rows": 2}
+
+
+def check(columns: dict[str, Any], **privacy: Any) -> Check:
+    """Return the check of a policy for rows."""
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    row = {name: [ROW[name]] for name in columns} | ({"who": ["w"]} if policy.privacy.entity else {})
+    table, policy = resolve(open_table(pa.table(row)), policy)
+    return check_row_coding(publish_aside, policy, choose_columns(table, policy)[0])
+
+
+@pytest.mark.parametrize(
+    ("columns", "privacy"),
+    [
+        (COLUMNS, {"unit": "cell", "mu": 2.0}),
+        (COLUMNS, {"unit": ENTITY, "mu": 8.0}),
+        (IN_A_BALL, {"unit": "row", "mu": 3.0, "l2_radius": 2.0}),
+    ],
+    ids=["cell", "entity", "ball"],
+)
+def test_sound_rows_pass(columns: dict[str, Any], privacy: dict[str, Any]) -> None:
+    """Every kind of cell comes out as its number, and entities have as many rows as they may."""
+    assert check(columns, **privacy) == Check(
+        "coding", True, "a cell comes out as its number, whatever the other cells are"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("rows with a gap pass the entity cap", "where entities may have"),
+        ("rows with a first level pass the entity cap", "where entities may have"),
+        ("entities are counted by batch", "where entities may have"),
+        ("dates are counted from the batch's earliest", "cell of 'born' depends on other cells"),
+        ("ordered levels are ranked among those seen", "cell of 'grade' depends on other cells"),
+        ("rare levels are never replaced", "levels of 'job' are replaced, or by which, depends"),
+        ("levels are listed by frequency", "differ in their"),
+        ("indicators of gaps are exact where gaps are few", "depends on other cells"),
+    ],
+)
+def test_cells_that_look_at_others_are_found(fault: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these faults is found, and named."""
+    FAULTS_OF_TABLES[fault](monkeypatch)
+    coding = check(COLUMNS, unit=ENTITY, mu=8.0)
+    assert not coding.passed
+    assert found in coding.detail
