@@ -41,6 +41,8 @@ class FolderMembers:
         The open folder; it is closed with this object.
     """
 
+    copies: Collection[str] = ()
+
     def __init__(self, descriptor: int) -> None:
         self._folders = {"": descriptor}
 

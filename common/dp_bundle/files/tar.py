@@ -43,6 +43,8 @@ class TarMembers:
         Open and unbuffered; it is closed with this object.
     """
 
+    copies: Collection[str] = ()
+
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 

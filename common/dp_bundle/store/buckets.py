@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dp_bundle.errors import StoreError
+from dp_bundle.store.pace import Pace
 from dp_bundle.store.patience import PassingError, patiently, pause, read_patiently
 from dp_bundle.store.places import is_loopback, missing, plain_uri, require_name
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
 
-_CHUNK = 2**16  # of an answer; what comes after the last whole one is lost with the connection
+_CHUNK = 2**12  # of an answer; what comes after the last whole one is lost with the connection
+_LISTED = 300  # bytes of a list for each name
 _MOST_TRIES = 8
 _ENDPOINTS = {  # variables that name another server than the provider's own
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
@@ -41,6 +43,8 @@ class BucketStore:
     uri : str
         `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`. Credentials come from the environment, as
         obstore documents.
+    pace : Pace, optional
+        That of all that is read together; by default, each transfer has one of its own.
 
     Raises
     ------
@@ -48,7 +52,7 @@ class BucketStore:
         obstore is not installed, or the environment does not say enough.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, pace: Pace | None = None) -> None:
         parts = urlsplit(uri)
         self.uri = plain_uri(uri).rstrip("/")
         if not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
