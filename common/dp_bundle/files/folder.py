@@ -56,7 +56,7 @@ class FolderMembers:
         """
         return self._member(name)
 
-    def scan(self, signed: Mapping[str, str]) -> list[Member]:
+    def scan(self, signed: Mapping[str, str], largest: object = None) -> list[Member]:  # noqa: ARG002
         """Return the members with these names, in this order; nothing else may be in the folder.
 
         Raises

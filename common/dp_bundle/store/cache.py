@@ -116,9 +116,7 @@ class Cache:
             raise self._error(error) from error
         return path
 
-    def _download(
-        self, name: str, path: Path, size: int, read: Callable[[int, int], bytes], *, anew: bool
-    ) -> bool:
+    def _download(self, name: str, path: Path, size: int, read: Callable[[int, int], bytes], *, anew: bool) -> bool:
         """Download to a file of another name, and rename it; return True if an earlier download had begun it."""
         partial = path.with_name(f"{path.name}.partial")
         if anew:
@@ -160,7 +158,9 @@ class Cache:
         """Refuse a folder in which others could put links to the reader's files, or exchange contents as they are read."""
         for folder in (self.folder.parent, self.folder):
             status = folder.stat()
-            is_shared = folder != self.folder and status.st_mode & stat.S_ISVTX  # nobody can rename what others have there
+            is_shared = (
+                folder != self.folder and status.st_mode & stat.S_ISVTX
+            )  # nobody can rename what others have there
             if status.st_mode & _OTHERS and not is_shared:
                 said = f"others may write there: make sure that its content is yours, then run: chmod go-w {_shown(folder)}"
                 raise StoreError(str(folder), said)

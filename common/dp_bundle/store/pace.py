@@ -34,7 +34,7 @@ def patience_in_seconds() -> float:
         seconds = float(given)
     except ValueError:
         seconds = math.nan
-    if not 0 < seconds <= 86_400:  # noqa: PLR2004  a day
+    if not 0 < seconds <= 86_400:
         raise ParameterError("DPGRAPH_PATIENCE", "a number of seconds, at most those of a day", given)
     return seconds
 
