@@ -172,7 +172,7 @@ def _judge(place: str, status: int) -> Exception:
 def _describe(error: object) -> str:
     """Return what became of a request that was not answered."""
     if isinstance(error, socket.gaierror):
-        return "there is no server of that name, or this machine cannot ask for it"
+        return "the name of its server is not known here, so it did not answer"
     if isinstance(error, ConnectionRefusedError):
-        return "no server takes requests there"
+        return "nothing takes connections there, so its server did not answer"
     return "its server did not answer"
