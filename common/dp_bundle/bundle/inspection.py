@@ -43,8 +43,8 @@ def describe_copies(bundle: Bundle) -> list[str]:
     if not bundle.copies:
         return []
     return [
-        f"{counted(len(bundle.copies), 'data file')} were copies of earlier downloads, as they were signed, and not what "
-        f"is at the address now: to read every byte there, run dp-bundle verify {quote_path(bundle.path)}"
+        f"{counted(len(bundle.copies), 'data file')} read from copies of earlier downloads, as they were signed; "
+        f" the address still has them was not checked: dp-bundle verify {quote_path(bundle.path)} does that"
     ]
 
 
@@ -77,12 +77,9 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
         *_under("format", _OLD_FORMAT if release.format_version == "1" else []),
         *_signers_words(release),
     ]
-    as_signed = (
-        "what was read there, and copies of the rest, are as they were signed"
-        if bundle.copies
-        else "every byte is as it was signed"
-    )
-    lines = [f"{quote_path(bundle.path)}: {as_signed}; the lines below are what its signer states"]
+    read = "what was read there, and copies of the rest, are as they were signed"
+    begin = f"{quote_path(bundle.path)}: {read if bundle.copies else 'every byte is as it was signed'}"
+    lines = [f"{begin}; the lines below are what its signer states"]
     lines += [f"  {label:<11} {text}" for label, text in facts]
     return "\n".join([*lines, "  columns", *_describe_columns(release)])
 

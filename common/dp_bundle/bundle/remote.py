@@ -237,9 +237,7 @@ class RemoteTar(Remote):
         for member in members:
             if member.name in most:
                 if member.size > most[member.name]:
-                    raise BundleFormatError(
-                        f"{member.name} has more bytes than the manifest gives: the bundle was altered"
-                    )
+                    raise BundleFormatError(f"{member.name} is longer than the manifest makes it: it was altered")
                 self._small_content(member)
         sizes = self._described_sizes()
         if any(member.size != sizes.get(member.name, member.size) for member in members):

@@ -1,8 +1,8 @@
 """Downloaded contents, kept in a folder under their SHA-256, so that each is fetched once.
 
 A content has its final name only when its digest is right, and whoever finds it there checks that again. An interrupted
-download goes on where it stopped. The folder is bounded: what was used longest ago makes room. What was found there, and
-not fetched, is told of: it says nothing of what lies at its address now.
+download goes on where it stopped. The folder is bounded: what was used longest ago makes room. What was found there and
+not fetched is told of, as it says nothing of what lies at its address now.
 """
 
 from __future__ import annotations
@@ -155,14 +155,12 @@ class Cache:
             held -= freed
 
     def _require_own(self) -> None:
-        """Refuse a folder in which others could put links to the reader's files, or exchange contents as they are read."""
+        """Refuse a folder in which others could put links to the reader's files, or exchange contents."""
         for folder in (self.folder.parent, self.folder):
             status = folder.stat()
-            is_shared = (
-                folder != self.folder and status.st_mode & stat.S_ISVTX
-            )  # nobody can rename what others have there
+            is_shared = folder != self.folder and status.st_mode & stat.S_ISVTX  # where nobody renames others' files
             if status.st_mode & _OTHERS and not is_shared:
-                said = f"others may write there: make sure that its content is yours, then run: chmod go-w {_shown(folder)}"
+                said = f"others may write there: see that its content is yours, then run: chmod go-w {_shown(folder)}"
                 raise StoreError(str(folder), said)
             if status.st_uid not in (0, os.geteuid()):
                 raise StoreError(str(folder), "it belongs to another user: set XDG_CACHE_HOME to a folder of yours")

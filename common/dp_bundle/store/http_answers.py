@@ -1,6 +1,6 @@
 """HTTP by the standard library, with a limit of time on every byte and of size on everything but content.
 
-`http.client` waits anew for each byte of a head, skips any number of interim answers (RFC 9110, section 15.2), and reads
+`http.client` waits anew for each byte of a head, skips any number of interim answers (RFC 9110, section 15.2), and takes
 the body of a redirection to its end. Here each wait takes what is left of a `Pace`, so that connecting, the TLS
 handshake, heads and content together end when it is used up, and a head has a size.
 """
@@ -29,7 +29,7 @@ class RedirectError(Exception):
 
 
 def make_opener() -> urllib.request.OpenerDirector:
-    """Return what opens requests, each a `PacedRequest`; certificates and names are verified by this system's authorities."""
+    """Return what opens a `PacedRequest`; certificates and names are verified by this system's authorities."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -162,6 +162,16 @@ def _connection(kind: Callable[..., _Connection], pace: Pace, host: str, **optio
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Redirections to addresses of the same scheme alone."""
+
+    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
+        """Open what is redirected to; what is no address is an error."""
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except ValueError:
+            fp.close()
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str

@@ -98,7 +98,7 @@ def flip(content: bytes, at: int) -> bytes:
 def test_a_good_copy_does_not_vouch_for_an_address(
     place: OnWeb | InBucket, command: Command, form: str, damage: str
 ) -> None:
-    """With copies of all parts in the cache, a part that is changed, gone or an older one at the address exits with 3."""
+    """With copies of all parts in the cache, a part that is changed, gone or older at the address exits with 3."""
     address = f"{place.address}/{form}"
     with open_bundle(f"{place.address}/a", UnsafeTrustAnyone()) as older, older.open(PART) as file:
         old = file.read()
@@ -134,7 +134,7 @@ def test_a_begun_download_vouches_for_nothing(place: OnWeb | InBucket, command: 
 def test_other_commands_say_that_they_used_copies(
     place: OnWeb | InBucket, multipart: Path, command: Command, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    """The first reading says nothing, and every later one that the data are copies, and which command reads them anew."""
+    """The first reading says nothing, and every later one that the data are copies, and what reads them anew."""
     monkeypatch.setenv("DPGRAPH_HOME", str(multipart / "home"))
     address = f"{place.address}/{form}"
     calls: list[tuple[Any, ...]] = [
