@@ -129,6 +129,8 @@ def _open(path: Path | RemotePath, trust: TrustPolicy, engine: Engine | None, *,
             raise
         except (OSError, ValueError) as error:  # a name with a zero byte is no name
             reason = getattr(error, "strerror", None) or error
+            if isinstance(path, RemotePath) and isinstance(error, FileNotFoundError):
+                reason = "there is nothing at this address"
             raise BundleFormatError(f"{quote_path(path)} cannot be opened: {reason}") from error
         try:
             bundle = _verify(path, source, trust, engine, anew=anew)

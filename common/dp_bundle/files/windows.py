@@ -36,14 +36,11 @@ class Members(Protocol):
 
     What is told apart from one kind of place to the next is only this. Digests, signatures and the manifest are checked
     by its reader, in the same way for all.
-
-    Attributes
-    ----------
-    copies : collection of str
-        The names of members that were read from copies of earlier downloads, and not where the bundle lies.
     """
 
-    copies: Collection[str]
+    @property
+    def copies(self) -> Collection[str]:
+        """The names of members that were read from copies of earlier downloads, and not where the bundle lies."""
 
     def first(self, name: str) -> Member:
         """Return the member that comes first, which has this name in a bundle, before anything else is looked at."""

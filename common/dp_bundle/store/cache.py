@@ -17,7 +17,7 @@ import shlex
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from dp_bundle.errors import DigestMismatchError, ParameterError, StoreError
 from dp_bundle.files import locked, make_private_folder
@@ -181,7 +181,7 @@ def _opened(path: Path, flags: int) -> Iterator[BinaryIO]:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "no regular file", str(path))
         file.seek(0)
-        yield cast(BinaryIO, file)
+        yield file
 
 
 def _take_digest(file: BinaryIO) -> Any:

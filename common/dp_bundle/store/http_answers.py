@@ -1,6 +1,6 @@
 """HTTP by the standard library, with a limit of time on every byte and of size on everything but content.
 
-`http.client` waits anew for each byte of a head, skips any number of interim answers (RFC 9110, section 15.2), and takes
+`http.client` waits anew for each byte of a head, skips any number of interim answers (RFC 9110, section 15.2) and takes
 the body of a redirection to its end. Here each wait takes what is left of a `Pace`, so that connecting, the TLS
 handshake, heads and content together end when it is used up, and a head has a size.
 """
@@ -117,7 +117,7 @@ class _Connection(http.client.HTTPConnection):
         super().connect()
         self.sock.settimeout(self._pace.wait())
 
-    def _connect_to_any(self, address: tuple[str, int], *_: object) -> socket.socket:
+    def _connect_to_any(self, address: tuple[str, int], *_ignored: object) -> socket.socket:
         """Connect to the first of a name's addresses that answers."""
         error: OSError = ConnectionError("its name has no address")
         for family, kind, protocol, _, place in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):

@@ -177,7 +177,7 @@ def located(place: str | os.PathLike[str]) -> Path | RemotePath:
     uri = os.fspath(place)
     try:
         parts = urlsplit(uri)
-        _ = parts.port
+        _ = parts.port  # which is parsed only now
     except ValueError:
         shown = re.sub(r"[?#].*", "", re.sub(r"//[^/]*@", "//", uri), flags=re.DOTALL)  # without what may be secret
         raise ParameterError("an address", "like https://HOST/FOLDER or https://HOST:PORT/FOLDER", shown) from None
