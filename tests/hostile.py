@@ -14,7 +14,7 @@ _OK = b"HTTP/1.1 200 OK\r\n"
 _ENDLESS_BODY = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n"
 
 
-def _drip(content: bytes, pause: float = 0.2) -> Iterator[bytes]:
+def drip(content: bytes, pause: float = 0.2) -> Iterator[bytes]:
     """Yield a byte now and then, and the last one for ever."""
     for index in range(10**6):
         yield content[min(index, len(content) - 1) :][:1]
@@ -43,13 +43,13 @@ def _trailers() -> Iterator[bytes]:
 
 BEHAVIOURS: dict[str, Callable[[], Iterator[bytes]]] = {
     "silent": _silence,
-    "status-line-drips": lambda: _drip(b"HTTP/1.1 200 OK"),
-    "headers-drip": lambda: _drip(b"HTTP/1.1 200 OK\r\nX: yyyyyyy"),
+    "status-line-drips": lambda: drip(b"HTTP/1.1 200 OK"),
+    "headers-drip": lambda: drip(b"HTTP/1.1 200 OK\r\nX: yyyyyyy"),
     "headers-without-end": lambda: _flood(_OK, b"X: y\r\n" * 1000),
     "header-line-without-end": lambda: _flood(b"%sX: " % _OK, b"y" * 2**16),
     "continue-without-end": lambda: _flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
-    "continue-drips": lambda: _drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 10**4),
-    "body-drips": lambda: (each for part in ([_ENDLESS_BODY], _drip(b"x")) for each in part),
+    "continue-drips": lambda: drip(b"HTTP/1.1 100 Continue\r\n\r\n" * 10**4),
+    "body-drips": lambda: (each for part in ([_ENDLESS_BODY], drip(b"x")) for each in part),
     "body-without-end": lambda: _flood(_ENDLESS_BODY, bytes(2**20)),
     "chunks-without-end": lambda: _flood(b"%sTransfer-Encoding: chunked\r\n\r\n" % _OK, b"1\r\nx\r\n" * 1000),
     "trailers-without-end": _trailers,
@@ -78,10 +78,12 @@ class HostileServer:
     ----------
     folder : Path, optional
         The bundle that is served below `/true` and `/readme`.
+    at_once : callable, optional
+        Yields what is sent to whoever connects, whatever is asked for.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path | None = None, at_once: Callable[[], Iterator[bytes]] | None = None) -> None:
+        self._folder, self._at_once = folder, at_once
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -98,6 +100,8 @@ class HostileServer:
 
     def _answer(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
+            for content in self._at_once() if self._at_once else ():
+                connection.sendall(content)
             head = b""
             while b"\r\n\r\n" not in head:
                 received = connection.recv(2**16)

@@ -97,11 +97,9 @@ class Pace:
 
     def describe(self) -> str:
         """Return the sentence for a place that was too slow."""
-        allowed = f"{self.leeway:g} seconds in all"
-        if self.earns:
-            allowed = f"{self.leeway:g} seconds, and one more for each {LEAST_RATE // 2**10} KiB that come"
+        more = f", and one more for each {LEAST_RATE // 2**10} KiB that come" if self.earns else ""
         return (
-            f"its server is too slow: {allowed}, is how long it is waited for; try again later, or set "
+            f"its server is too slow: it is given {self.leeway:g} seconds in all{more}; try again later, or set "
             f"DPGRAPH_PATIENCE to more than {self.leeway:g}"
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.hostile import BEHAVIOURS, HostileServer
+from tests.hostile import BEHAVIOURS, HostileServer, drip
 
 from dp_bundle import open_bundle
 from dp_bundle.errors import BundleError, DpGraphError, ParameterError, StoreError
@@ -63,6 +63,17 @@ def test_no_server_holds_a_reader(
     assert time.monotonic() - start < 2.5
 
 
+def test_a_handshake_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TLS that comes byte by byte counts as every wait does."""
+    monkeypatch.setenv("DPGRAPH_PATIENCE", "0.5")
+    server = HostileServer(at_once=lambda: drip(b"\x16\x03\x03\x40\x00\x02"))
+    start = time.monotonic()
+    with pytest.raises(StoreError, match="too slow"):
+        open_bundle(f"{server.url.replace('http', 'https')}/x", UnsafeTrustAnyone())
+    assert time.monotonic() - start < 2.5
+    server.close()
+
+
 def test_an_endless_description_is_cut_where_the_manifest_ends_it(hostile: HostileServer) -> None:
     """Of a README without end, no more is read than follows from the manifest."""
     with pytest.raises(BundleError, match=r"README\.md"):
@@ -99,7 +110,9 @@ def test_patience_is_a_number_of_seconds(nonsense: str, monkeypatch: pytest.Monk
 def test_the_sentence_says_how_long_and_what_to_set(hostile: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has a slow line finds the limits, and the variable that changes them."""
     monkeypatch.setenv("DPGRAPH_PATIENCE", "0.5")
-    with pytest.raises(DpGraphError, match=r"too slow: 0\.5 seconds, and one more for each 16 KiB.*DPGRAPH_PATIENCE"):
+    with pytest.raises(
+        DpGraphError, match=r"too slow: it is given 0\.5 seconds in all, and one more for each 16 KiB.*DPGRAPH_PATIENCE"
+    ):
         open_store(f"{hostile.url}/body-drips").read("a", 0, 10**6)
 
 
