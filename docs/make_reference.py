@@ -58,6 +58,7 @@ MEANINGS = {
     "dataset.languages": "of the column names and descriptions",
     "dataset.temporal": "the time that the data are about",
     "dataset.spatial": "the places that the data are about",
+    "dataset.software_url": "where researchers find dpgraph, its source release: the bundle's README says so",
     "dataset.related": "other works, by DOI or address: the dataset IsDerivedFrom, IsDescribedBy ... them",
     "privacy.release": "noisy rows, or noisy second moments of the columns",
     "privacy.mechanism": "of a covariance release; auto takes the one of the smallest expected error",

@@ -16,6 +16,7 @@ from dp_bundle.cli_keys import keys, trust
 from dp_bundle.cli_portals import describe, stage
 from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_option, run, tell, version_option
 from dp_bundle.errors import ParameterError
+from dp_bundle.options import ALWAYS, option
 from dp_bundle.quoting import counted, quote_name, quote_path
 from dp_bundle.store import RemotePath
 from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name, public_key_of
@@ -33,7 +34,7 @@ def cli() -> None:
     """Inspect and verify bundles of noisy data, and decide whom to trust.
 
     A bundle is a tar, or the folder that dp-bundle unpack makes of it; commands take either. It may also be at https://
-    or, with dpgraph[cloud], at s3://, gs:// or az://; what writes beside a bundle needs it here.
+    or, with obstore, at s3://, gs:// or az://; what writes beside a bundle needs it here.
 
     \b
     Example:
@@ -43,9 +44,19 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("file", type=BUNDLE)
-@click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
-@click.option("--any-signer", is_flag=True, help="Check only that every byte is as it was signed, whoever signed it.")
-@click.option("--chain", type=FOLDER, help="A folder with all releases of the dataset, none of which may be missing.")
+@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
+@option(
+    "--any-signer",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Check only that every byte is as it was signed, whoever signed it.",
+)
+@option(
+    "--chain",
+    applies=ALWAYS,
+    type=FOLDER,
+    help="A folder with all releases of the dataset, none of which may be missing.",
+)
 @json_option
 @quiet_option
 def verify(
@@ -122,9 +133,9 @@ def inspect(file: Path | RemotePath, as_json: bool) -> None:
 
 @cli.command()
 @click.argument("file", type=BUNDLE)
-@click.option("--out", type=NewPath(), help="The CSV file; NAME.csv in this folder by default.")
-@click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
-@click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
+@option("--out", applies=ALWAYS, type=NewPath(), help="The CSV file; NAME.csv in this folder by default.")
+@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
+@option("--any-signer", applies=ALWAYS, is_flag=True, help="Accept any signer; every byte must be as it was signed.")
 @quiet_option
 def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
     """Write the noisy numbers of a verified bundle as CSV.
@@ -154,7 +165,7 @@ def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_sig
 
 @cli.command("minisign")
 @click.argument("file", type=LOCAL_BUNDLE)
-@click.option("--key", help="The key that signed the bundle, by name or file; one of yours by default.")
+@option("--key", applies=ALWAYS, help="The key that signed the bundle, by name or file; one of yours by default.")
 @json_option
 @quiet_option
 def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) -> None:
@@ -179,7 +190,7 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
 
 @cli.command("cosign")
 @click.argument("file", type=LOCAL_BUNDLE)
-@click.option("--key", default=DEFAULT_KEY, show_default=True, help="Your key, by name or file.")
+@option("--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="Your key, by name or file.")
 @json_option
 @quiet_option
 def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:

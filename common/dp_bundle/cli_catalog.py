@@ -9,6 +9,7 @@ import click
 
 from dp_bundle.console import NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.errors import ParameterError
+from dp_bundle.options import ALWAYS, option
 from dp_bundle.quoting import counted, quote_path
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -16,10 +17,19 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("folder", type=FOLDER)
-@click.option("--out", type=NewPath(folder=True), required=True, help="The folder of the site.")
-@click.option("--title", default="Data with differential privacy", show_default=True, help="The portal's name.")
-@click.option("--address", default="", help="Where the site will stand, for its sitemap, feed and catalog: https://...")
-@click.option("--any-signer", is_flag=True, help="Offer bundles of signers that you do not trust, and say so.")
+@option("--out", applies=ALWAYS, type=NewPath(folder=True), required=True, help="The folder of the site.")
+@option(
+    "--title", applies=ALWAYS, default="Data with differential privacy", show_default=True, help="The portal's name."
+)
+@option(
+    "--address",
+    applies=ALWAYS,
+    default="",
+    help="Where the site will stand, for its sitemap, feed and catalog: https://...",
+)
+@option(
+    "--any-signer", applies=ALWAYS, is_flag=True, help="Offer bundles of signers that you do not trust, and say so."
+)
 @json_option
 @quiet_option
 def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool, as_json: bool, quiet: bool) -> None:
@@ -49,7 +59,14 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
 
 @click.command()
 @click.argument("site", type=FOLDER)
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 for any that is free.")
+@option(
+    "--port",
+    applies=ALWAYS,
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="0 for any that is free.",
+)
 @quiet_option
 def serve(site: Path, port: int, quiet: bool) -> None:
     """Preview a site in a browser on this machine, and on no other, until Ctrl-C.

@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 
 from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.options import ALWAYS, option
 from dp_bundle.quoting import quote_path
 from dp_bundle.store import RemotePath
 
 
 @click.command()
 @click.argument("folder", type=BundlePath(file_okay=False))
-@click.option("--out", type=NewPath(), help="The new tar; FOLDER.tar in this folder by default.")
+@option("--out", applies=ALWAYS, type=NewPath(), help="The new tar; FOLDER.tar in this folder by default.")
 @json_option
 @quiet_option
 def pack(folder: Path | RemotePath, out: Path | None, as_json: bool, quiet: bool) -> None:
@@ -31,8 +32,9 @@ def pack(folder: Path | RemotePath, out: Path | None, as_json: bool, quiet: bool
 
 @click.command()
 @click.argument("file", type=BundlePath(dir_okay=False))
-@click.option(
+@option(
     "--out",
+    applies=ALWAYS,
     type=NewPath(folder=True, remote=True),
     help="The new folder, or the URI of one; FILE without .tar in this folder by default.",
 )

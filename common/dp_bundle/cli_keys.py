@@ -13,12 +13,14 @@ import click
 from dp_bundle.console import NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.errors import DpGraphError, ParameterError
 from dp_bundle.files import write_whole
+from dp_bundle.options import ALWAYS, Where, With, Without, option
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.trust import (
     DEFAULT_KEY,
     PublicKey,
     TrustedKey,
     TrustStore,
+    derived_public_key,
     has_passed,
     key_names,
     load_key,
@@ -35,7 +37,9 @@ from dp_bundle.trust import (
     write_quorum,
 )
 
+_LOCKED = "locked: not compared with its private key, as DPGRAPH_PASSPHRASE does not open it"
 DAY = click.DateTime(["%Y-%m-%d"])
+_KEY = Where("KEY is no statement")
 
 
 @click.group()
@@ -45,7 +49,7 @@ def keys() -> None:
 
 @keys.command("new")
 @click.argument("name", default=DEFAULT_KEY)
-@click.option("--passphrase", is_flag=True, help="Ask for a passphrase that protects the key.")
+@option("--passphrase", applies=ALWAYS, is_flag=True, help="Ask for a passphrase that protects the key.")
 @json_option
 @quiet_option
 def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
@@ -84,18 +88,19 @@ def _has_terminal() -> bool:
 @keys.command("list")
 @json_option
 def keys_list(as_json: bool) -> None:
-    """List this user's key pairs and their fingerprints."""
-    pairs = [(name, load_public_key(name).fingerprint) for name in key_names()]
+    """List this user's key pairs and their fingerprints, each compared with the private key unless that is locked."""
+    pairs = [(name, load_public_key(name).fingerprint, derived_public_key(name) is not None) for name in key_names()]
     text = (
-        "\n".join(f"{name}  {fingerprint}" for name, fingerprint in pairs)
+        "\n".join(f"{name}  {fingerprint}" + ("" if known else f"  ({_LOCKED})") for name, fingerprint, known in pairs)
         or "no keys yet: make one with dp-bundle keys new"
     )
-    answer(text, [{"name": name, "fingerprint": fingerprint} for name, fingerprint in pairs], as_json=as_json)
+    document = [{"name": name, "fingerprint": fingerprint, "compared": known} for name, fingerprint, known in pairs]
+    answer(text, document, as_json=as_json)
 
 
 @keys.command("export")
 @click.argument("key", default=DEFAULT_KEY)
-@click.option("--format", "form", type=click.Choice(["pem", "minisign"]), default="pem", show_default=True)
+@option("--format", "form", applies=ALWAYS, type=click.Choice(["pem", "minisign"]), default="pem", show_default=True)
 def keys_export(key: str, form: str) -> None:
     """Print a public key: of your key pair KEY (publisher by default), a publisher's .pub file, or a fingerprint.
 
@@ -104,7 +109,7 @@ def keys_export(key: str, form: str) -> None:
       dp-bundle keys export --format minisign > minisign.pub
       minisign -V -p minisign.pub -m wine.bundle.tar
     """
-    public = load_public_key(key) if key in key_names() else _read_key(key)
+    public = _own_key(key) if key in key_names() else _read_key(key)
     content = minisign_public_key(public) if form == "minisign" else public.to_pem()
     answer(content.decode().rstrip("\n"), None, as_json=False)
 
@@ -112,9 +117,13 @@ def keys_export(key: str, form: str) -> None:
 @keys.command("rotate")
 @click.argument("old")
 @click.argument("new")
-@click.option("--dataset", "datasets", multiple=True, help="A dataset that the new key may sign; all by default.")
-@click.option("--expires", type=DAY, help="The last day on which readers accept it, in UTC; in a year by default.")
-@click.option("--out", type=NewPath(), help="The file; NEW.rotation.json in this folder by default.")
+@option(
+    "--dataset", "datasets", applies=ALWAYS, multiple=True, help="A dataset that the new key may sign; all by default."
+)
+@option(
+    "--expires", applies=ALWAYS, type=DAY, help="The last day on which readers accept it, in UTC; in a year by default."
+)
+@option("--out", applies=ALWAYS, type=NewPath(), help="The file; NEW.rotation.json in this folder by default.")
 @json_option
 @quiet_option
 def keys_rotate(
@@ -148,10 +157,12 @@ def keys_rotate(
 
 @keys.command("revoke")
 @click.argument("key")
-@click.option("--by", help="Your key that signs it, a successor of KEY; KEY itself by default.")
-@click.option("--since", type=DAY, help="The day on which the key got out of hand, in UTC; today by default.")
-@click.option("--from", "first", multiple=True, metavar="DATASET=N", help="The first release not to trust at all.")
-@click.option("--out", type=NewPath(), help="The file; KEY.revocation.json in this folder by default.")
+@option("--by", applies=ALWAYS, help="Your key that signs it, a successor of KEY; KEY itself by default.")
+@option("--since", applies=ALWAYS, type=DAY, help="The day on which the key got out of hand, in UTC; today by default.")
+@option(
+    "--from", "first", applies=ALWAYS, multiple=True, metavar="DATASET=N", help="The first release not to trust at all."
+)
+@option("--out", applies=ALWAYS, type=NewPath(), help="The file; KEY.revocation.json in this folder by default.")
 @json_option
 @quiet_option
 def keys_revoke(
@@ -173,7 +184,7 @@ def keys_revoke(
     """
     from dp_bundle.trust import Revocation, accept_statement, sign_statement, today
 
-    public = load_public_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
+    public = _own_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
     if since is not None and since.date() > today():
         raise ParameterError("--since", "today or an earlier day, in UTC", _day(since))
     target = _new_statement(out or Path(f"{Path(key).stem}.revocation.json"))
@@ -187,6 +198,14 @@ def keys_revoke(
     content = sign_statement(revocation, load_key(by or key))
     said = accept_statement(TrustStore(), content)
     _write_statement(target, content, said, as_json=as_json, quiet=quiet)
+
+
+def _own_key(name: str) -> PublicKey:
+    """Return the public half of a key pair, with a note where nothing shows that the private one belongs to it."""
+    public = load_public_key(name)
+    if derived_public_key(name) is None:
+        tell(f"note: the key {name} is {_LOCKED}: {public.fingerprint} is what {public_key_path(name)} says")
+    return public
 
 
 def _new_statement(path: Path) -> Path:
@@ -213,11 +232,20 @@ def _day(moment: datetime | None) -> str | None:
 
 @click.command()
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
-@click.option("--name", help="Your name for this publisher; the key file's name by default.")
-@click.option("--remove", is_flag=True, help="Stop trusting the key.")
-@click.option("--until", type=DAY, help="The last day of this decision, in UTC.")
-@click.option("--dataset", help="Trust these keys for this dataset, and no other keys for it.")
-@click.option("--threshold", type=int, help="With --dataset: how many of the keys must have signed; 1 by default.")
+@option(
+    "--name",
+    applies=[Without("remove"), Without("dataset"), _KEY],
+    help="Your name for this publisher; the key file's name by default.",
+)
+@option("--remove", applies=[_KEY], is_flag=True, help="Stop trusting the key.")
+@option("--until", applies=[Without("remove"), _KEY], type=DAY, help="The last day of this decision, in UTC.")
+@option("--dataset", applies=ALWAYS, help="Trust these keys for this dataset, and no other keys for it.")
+@option(
+    "--threshold",
+    applies=[With("dataset"), Without("remove")],
+    type=int,
+    help="With --dataset: how many of the keys must have signed; 1 by default.",
+)
 @json_option
 @quiet_option
 def trust(
@@ -260,6 +288,9 @@ def trust(
     key = keys[0] if keys else None
     if key is not None and (content := _statement_in(key)) is not None:
         from dp_bundle.trust import accept_statement
+
+        if remove or name is not None or until is not None:
+            raise ParameterError("KEY", "a key with --name, --until and --remove: a statement has its own")
 
         answer(accept_statement(store, content), {"accepted": key}, as_json=as_json, quiet=quiet)
         return

@@ -8,6 +8,7 @@ import click
 
 from dp_bundle.bundle import FORMS, PORTALS
 from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.options import ALWAYS, option
 from dp_bundle.quoting import quote_path
 
 _BUNDLE = BundlePath(remote=False)
@@ -15,10 +16,10 @@ _BUNDLE = BundlePath(remote=False)
 
 @click.command()
 @click.argument("file", type=_BUNDLE)
-@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="The vocabulary.")
-@click.option("--out", type=NewPath(), help="A new file; otherwise it is printed.")
-@click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
-@click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
+@option("--as", "form", applies=ALWAYS, type=click.Choice(FORMS), required=True, help="The vocabulary.")
+@option("--out", applies=ALWAYS, type=NewPath(), help="A new file; otherwise it is printed.")
+@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
+@option("--any-signer", applies=ALWAYS, is_flag=True, help="Accept any signer; every byte must be as it was signed.")
 @quiet_option
 def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
     """Describe a verified bundle in a vocabulary that portals read: DCAT-AP, DataCite, Croissant and others.
@@ -55,9 +56,9 @@ def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_sig
 @click.command()
 @click.argument("file", type=_BUNDLE)
 @click.argument("folder", metavar="DIR", type=NewPath(folder=True))
-@click.option("--for", "portal", type=click.Choice(PORTALS), required=True, help="The portal.")
-@click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
-@click.option("--any-signer", is_flag=True, help="Accept any signer; every byte must be as it was signed.")
+@option("--for", "portal", applies=ALWAYS, type=click.Choice(PORTALS), required=True, help="The portal.")
+@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
+@option("--any-signer", applies=ALWAYS, is_flag=True, help="Accept any signer; every byte must be as it was signed.")
 @json_option
 @quiet_option
 def stage(

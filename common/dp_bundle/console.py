@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from dp_bundle.errors import DpGraphError
+from dp_bundle.options import ALWAYS, With, option
 from dp_bundle.quoting import escape, quote_path
 from dp_bundle.startup import launch
 from dp_bundle.store import RemotePath, is_uri, located
@@ -98,25 +99,30 @@ class NewPath(click.Path):
 
 def json_option(command: F) -> F:
     """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")(command)
+    return option("--json", "as_json", applies=ALWAYS, is_flag=True, help="Print one JSON document instead of text.")(
+        command
+    )
 
 
 def quiet_option(command: F) -> F:
     """Add `--quiet`."""
-    return click.option("--quiet", is_flag=True, help="Print nothing but errors.")(command)
+    return option("--quiet", applies=ALWAYS, is_flag=True, help="Print nothing but errors.")(command)
 
 
 def engine_options(does: str) -> Callable[[F], F]:
     """Return a decorator that adds `--engine` and `--scheduler`; `does` completes a sentence: "adds noise to rows"."""
-    engine = click.option(
+    engine = option(
         "--engine",
+        applies=ALWAYS,
         type=click.Choice(["threads", "dask"]),
         default="threads",
         show_default=True,
         help=f"What {does}: this process, or workers of Dask, each a process.",
     )
-    scheduler = click.option(
-        "--scheduler", help="The address of Dask's scheduler (tls://HOST:PORT); workers start here by default."
+    scheduler = option(
+        "--scheduler",
+        applies=[With("engine", ("dask",))],
+        help="The address of Dask's scheduler (tls://HOST:PORT); workers start here by default.",
     )
     return lambda command: engine(scheduler(command))
 

@@ -31,6 +31,7 @@ from dp_bundle.console import (
 )
 from dp_bundle.errors import ParameterError
 from dp_bundle.files import end_in_name
+from dp_bundle.options import ALWAYS, Where, With, Without, option
 from dp_bundle.quoting import quote_name, quote_path
 from dp_bundle.startup import before_compiling
 from dp_bundle.store import RemotePath
@@ -43,15 +44,18 @@ if TYPE_CHECKING:
     from dp_bundle import Bundle
     from dp_learn.output import Summary
 
-_SPARSE = ("neighborhood", "scio", "clime")  # the other estimators with a sparse precision matrix
+_GRAPHICAL_LASSO = With("estimator", ("graphical-lasso",))
+_SPARSE = ("graphical-lasso", "neighborhood", "scio", "clime")  # the estimators with a sparse precision matrix
+_PREDICTING = ("regression", "lda")
 _WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler"}  # on what is found
 _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 took an eighth of a small run
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=BundlePath())
-@click.option(
+@option(
     "--estimator",
+    applies=ALWAYS,
     type=click.Choice(
         ["graphical-lasso", "ridge", "thresholded-covariance", "neighborhood", "scio", "clime", "regression", "lda"]
     ),
@@ -59,66 +63,87 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     show_default=True,
     help="The estimator; regression and lda predict --target.",
 )
-@click.option("--target", help="The column to predict: any column for regression, a column of classes 0 and 1 for lda.")
-@click.option("--alpha", default="auto", show_default=True, help="The penalty, or auto to have --select choose it.")
-@click.option(
+@option(
+    "--target",
+    applies=[With("estimator", _PREDICTING)],
+    help="The column to predict: any column for regression, a column of classes 0 and 1 for lda.",
+)
+@option(
+    "--alpha",
+    applies=ALWAYS,
+    default="auto",
+    show_default=True,
+    help="The penalty, or auto to have --select choose it.",
+)
+@option(
     "--select",
+    applies=[_GRAPHICAL_LASSO, With("alpha", ("auto",))],
     type=click.Choice([rule.value for rule in Rule]),
     default="ebic",
     show_default=True,
     help="The rule that chooses alpha: EBIC, held-out likelihood (cv), held-out error of the covariance (mse), or "
     "stability over subsamples (stars).",
 )
-@click.option(
+@option(
     "--fdr",
+    applies=[_GRAPHICAL_LASSO],
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="Test all pairs instead, and list the edges found at this false discovery rate, such as 0.05.",
 )
-@click.option(
+@option(
     "--weights",
+    applies=[_GRAPHICAL_LASSO],
     type=click.Choice([weights.value for weights in Weights]),
     default="auto",
     show_default=True,
     help="Penalise all pairs equally, or in proportion to their standard errors (noise); auto is noise for tables with "
     "categories, and equal for those of numbers.",
 )
-@click.option(
+@option(
     "--repair",
+    applies=[_GRAPHICAL_LASSO],
     type=click.Choice([method.value for method in RepairMethod]),
     default="none",
     show_default=True,
     help="Make an indefinite matrix positive semidefinite before solving, by this method.",
 )
-@click.option(
+@option(
     "--refit/--no-refit",
+    applies=[
+        With("estimator", _SPARSE),
+        Without("fdr", because="edges that tests find have no penalised estimate", value=False),
+    ],
     default=True,
     show_default=True,
     help="Report weights fitted on the chosen graph without the penalty, or the penalised estimate, which is shrunk.",
 )
-@click.option(
+@option(
     "--solver",
+    applies=[_GRAPHICAL_LASSO, Where("no column of the table is a category")],
     type=click.Choice(["auto", *SOLVER_NAMES]),
     default="auto",
     show_default=True,
     help="Block coordinate descent (cd), ADMM, or proximal Newton; auto picks the one that suits the problem.",
 )
-@click.option(
+@option(
     "--scale",
+    applies=[_GRAPHICAL_LASSO, Where("no column of the table is a category")],
     type=click.Choice(["correlation", "covariance"]),
     default="correlation",
     show_default=True,
     help="Penalise on the scale of correlations, or of the data units.",
 )
-@click.option(
+@option(
     "--penalize-diagonal/--no-penalize-diagonal",
+    applies=[_GRAPHICAL_LASSO],
     default=True,
     show_default=True,
     help="Penalise the diagonal of the precision matrix too, or not.",
 )
-@click.option("--report/--no-report", default=True, show_default=True, help="Write report.html too, or not.")
-@click.option("--allow-older", is_flag=True, help="Accept a release older than one already seen.")
+@option("--report/--no-report", applies=ALWAYS, default=True, show_default=True, help="Write report.html too, or not.")
+@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
 @engine_options("verifies and reads rows")
-@click.option("--out", type=NewPath(folder=True), help="The folder for the results; NAME.graph by default.")
+@option("--out", applies=ALWAYS, type=NewPath(folder=True), help="The folder for the results; NAME.graph by default.")
 @json_option
 @quiet_option
 @version_option
@@ -152,12 +177,6 @@ def cli(
     from dp_learn.output import Result, describe_learned, foreign_content, summarize, title_of, write_results
     from dp_learn.pipeline import learn_graph
 
-    if target is not None and estimator == "graphical-lasso":
-        raise click.UsageError("--target needs --estimator regression or lda")
-    if fdr is not None and not settings["refit"]:
-        raise click.UsageError("--no-refit goes without --fdr: edges that tests find have no penalised estimate")
-    if engine != "dask" and scheduler:
-        raise click.UsageError("--scheduler is for --engine dask")
     penalty = _parse_alpha(alpha)
 
     names = [_name(file).removesuffix(".tar").removesuffix(".bundle") for file in files]
@@ -176,7 +195,6 @@ def cli(
 
         summary: Summary
         if estimator != "graphical-lasso":
-            _refuse_unused(estimator)
             make_page = partial(_make_page, bundles, show) if report else None
             text, summary = _estimate_otherwise(
                 bundles, estimator, penalty, target, folder, refit=settings["refit"], make_page=make_page
@@ -219,16 +237,6 @@ def _announce_compiling(show: Callable[[str], None], quiet: bool, kept: bool) ->
         tell(f"note: {note}: set NUMBA_CACHE_DIR to a folder that you can write to", quiet=quiet)
 
 
-def _refuse_unused(estimator: str) -> None:
-    """Refuse an option that only the graphical lasso understands, rather than ignore it."""
-    context = click.get_current_context()
-    for name in ("select", "fdr", "weights", "repair", "solver", "scale", "penalize_diagonal"):
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"--{name.replace('_', '-')} works with the graphical lasso, not with {estimator}")
-    if estimator not in _SPARSE and context.get_parameter_source("refit") is not click.core.ParameterSource.DEFAULT:
-        raise click.UsageError(f"--no-refit works with a sparse precision matrix, not with {estimator}")
-
-
 def _estimate_otherwise(
     bundles: Sequence[Bundle],
     estimator: str,
@@ -261,17 +269,17 @@ def _spell_command() -> str:
     """Return the command with what was typed of it that makes a difference to the result, and names without folders."""
     context = click.get_current_context()
     words = ["dp-learn"]
-    for option in context.command.params:
-        typed = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
-        if not typed or option.name in _WITHOUT_EFFECT:
+    for each in context.command.params:
+        typed = context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
+        if not typed or each.name in _WITHOUT_EFFECT:
             continue
-        value = context.params[option.name or ""]
-        if isinstance(option, click.Argument):
+        value = context.params[each.name or ""]
+        if isinstance(each, click.Argument):
             words += [shlex.quote(file.name) for file in value]
         elif isinstance(value, bool):
-            words.append(option.opts[0] if value or not option.secondary_opts else option.secondary_opts[0])
+            words.append(each.opts[0] if value or not each.secondary_opts else each.secondary_opts[0])
         else:
-            words += [option.opts[0], shlex.quote(str(value))]
+            words += [each.opts[0], shlex.quote(str(value))]
     return " ".join(words)
 
 

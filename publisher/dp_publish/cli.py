@@ -29,6 +29,7 @@ from dp_bundle.console import (
 )
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.files import write_whole
+from dp_bundle.options import ALWAYS, Where, With, option
 from dp_bundle.startup import before_compiling
 from dp_bundle.store import Place, RemotePath
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
@@ -37,6 +38,7 @@ from dp_publish.cli_options import (
     PublishByDefault,
     dialect_options,
     ledger_option,
+    ledger_option_where,
     log_option,
     policy_options,
     typed_options,
@@ -69,23 +71,40 @@ def cli() -> None:
 @cli.command("publish")
 @click.argument("data", type=DATA)
 @policy_options
-@click.option("--key", default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file.")
+@option(
+    "--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file."
+)
 @ledger_option
-@click.option("--partition", help="The name of the part of the rows in DATA, such as a month; parts must not overlap.")
-@click.option(
+@option(
+    "--partition",
+    applies=ALWAYS,
+    help="The name of the part of the rows in DATA, such as a month; parts must not overlap.",
+)
+@option(
     "--out",
+    applies=ALWAYS,
     type=NewPath(remote=True, either=True),
     help="The bundle to write: a tar, a folder (FOLDER/) or s3://, gs:// or az://; NAME.bundle.tar here by default.",
 )
 @engine_options("reads the table and adds noise to rows")
-@click.option("--staging", help="A private folder or URI where workers stage parts; a temporary one by default.")
-@click.option(
+@option(
+    "--staging",
+    applies=[With("engine", ("dask",))],
+    help="A private folder or URI where workers stage parts; a temporary one by default.",
+)
+@option(
     "--job",
+    applies=ALWAYS,
     type=NewPath(folder=True),
     help="A new folder of records, with which `dp-publish resume` finishes the release if this command ends early.",
 )
 @log_option
-@click.option("--anyway", is_flag=True, help="Publish even what would be refused as useless or as a likely mistake.")
+@option(
+    "--anyway",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Publish even what would be refused as useless or as a likely mistake.",
+)
 @json_option
 @quiet_option
 def publish_command(
@@ -118,11 +137,9 @@ def publish_command(
     from dp_publish.data import rows_known
     from dp_publish.forecast import check_in_advance
     from dp_publish.ledger import open_ledger
-    from dp_publish.messages import logged_to, shown_on_terminal
+    from dp_publish.messages import logged_to, shown_on_terminal, warnings_told
     from dp_publish.release import dask_cluster, place_for_workers, publish, require_new_job, require_no_minisig
 
-    if engine != "dask" and (scheduler or staging):
-        raise click.UsageError("--scheduler and --staging are for --engine dask")
     if engine == "dask":
         place_for_workers(data)  # before anything is started or made
     shown = sys.stderr.isatty() and not quiet
@@ -140,6 +157,7 @@ def publish_command(
         require_new_job(job)
         tell(f"if this ends early, go on with: {_resume_words(job, key)}", quiet=quiet)
     with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
         cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
         show = meanwhile.enter_context(shown_on_terminal(rows_known(data))) if shown else None
@@ -159,8 +177,18 @@ def publish_command(
 
 @cli.command("resume")
 @click.argument("job", type=click.Path(path_type=Path))
-@click.option("--key", default=DEFAULT_KEY, show_default=True, help="The signing key with which the job was begun.")
-@click.option("--scheduler", help="For a job with --engine dask: its scheduler; workers start here by default.")
+@option(
+    "--key",
+    applies=ALWAYS,
+    default=DEFAULT_KEY,
+    show_default=True,
+    help="The signing key with which the job was begun.",
+)
+@option(
+    "--scheduler",
+    applies=[Where("the job was begun with --engine dask")],
+    help="For a job with --engine dask: its scheduler; workers start here by default.",
+)
 @log_option
 @json_option
 @quiet_option
@@ -174,12 +202,13 @@ def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None,
       dp-publish wine.parquet --job wine.job
       dp-publish resume wine.job
     """
-    from dp_publish.messages import logged_to, shown_on_terminal
+    from dp_publish.messages import logged_to, shown_on_terminal, warnings_told
     from dp_publish.release import dask_cluster, require_job, resume
 
-    require_job(job)  # before a key is made for nothing
+    require_job(job, scheduler)  # before a key is made for nothing
     signing_key = _signing_key(key, quiet=quiet)
     with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log))
         shown = sys.stderr.isatty() and not quiet
         show = meanwhile.enter_context(shown_on_terminal(None)) if shown else None
@@ -190,7 +219,7 @@ def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None,
 @cli.command("policy")
 @click.argument("data", type=DATA)
 @dialect_options
-@click.option("--out", type=NewPath(), help="The policy file to write; beside DATA by default.")
+@option("--out", applies=ALWAYS, type=NewPath(), help="The policy file to write; beside DATA by default.")
 @quiet_option
 def policy_command(data: Place, out: Path | None, quiet: bool, **given: Any) -> None:
     """Write a commented policy for DATA from its column names and types alone; no value is read.
@@ -217,20 +246,29 @@ def policy_command(data: Place, out: Path | None, quiet: bool, **given: Any) -> 
 @cli.command("plan")
 @click.argument("data", type=DATA)
 @policy_options
-@click.option(
+@option(
     "--spread",
+    applies=ALWAYS,
     type=float,
     default=DEFAULT_SPREAD,
     show_default=True,
     help="Assumed standard deviation over the width of the bounds (of counts with a max_change: assumed mean), for "
     "columns without a spread in the policy.",
 )
-@click.option("--picture", type=NewPath(), help="Also draw the forecast to this .png file.")
-@click.option(
-    "--report", type=NewPath(), help="Also write the forecast, with a slider for the strength, to this .html page."
+@option("--picture", applies=ALWAYS, type=NewPath(), help="Also draw the forecast to this .png file.")
+@option(
+    "--report",
+    applies=ALWAYS,
+    type=NewPath(),
+    help="Also write the forecast, with a slider for the strength, to this .html page.",
 )
-@ledger_option
-@click.option("--look", is_flag=True, help="Also read the first rows, and report what publishing would say about them.")
+@ledger_option_where([With("report")])
+@option(
+    "--look",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Also read the first rows, and report what publishing would say about them.",
+)
 @json_option
 @quiet_option
 def plan_command(
@@ -287,9 +325,15 @@ def plan_command(
 @cli.command("audit")
 @click.argument("data", type=DATA)
 @policy_options
-@click.option("--canaries", type=int, help="Number of made-up rows of each kind; by default enough for a tight bound.")
-@click.option(
+@option(
+    "--canaries",
+    applies=ALWAYS,
+    type=int,
+    help="Number of made-up rows of each kind; by default enough for a tight bound.",
+)
+@option(
     "--confidence",
+    applies=ALWAYS,
     type=float,
     default=0.9999,
     show_default=True,

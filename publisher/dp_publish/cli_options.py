@@ -12,10 +12,14 @@ from click.core import ParameterSource
 
 from dp_bundle.console import NewPath
 from dp_bundle.errors import DpGraphError
+from dp_bundle.options import ALWAYS, Condition, Where, option
 from dp_bundle.privacy import Neighbours
 from dp_publish.policy import Mechanism, ReleaseKind, SoundMechanism
 
 F = TypeVar("F", bound=Callable[..., Any])
+_TEXT = Where("DATA is a text file")
+_COVARIANCE = Where("second moments are released")
+_ROWS = Where("rows are released")
 
 
 class PublishByDefault(click.Group):
@@ -41,8 +45,9 @@ class ShowByDefault(click.Group):
 
 def header_option(command: F) -> F:
     """Add the option that overrides the policy on the first line of a text file."""
-    return click.option(
+    return option(
         "--header",
+        applies=[_TEXT],
         type=click.Choice(["first", "none"]),
         help="Text files: the first line names the columns (first), or no line does (none).",
     )(command)
@@ -52,9 +57,9 @@ def dialect_options(command: F) -> F:
     """Add the options that describe the format of a text file."""
     options = [
         header_option,
-        click.option("--delimiter", help="Text files: the character between cells, such as ';' or tab."),
-        click.option("--decimal", type=click.Choice([".", ","]), help="Text files: the decimal mark."),
-        click.option("--encoding", help="Text files: the encoding, such as utf-8, cp1252 or utf-16."),
+        option("--delimiter", applies=[_TEXT], help="Text files: the character between cells, such as ';' or tab."),
+        option("--decimal", applies=[_TEXT], type=click.Choice([".", ","]), help="Text files: the decimal mark."),
+        option("--encoding", applies=[_TEXT], help="Text files: the encoding, such as utf-8, cp1252 or utf-16."),
     ]
     return _with(options, command)
 
@@ -64,39 +69,64 @@ def policy_options(command: F) -> F:
     *names, last = get_args(SoundMechanism)
 
     options = [
-        click.option(
+        option(
             "--policy",
             "policy_file",
+            applies=ALWAYS,
             type=click.Path(path_type=Path),
             help="The policy file; NAME.policy.toml beside DATA by default.",
         ),
         header_option,
-        click.option(
-            "--release", type=click.Choice(get_args(ReleaseKind)), help="Publish noisy rows, or second moments only."
+        option(
+            "--release",
+            applies=ALWAYS,
+            type=click.Choice(get_args(ReleaseKind)),
+            help="Publish noisy rows, or second moments only.",
         ),
-        click.option(
+        option(
             "--mechanism",
+            applies=[_COVARIANCE],
             type=click.Choice(get_args(Mechanism)),
             metavar="NAME",
             help=f"Covariance release: auto, {', '.join(names)} or {last}.",
         ),
-        click.option(
+        option(
             "--neighbours",
+            applies=[_COVARIANCE],
             type=click.Choice([each.value for each in Neighbours]),
             help="Covariance release: hide the content of a row, or also its presence and so the number of rows.",
         ),
-        click.option(
-            "--unit", type=click.Choice(["cell", "row"]), help="What is protected: one cell, or one whole row."
+        option(
+            "--unit",
+            applies=ALWAYS,
+            type=click.Choice(["cell", "row"]),
+            help="What is protected: one cell, or one whole row.",
         ),
-        click.option("--mu", type=float, help="Strength as mu of Gaussian differential privacy."),
-        click.option(
-            "--epsilon", type=float, help="Strength as epsilon, with --delta (optional in a covariance release)."
+        option("--mu", applies=ALWAYS, type=float, help="Strength as mu of Gaussian differential privacy."),
+        option(
+            "--epsilon",
+            applies=ALWAYS,
+            type=float,
+            help="Strength as epsilon, with --delta (optional in a covariance release).",
         ),
-        click.option("--delta", type=float, help="The delta that goes with --epsilon."),
-        click.option("--rho", type=float, help="Strength as rho of zero-concentrated differential privacy."),
-        click.option("--sigma", type=float, help="Strength as the standard deviation of the noise, in data units."),
-        click.option(
-            "--snr-db", type=float, help="Noise scaled to the data's own spread: for research, without a guarantee."
+        option(
+            "--delta",
+            applies=[Where("the strength is an epsilon")],
+            type=float,
+            help="The delta that goes with --epsilon.",
+        ),
+        option("--rho", applies=ALWAYS, type=float, help="Strength as rho of zero-concentrated differential privacy."),
+        option(
+            "--sigma",
+            applies=[_ROWS],
+            type=float,
+            help="Strength as the standard deviation of the noise, in data units.",
+        ),
+        option(
+            "--snr-db",
+            applies=[_ROWS],
+            type=float,
+            help="Noise scaled to the data's own spread: for research, without a guarantee.",
         ),
     ]
     return _with(options, command)
@@ -104,21 +134,28 @@ def policy_options(command: F) -> F:
 
 def ledger_option(command: F) -> F:
     """Add the option that names the ledger."""
-    return click.option(
+    return ledger_option_where(ALWAYS)(command)
+
+
+def ledger_option_where(applies: Sequence[Condition]) -> Callable[[F], F]:
+    """Return a decorator that adds the option that names the ledger, where a command asks it under conditions."""
+    return option(
         "--ledger",
         "ledger_place",
+        applies=applies,
         metavar="PLACE",
         envvar="DPGRAPH_LEDGER",
         show_envvar=True,
         help="A ledger on shared storage: a folder (with a slash at the end), s3://BUCKET/PREFIX, gs:// or az://; "
         "this user's own by default.",
-    )(command)
+    )
 
 
 def log_option(command: F) -> F:
     """Add the option that names a log."""
-    return click.option(
+    return option(
         "--log",
+        applies=ALWAYS,
         type=NewPath(),
         help="Also append what happens, with the time, to this file; it holds no value of DATA.",
     )(command)
@@ -128,17 +165,17 @@ def typed_options() -> dict[str, str]:
     """Return the options of this command as they were typed; flags are empty, and files have their name alone."""
     context = click.get_current_context()
     typed = {}
-    for option in context.command.params:
-        name = option.name or ""
-        if isinstance(option, click.Option) and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+    for each in context.command.params:
+        name = each.name or ""
+        if isinstance(each, click.Option) and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             value = context.params[name]
-            typed[option.opts[0]] = "" if option.is_flag else value.name if isinstance(value, Path) else str(value)
+            typed[each.opts[0]] = "" if each.is_flag else value.name if isinstance(value, Path) else str(value)
     return typed
 
 
 def _with(options: Sequence[Callable[[F], F]], command: F) -> F:
-    for option in reversed(options):
-        command = option(command)
+    for each in reversed(options):
+        command = each(command)
     return command
 
 

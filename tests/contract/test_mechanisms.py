@@ -12,26 +12,29 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pydantic import ValidationError
 
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import PrivacyError
+from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_publish import Policy, publish
+from dp_publish.accounting.conversions import delta_for_epsilon
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.audit.books import check_books_of_moments
 from dp_publish.audit.press import publish_made_up
-from dp_publish.covariance import mechanisms
+from dp_publish.covariance import calibration, mechanisms
 from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.choice import expected_errors
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, OneSum
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
+from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, SoundMechanism, UnsoundMechanism
-from dp_publish.policy.model import Privacy
+from dp_publish.policy.choices import SoundMechanism, UnsoundMechanism
 from dp_publish.release.aside import publish_aside
 from dp_publish.release.covariance import state_moments
 from dp_publish.sampling.keystream import insecure_keystream
@@ -47,13 +50,6 @@ CASES: dict[str, Strength] = {
     "kapralov-talwar": PureDP(1.0),
 }
 FORMS = (GaussianDP(1.0), ConcentratedDP(0.5), PureDP(1.0), ApproximateDP(1.0, 1e-6))
-SERVED = [
-    (name, strength)
-    for name in CASES
-    for strength in FORMS
-    if (name not in BY_EPSILON_AND_DELTA or isinstance(strength, ApproximateDP))
-    and (name not in NEVER_PURE or not isinstance(strength, PureDP))
-]
 WITH_PUBLIC_ROWS = IN_STEPS = ("two-round",)
 PAIRS = [
     (name, neighbours)
@@ -80,8 +76,11 @@ def _moments() -> ExactMoments:
 
 
 def _mechanism(name: str, neighbours: Neighbours = Neighbours.REPLACE_ONE, max_rows: int = 1) -> Mechanism:
-    more = _kind(name).settings(_policy(name, CASES[name], neighbours), dict.fromkeys(NAMES, "continuous"))
-    return _kind(name)(_moments().scaling, neighbours, CASES[name], max_rows, **more)
+    return _kind(name)(_moments().scaling, neighbours, CASES[name], max_rows, **_settings(name, neighbours))
+
+
+def _settings(name: str, neighbours: Neighbours = Neighbours.REPLACE_ONE) -> dict[str, Any]:
+    return _kind(name).settings(_policy(name, CASES[name], neighbours), dict.fromkeys(NAMES, "continuous"))
 
 
 class _Witness:
@@ -106,9 +105,11 @@ def _release(mechanism: Mechanism) -> tuple[NoisyMoments, _Witness]:
     return mechanism.release(lambda add, _: add(iter(parts)), insecure_keystream(1), witness), witness
 
 
-def _policy(name: str, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE) -> Policy:
+def _policy(
+    name: str, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE, unit: Any = "row"
+) -> Policy:
     given = {key: value for key, value in vars(strength).items() if key != "excepted_delta"}
-    privacy = {"release": "covariance", "mechanism": name, "neighbours": neighbours, **given}
+    privacy = {"release": "covariance", "mechanism": name, "neighbours": neighbours, "unit": unit, **given}
     columns = {column: {"bounds": [-1, 1]} for column in NAMES}
     return Policy.model_validate({"dataset": {"name": "made up"}, "privacy": privacy, "columns": columns})
 
@@ -125,18 +126,131 @@ def test_table_has_every_mechanism() -> None:
             mechanism_named(name)
 
 
+def _set(
+    name: str, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE, unit: Any = "row"
+) -> Mechanism:
+    policy = _policy(name, strength, neighbours, unit)
+    return set_mechanism(policy, dict.fromkeys(NAMES, "continuous"), lambda: 60)
+
+
+def _gives(name: str, strength: Strength) -> bool:
+    try:
+        _set(name, strength)
+    except PolicyError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("strength", FORMS, ids=lambda strength: type(strength).__name__)
-def test_policy_refuses_what_the_mechanism_cannot_serve(name: str, strength: Strength) -> None:
-    """A form of strength that a policy accepts is served, and one that it refuses is not."""
-    kind = _kind(name)
-    if (name, strength) not in SERVED:
-        with pytest.raises(ValidationError):
-            _policy(name, strength)
+def test_policy_gets_the_strength_that_it_asks_for_or_a_refusal(name: str, strength: Strength) -> None:
+    """A pure epsilon is pure, and a mu, rho or delta no larger; what a mechanism cannot give is refused."""
+    if not _gives(name, strength):
+        assert type(strength) is not type(CASES[name])
+        with pytest.raises(PolicyError, match=r"no pure epsilon: give|is calibrated by epsilon and delta: give both"):
+            _set(name, strength)
+        return
+    mechanism = _set(name, strength)
+    spent = mechanism.spends(1)
+    assert type(mechanism).serves(strength)
+    assert isinstance(mechanism.strength, type(CASES[name]))
+    if isinstance(strength, PureDP):
+        assert isinstance(spent, PureDP)
+        assert spent.epsilon <= strength.epsilon * (1 + 1e-12)
+        assert spent.excepted_delta <= 2.0**-40
+    elif isinstance(strength, ApproximateDP):
+        curve = spent.epsilon <= strength.epsilon if isinstance(spent, PureDP) else None
+        assert curve or delta_for_epsilon(spent.mu, strength.epsilon) <= strength.delta * (1 + 1e-9)
+        assert spent.excepted_delta <= strength.delta
+    elif isinstance(strength, GaussianDP):
+        assert spent.mu <= strength.mu * (1 + 1e-12)
     else:
-        served = kind.form_of(_policy(name, strength).privacy.strength or strength)
-        assert isinstance(served, type(CASES[name]))
-        assert served.mu <= strength.mu * (1 + 1e-12) or isinstance(strength, ApproximateDP | ConcentratedDP)
+        mu = min(spent.mu, spent.epsilon) if isinstance(spent, PureDP) else spent.mu
+        assert 0.5 * mu**2 <= strength.rho * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("strength", FORMS, ids=lambda strength: type(strength).__name__)
+def test_auto_does_not_choose_what_a_policy_cannot_name(name: str, strength: Strength) -> None:
+    """A mechanism that does not give a strength has no expected error for it."""
+    if not _gives(name, strength):
+        assert _kind(name).expected_error(1000, _moments().scaling, Neighbours.REPLACE_ONE, strength) is None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_fails_more_often_than_delta_is_neither_used_nor_chosen(name: str) -> None:
+    """A delta below the probability of what a guarantee excepts is given by other mechanisms."""
+    strength = ApproximateDP(1.0, 1e-14)
+    excepted = _mechanism(name).spends(1).excepted_delta if type(CASES[name]) is PureDP else 0.0
+    assert _gives(name, strength) == (excepted <= strength.delta)
+    if excepted:
+        with pytest.raises(PolicyError, match=r"fails with a probability of up to 9\.1e-13, above the 1e-14"):
+            _set(name, strength)
+        assert _kind(name) not in expected_errors(1000, _moments().scaling, strength)
+
+
+class _Forgetful(Gaussian):
+    """Gaussian noise as somebody adds it who follows the recipe, and does not think of what it cannot give."""
+
+
+class _OfEpsilon(Gaussian):
+    """The same, with a form that promises what the noise does not give."""
+
+    @classmethod
+    def form_of(cls, strength: Strength) -> Any:
+        """Return the largest epsilon that serves a strength."""
+        return PureDP(strength.pure_epsilon)
+
+    @property
+    def mu(self) -> float:
+        """The mu with which noise is drawn."""
+        return self.strength.mu
+
+
+class _OfDelta(Laplace):
+    """Noise of an epsilon with a delta that nobody asked for."""
+
+    excepted_delta = 1e-6
+
+
+class _OfTwice(Laplace):
+    """Noise of twice the epsilon."""
+
+    @classmethod
+    def form_of(cls, strength: Strength) -> PureDP:
+        """Return twice the epsilon."""
+        return PureDP(2 * strength.pure_epsilon)
+
+
+class _OfOneRow(Wishart):
+    """Noise of a mechanism that knows of one row alone."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "strength", "unit", "sentence"),
+    [
+        (_Forgetful, PureDP(1.0), "row", "gives no pure epsilon"),
+        (_Forgetful, PureDP(1.0), _ENTITY, "gives no pure epsilon"),
+        (_OfEpsilon, PureDP(1.0), "row", "gives no pure epsilon"),
+        (_OfDelta, PureDP(1.0), "row", "fails with a probability of up to 1e-06, above the 9.1e-13"),
+        (_OfDelta, ApproximateDP(1.0, 1e-7), "row", "fails with a probability of up to 1e-06, above the 1e-07"),
+        *((_OfTwice, strength, "row", "gives less privacy than was asked for") for strength in FORMS),
+        (_OfOneRow, ApproximateDP(1.0, 1e-6), _ENTITY, "protects one row"),
+    ],
+)
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_mechanism_that_forgets_to_refuse_publishes_no_less_privacy(
+    kind: type[Mechanism],
+    strength: Strength,
+    unit: Any,
+    sentence: str,
+    neighbours: Neighbours,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a mechanism cannot give is refused by what it says itself that a unit loses, and by no list of names."""
+    monkeypatch.setattr(calibration, "mechanism_named", lambda _: kind)
+    with pytest.raises(PolicyError, match=sentence):
+        _set("laplace", strength, neighbours, unit)
 
 
 @pytest.mark.parametrize(("name", "neighbours"), PAIRS)
@@ -197,14 +311,22 @@ def test_ledger_and_guarantee_follow_from_what_is_spent(name: str, neighbours: N
 
 @pytest.mark.parametrize("name", CASES)
 def test_rows_of_an_entity_share_its_strength(name: str) -> None:
-    """A row of four spends a fourth of what the entity does, unless the mechanism protects one row alone."""
-    if name in BY_EPSILON_AND_DELTA:
-        with pytest.raises(ValidationError, match="protects one row"):
-            Privacy.model_validate({**_policy(name, CASES[name]).privacy.model_dump(), "unit": _ENTITY})
+    """A row of four gets a fourth of what the entity does, in the books and in the noise, or entities are refused."""
+    try:
+        mechanism = _mechanism(name, max_rows=4)
+    except PolicyError as error:
+        assert "protects one row: for an entity, choose another" in str(error)  # noqa: PT017
         return
-    mechanism = _mechanism(name, max_rows=4)
     (first, *_), (whole, *_) = (dataclasses.astuple(mechanism.spends(rows)) for rows in (1, 4))
     assert first == pytest.approx(whole / 4)
+    (unit, *_) = dataclasses.astuple(CASES[name])
+    alone = _kind(name)(mechanism.scaling, mechanism.neighbours, type(CASES[name])(unit / 4), 1, **_settings(name))
+    assert mechanism.for_forecast().correlation_noise(1000, 0.2) == pytest.approx(
+        alone.for_forecast().correlation_noise(1000, 0.2)
+    )
+    if isinstance(mechanism, OneSum) and isinstance(alone, OneSum):
+        of_entity, of_row = (each.draw(_moments(), insecure_keystream(1)).noise for each in (mechanism, alone))
+        assert of_entity.parameters == pytest.approx(of_row.parameters, rel=1e-6)
 
 
 @pytest.mark.parametrize(("name", "neighbours"), PAIRS)
@@ -234,7 +356,11 @@ def test_expected_error_falls_with_the_number_of_rows(name: str) -> None:
     assert few is None or many is None or 0 < many < few
 
 
-@pytest.mark.parametrize(("name", "strength"), SERVED, ids=str)
+@pytest.mark.parametrize(
+    ("name", "strength"),
+    [(name, strength) for name in CASES for strength in FORMS if _gives(name, strength)],
+    ids=str,
+)
 def test_audit_of_the_books_has_no_finding(name: str, strength: Strength) -> None:
     """Whatever form the strength is given in, what is stated and booked is what was asked for."""
     policy = _policy(name, strength)

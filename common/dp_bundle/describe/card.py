@@ -94,7 +94,9 @@ def hugging_face_card(release: Release, files: Sequence[PublishedFile], signer: 
         "",
         "The digests of the Parquet files beside it are in its manifest.",
     ]
-    return "\n".join([f"---\n{to_yaml(without_gaps(front))}---", "", make_readme(release, len(data)), *verify, ""])
+    return "\n".join(
+        [f"---\n{to_yaml(without_gaps(front))}---", "", make_readme(release, len(data), in_file=False), *verify, ""]
+    )
 
 
 def _licence(release: Release) -> dict[str, str]:

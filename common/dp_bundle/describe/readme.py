@@ -18,13 +18,24 @@ from dp_bundle.describe.sentences import (
     describe_size,
     describe_total,
 )
-from dp_bundle.manifest import Column, Release
+from dp_bundle.manifest import Column, Release, dataset_details, split_software
 from dp_bundle.quoting import quote, quote_name
 
 _ACTIVE = re.compile(r"([\\`*\[\]<>&|$~])")
+_WHERE_SINCE = 3  # the edition of words that no longer names a package for an index to find
 _ONE_MATRIX = (
     "There are no rows here: the file holds the sum of products of all pairs of columns over the rows, with random",
     "noise, one line for each pair.",
+)
+_PRINT_DIGEST = (
+    "for d in common consumer publisher; do "
+    "(cd $d && find dp_* -name '*.py' | LC_ALL=C sort | xargs sha256sum); done | sha256sum"
+)
+_LEARN = (
+    "Trust the publisher once, by the fingerprint that she announces, and learn:",
+    "",
+    "    dp-bundle trust FINGERPRINT",
+    "    dp-learn THIS-FILE.tar",
 )
 _TWO_ROUNDS = (
     "There are no rows here: each file holds a symmetric matrix, one line for each pair of columns. Two are sums of",
@@ -32,16 +43,32 @@ _TWO_ROUNDS = (
 )
 
 
-def make_readme(release: Release, n_files: int) -> str:
-    """Return the README of a release whose data are in so many Parquet files, as Markdown."""
+def make_readme(release: Release, n_files: int, *, in_file: bool = True) -> str:
+    """Return the README of a release, as Markdown.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    n_files : int
+        The number of its Parquet files.
+    in_file : bool
+        In the words of the bundle's own README, which the manifest determines to the byte, or in today's.
+    """
     lines = [f"# Release {release.lineage.number} of {_name(release.dataset.name)}", ""]
     lines += _publishers_words(release)
     lines += [f"- Made: {release.lineage.created}, with {_text(release.software)}"]
     lines += [f"- Size: {describe_size(release, in_file=True)}, {n_files} Parquet file(s)", ""]
-    lines += [*_noise(release), *map(_inactive, describe_gaps(release, in_file=True)), "", *_how_to_learn(), ""]
+    lines += [
+        *_noise(release),
+        *map(_inactive, describe_gaps(release, in_file=True)),
+        "",
+        *_how_to_learn(release, in_file=in_file),
+        "",
+    ]
 
     lines += ["## What is guaranteed", ""]
-    for sentence in (*describe_guarantee(release, in_file=True), describe_total(release, in_file=True)):
+    for sentence in (*describe_guarantee(release, in_file=in_file), describe_total(release, in_file=True)):
         lines += [_inactive(sentence), ""]
 
     if release.sources:
@@ -73,7 +100,9 @@ def _noise(release: Release) -> list[str]:
     return [*held, *map(_inactive, describe_moments(release.second_moments))]
 
 
-def _how_to_learn() -> list[str]:
+def _how_to_learn(release: Release, *, in_file: bool) -> list[str]:
+    if not in_file or release.wording >= _WHERE_SINCE:
+        return [*_where_the_software_is(release), *_LEARN]
     return [
         "dpgraph, a Python package under the Apache-2.0 licence, subtracts the noise and estimates the graph of the",
         "columns. Trust the publisher once, by the fingerprint that she announces, and learn:",
@@ -82,6 +111,30 @@ def _how_to_learn() -> list[str]:
         "    dp-bundle trust FINGERPRINT",
         "    dp-learn THIS-FILE.tar",
     ]
+
+
+def _where_the_software_is(release: Release) -> list[str]:
+    """Return where the publisher says that the software is, and how to tell it from another of the same name."""
+    address = dataset_details(release.dataset).software_url
+    said = "This file does not say where to get it: ask the publisher."
+    if address is not None:
+        said = f"The publisher says that it is at {_text(address)}."
+    lines = [
+        "dpgraph, a Python package under the Apache-2.0 licence, subtracts the noise and estimates the graph of the",
+        f"columns. {said} Do not install it from an index by",
+        "its name alone, which anybody may register.",
+    ]
+    digest = split_software(release.software)[1]
+    if digest is not None:
+        lines += [
+            "",
+            "This release was made by code with the digest below. In the unpacked source archive of that version, the",
+            "second line prints it:",
+            "",
+            f"    sha256:{digest}",
+            f"    {_PRINT_DIGEST}",
+        ]
+    return [*lines, ""]
 
 
 def _table(release: Release) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.describe.schema_org import schema_org_document
-from dp_bundle.describe.subject import PublishedFile, file_address, licence_address, noise, without_gaps
+from dp_bundle.describe.subject import PublishedFile, details, file_address, licence_address, noise, without_gaps
 from dp_bundle.manifest import Release
 
 _ENTITIES = ("creator", "publisher", "variableMeasured", "contactPoint")
@@ -54,6 +54,7 @@ def ro_crate_document(
         "@type": "SoftwareApplication",
         "name": "dpgraph",
         "softwareVersion": release.software,
+        **without_gaps({"url": details(release).software_url}),
     }
     made = {
         "@id": "#noise",

@@ -35,7 +35,7 @@ REPLACEMENT = (
 _KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, TOGETHER_PUBLIC}
 _ROWS_TOGETHER = 10  # of a person, whose protection is stated for an example
 _NAMED = 8  # so many columns are named in a sentence
-_SEVERAL_SINCE = "5"  # the version since which files in a bundle have that sentence
+_SEVERAL_SINCE = 2  # the edition of words since which files in a bundle have that sentence
 
 
 def describe_noise(column: Column) -> str:
@@ -211,7 +211,7 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
         )
         lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
 
-    lines += describe_several(guarantee) if not in_file or release.format_version >= _SEVERAL_SINCE else []
+    lines += describe_several(guarantee) if not in_file or release.wording >= _SEVERAL_SINCE else []
     if not guarantee.neighbours.n_rows_public:
         lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
     if guarantee.public:

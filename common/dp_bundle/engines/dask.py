@@ -63,7 +63,7 @@ class Dask:
             import dask
             import distributed
         except ImportError as error:
-            raise DpGraphError('--engine dask needs Dask: pip install "dpgraph[dask]"') from error
+            raise DpGraphError('--engine dask needs Dask: pip install "distributed>=2026.1"') from error
         self._distributed: Any = distributed
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # an error is told once, by us

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         write_whole,
     )
     from dp_bundle.files.new_folders import new_file, new_folder
-    from dp_bundle.files.ownership import read_own, read_regular, require_own
+    from dp_bundle.files.ownership import read_own, read_regular, require_own, require_private
     from dp_bundle.files.range_reader import RangeReader
     from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
     from dp_bundle.files.tar import MAX_MEMBER_SIZE, TarMembers, first_member, signed_members, write_archive

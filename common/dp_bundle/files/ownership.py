@@ -1,4 +1,4 @@
-"""Checks that nobody else could have written a file that is relied on."""
+"""Checks that nobody else could have written, or read, a file that is relied on."""
 
 from __future__ import annotations
 
@@ -11,39 +11,112 @@ from pathlib import Path
 from dp_bundle.errors import KeyStoreError
 from dp_bundle.quoting import quote_path
 
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ANY = stat.S_IRWXG | stat.S_IRWXO
+_NEAREST = 2  # folders above a file: those that this software makes
+_UNMAPPED = 65534  # whom Linux names as the owner of what belongs to nobody in this container
+_MOST_LINKS = 40
 
 
-def require_own(path: Path) -> None:
-    """Refuse a file that others may write or replace; a missing file passes.
+def require_own(path: Path, *, private: bool = False, holds: str = "your keys or whom you trust") -> None:
+    """Refuse a file that others may write or replace, or perhaps read; a missing file passes.
 
-    For a link, both its own place and its target's are checked.
+    Every folder is checked that is passed on the way to it, and to what its links point to.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    private : bool
+        Whether others may not even read it.
+    holds : str
+        What they could change there.
 
     Raises
     ------
     KeyStoreError
         Others may; the message has the command that removes the permission.
     """
-    target = Path(os.path.realpath(path))  # also where links form a circle
-    for place in dict.fromkeys((path.parent.parent, path.parent, target.parent.parent, target.parent, target)):
-        try:
-            status = place.stat()
-        except OSError:
+    folders, target = _way_to(path)
+    nearest = {*list(target.parents)[:_NEAREST], *list(path.absolute().parents)[:_NEAREST]}
+    for place in folders:
+        _require(place, _WRITE, holds, is_near=place in nearest)
+    if private:
+        require_private(target, holds)
+    else:
+        _require(target, _WRITE, holds)
+
+
+def require_private(place: Path, holds: str) -> None:
+    """Refuse a file or folder that others have any right to, wherever it lies; a missing one passes.
+
+    Raises
+    ------
+    KeyStoreError
+        They have; the message has the command that takes it from them.
+    """
+    _require(place, _ANY, holds)
+
+
+def _require(place: Path, forbidden: int, holds: str, *, is_near: bool = True) -> None:
+    """Refuse a file or folder by its mode and owner."""
+    try:
+        status = place.stat()
+    except OSError:
+        return
+    is_folder, mine = stat.S_ISDIR(status.st_mode), os.geteuid()
+    shared = is_folder and status.st_mode & stat.S_ISVTX  # where nobody can rename the files of others
+    given = status.st_mode & forbidden & ~(_WRITE if shared else 0)
+    command = f"chmod go-{'w' if forbidden == _WRITE else 'rwx'} {shlex.quote(os.fspath(place))}"
+    elsewhere = "" if status.st_uid == mine else ", as its owner or root; or keep what is yours in a folder of yours"
+    if given & _WRITE:
+        raise KeyStoreError(
+            f"other users may change {quote_path(place)}, and with it {holds}: make sure that its content is yours, "
+            f"then run{elsewhere}: {command}"
+        )
+    if given:
+        raise KeyStoreError(
+            f"other users may read {quote_path(place)}, which is for you alone: copy it to a folder of yours if it is "
+            f"on a volume where modes do not change, or else run{elsewhere}: {command}"
+        )
+    foreign = status.st_uid not in (0, mine)
+    if foreign and (is_near or (mine != 0 and status.st_uid != _UNMAPPED)):
+        raise KeyStoreError(
+            f"{quote_path(place)} belongs to another user, who could change {holds}: set DPGRAPH_HOME to a folder of "
+            "yours, or name a file that lies in one"
+        )
+
+
+def _way_to(path: Path) -> tuple[list[Path], Path]:
+    """Return every folder that is passed on the way to a file, through all links, and where the way ends.
+
+    A link of another user's is refused where everybody may make links, and nobody may replace those of others.
+    """
+    rest, place, found, n_links = list(path.absolute().parts[1:]), Path("/"), {Path("/"): None}, 0
+    while rest:
+        part = rest.pop(0)
+        if part == "..":
+            place = place.parent
             continue
-        shared_folder = place != target and status.st_mode & stat.S_ISVTX  # where nobody can rename the files of others
-        if status.st_mode & _OTHERS and not shared_folder:
-            raise KeyStoreError(
-                f"other users may change {quote_path(place)}, and with it your keys or whom you trust: make sure "
-                f"that its content is yours, then run: chmod go-w {shlex.quote(os.fspath(place))}"
-            )
-        if status.st_uid not in (0, os.geteuid()):
-            raise KeyStoreError(
-                f"{quote_path(place)} belongs to another user, who could change your keys or whom you trust: set "
-                "DPGRAPH_HOME to a folder of yours"
-            )
+        step = place / part
+        if step.is_symlink() and n_links < _MOST_LINKS:
+            n_links += 1
+            if place.stat().st_mode & stat.S_ISVTX and step.lstat().st_uid not in (0, os.geteuid()):
+                raise KeyStoreError(
+                    f"the link {quote_path(step)} belongs to another user, who could let it lead elsewhere: name what "
+                    "it leads to"
+                )
+            link = step.readlink()
+            place = Path("/") if link.is_absolute() else place
+            rest = [*(link.parts[1:] if link.is_absolute() else link.parts), *rest]
+            continue
+        place = step
+        if rest:
+            found[place] = None
+    return list(found), place
 
 
-def read_own(path: Path, most: int) -> bytes:
+def read_own(path: Path, most: int, *, private: bool = False) -> bytes:
     """Return the content of a file that `require_own` accepts.
 
     Raises
@@ -53,7 +126,7 @@ def read_own(path: Path, most: int) -> bytes:
     OSError
         It is not there, no regular file (reading a pipe would wait for ever), or has more than so many bytes.
     """
-    require_own(path)
+    require_own(path, private=private)
     return read_regular(path, most)
 
 

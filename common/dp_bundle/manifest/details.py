@@ -1,4 +1,4 @@
-"""Further fields of a dataset that portals ask for: creators, keywords, coverage, related works.
+"""Further fields of a dataset that portals ask for: creators, keywords, coverage, related works, the software.
 
 A policy may have them, and a manifest holds them among the dataset's further fields, from which all descriptors beside
 the bundle are made. In a stranger's manifest they are whatever its signer wrote: one that is not of the form below is
@@ -103,6 +103,12 @@ def _require_doi(text: str) -> str:
     return text
 
 
+def _require_address(text: str) -> str:
+    if not WEB.fullmatch(text):
+        raise ValueError(f"{text!r} is no address: give one that begins https://")
+    return text
+
+
 def _require_identifier(text: str) -> str:
     if not DOI.fullmatch(text) and not WEB.fullmatch(text):
         raise ValueError(
@@ -165,6 +171,7 @@ class Details(Model):
     temporal: Period | None = None
     spatial: Annotated[tuple[Name, ...], *_Several] = ()
     related: Annotated[tuple[Related, ...], *_Several] = ()
+    software_url: Annotated[str, AfterValidator(_require_address)] | None = None
 
 
 def dataset_details(dataset: Dataset) -> Details:

@@ -22,7 +22,7 @@ from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.public_facts import NUMBER_PUBLIC, ORDER_PUBLIC, check_public
 from dp_bundle.manifest.sources import Source, check_sources
 from dp_bundle.manifest.totals import check_total, check_total_in_every_unit
-from dp_bundle.manifest.versions import FORMAT_VERSION, FormatVersion, check_further, check_words
+from dp_bundle.manifest.versions import FORMAT_VERSION, FormatVersion, check_further, check_words, wording_of
 
 MAX_COLUMNS = 20_000
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
@@ -157,6 +157,11 @@ class Release(Model):
         words |= {self.cumulative.unit, self.guarantee.unit if self.guarantee is not None else ""}
         moments = self.second_moments
         return words | ({moments.mechanism, moments.distribution or ""} if moments is not None else set())
+
+    @property
+    def wording(self) -> int:
+        """The edition of the words in the bundle's own descriptions; see `wording_of`."""
+        return wording_of(self.format_version, self.software)
 
     @property
     def series(self) -> str:

@@ -1,4 +1,4 @@
-"""Object stores (S3, Google Cloud Storage, Azure Blob Storage) by obstore, which comes with `dpgraph[cloud]`.
+"""Object stores (S3, Google Cloud Storage, Azure Blob Storage) by obstore, which the extra `cloud` installs.
 
 Every content goes up in one conditional PUT ("If-None-Match: *" on S3), because that is the request that a store can
 refuse if the name is taken; S3 takes 5 GiB so, and the largest part of a bundle has 1 GiB. Retrying is this room's
@@ -65,7 +65,7 @@ class BucketStore:
         try:
             import obstore
         except ImportError as error:
-            raise StoreError(self.uri, 'this needs obstore: pip install "dpgraph[cloud]"') from error
+            raise StoreError(self.uri, 'this needs obstore: pip install "obstore>=0.12"') from error
         self._obstore: Any = obstore
         self._pace = pace
         connect = partial(self._connect, parts.scheme, parts.netloc, parts.path.strip("/"))

@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from dp_bundle.trust.home import home_folder
     from dp_bundle.trust.keys import (
         DEFAULT_KEY,
+        derived_public_key,
         key_names,
         load_key,
         load_public_key,

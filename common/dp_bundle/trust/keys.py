@@ -9,15 +9,24 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.errors import KeyStoreError, ParameterError
-from dp_bundle.files import locked, require_own, write_whole
+from dp_bundle.files import locked, read_own, write_whole
+from dp_bundle.quoting import quote_path
 from dp_bundle.trust.home import home_folder
-from dp_bundle.trust.signing import PublicKey, load_private_key, public_key_of, save_private_key
+from dp_bundle.trust.signing import (
+    MOST_OF_A_KEY,
+    PublicKey,
+    load_private_key,
+    open_private_key,
+    public_key_of,
+    save_private_key,
+)
 from dp_bundle.trust.store import TrustStore
 
 DEFAULT_KEY = "publisher"
@@ -66,17 +75,50 @@ def load_public_key(name: str = DEFAULT_KEY) -> PublicKey:
     Raises
     ------
     KeyStoreError
-        Its file is unreadable, or missing and the private key is, too, or is locked.
+        Its file is unreadable, or missing and the private key is, too, or is locked; or it is not the public half of
+        the private key, as far as that can be opened.
     """
-    path = public_key_path(name)
-    if not path.exists() and private_key_path(name).exists():
+    if not public_key_path(name).exists() and private_key_path(name).exists():
         with _alone():
             _complete(name, load_private_key(private_key_path(name), passphrase_given()))
+    public = _read_public_key(name)
+    _require_pair(name, public, derived_public_key(name))
+    return public
+
+
+def derived_public_key(name: str = DEFAULT_KEY) -> PublicKey | None:
+    """Return the public half of the private key of that name; None if that is not there, or cannot be opened here.
+
+    Raises
+    ------
+    KeyStoreError
+        Others may read or write the private key, or it is none.
+    """
+    path = private_key_path(name)
+    if not path.exists():
+        return None
+    key = open_private_key(path, passphrase_given())
+    return None if key is None else public_key_of(key)
+
+
+def _read_public_key(name: str) -> PublicKey:
+    """Return what the file of a public key says."""
+    path = public_key_path(name)
     try:
-        require_own(path)
-        return PublicKey.from_pem(path.read_bytes())
+        return PublicKey.from_pem(read_own(path, MOST_OF_A_KEY))
     except OSError as error:
         raise KeyStoreError(f"the public key {path} cannot be read ({error.strerror}): restore it") from error
+
+
+def _require_pair(name: str, public: PublicKey, derived: PublicKey | None) -> None:
+    """Refuse a public key that is not that of the private key beside it."""
+    if derived is not None and derived != public:
+        path = public_key_path(name)
+        raise KeyStoreError(
+            f"{quote_path(path)} ({public.fingerprint}) is not the public half of {quote_path(private_key_path(name))} "
+            f"({derived.fingerprint}), so one of them was replaced: put back your key from a backup, or, if the second "
+            f"fingerprint is the one that you announced, have the first file made anew: rm {shlex.quote(str(path))}"
+        )
 
 
 def new_key_pair(name: str = DEFAULT_KEY, passphrase: str | None = None) -> PublicKey:
@@ -109,13 +151,16 @@ def load_key(key: str | Path = DEFAULT_KEY, passphrase: str | None = None) -> Ed
     """
     if key == DEFAULT_KEY and passphrase is None:
         return signing_key()[0]
+    secret = passphrase or passphrase_given()
     if "/" in str(key):
         path = Path(key)
-    elif not (path := private_key_path(str(key))).exists():
+        is_named = os.path.realpath(path.parent) == os.path.realpath(home_folder() / "keys") and path.suffix == ".key"
+        return _load_pair(path.stem, secret) if is_named else load_private_key(path, secret)
+    if not (path := private_key_path(str(key))).exists():
         known = ", ".join(key_names())
         others = f", or name one of these: {known}" if known else ""
         raise KeyStoreError(f"there is no key called {key}: make it with dp-bundle keys new {key}{others}")
-    return load_private_key(path, passphrase or passphrase_given())
+    return _load_pair(str(key), secret)
 
 
 def signing_key(name: str = DEFAULT_KEY) -> tuple[Ed25519PrivateKey, bool]:
@@ -136,7 +181,16 @@ def signing_key(name: str = DEFAULT_KEY) -> tuple[Ed25519PrivateKey, bool]:
         key = load_private_key(path, passphrase_given())
         if not public_key_path(name).exists():
             _complete(name, key)
+        _require_pair(name, _read_public_key(name), public_key_of(key))
     return key, is_new
+
+
+def _load_pair(name: str, passphrase: str | None) -> Ed25519PrivateKey:
+    """Return the private key of that name, after comparing it with its public half, if that is there."""
+    key = load_private_key(private_key_path(name), passphrase)
+    if public_key_path(name).exists():
+        _require_pair(name, _read_public_key(name), public_key_of(key))
+    return key
 
 
 def _make(name: str, passphrase: str | None) -> PublicKey:

@@ -26,7 +26,7 @@ from dp_bundle.errors import BadSignatureError, BundleFormatError, KeyStoreError
 from dp_bundle.files import read_own, write_whole
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_MOST_OF_A_KEY = 10_000  # bytes of its file
+MOST_OF_A_KEY = 10_000  # bytes of its file
 _PREFIX = "ed25519:"
 _START = b'{"payload":"'
 _BEFORE_KEY = b'","payloadType":"%s","signatures":[{"keyid":"' % PAYLOAD_TYPE.encode()
@@ -218,11 +218,11 @@ def load_private_key(path: Path, passphrase: str | None = None) -> Ed25519Privat
     Raises
     ------
     KeyStoreError
-        The file is missing, is no Ed25519 key, others may write it, or the passphrase is missing or wrong.
+        The file is missing, is no Ed25519 key, others may read or write it, or the passphrase is missing or wrong.
     """
     try:
         key = serialization.load_pem_private_key(
-            read_own(path, _MOST_OF_A_KEY), passphrase.encode() if passphrase else None
+            read_own(path, MOST_OF_A_KEY, private=True), passphrase.encode() if passphrase else None
         )
     except OSError as error:
         raise KeyStoreError(
@@ -239,3 +239,23 @@ def load_private_key(path: Path, passphrase: str | None = None) -> Ed25519Privat
     if not isinstance(key, Ed25519PrivateKey):
         raise KeyStoreError(f"the key {path} is not an Ed25519 key: make one with dp-bundle keys new")
     return key
+
+
+def open_private_key(path: Path, passphrase: str | None) -> Ed25519PrivateKey | None:
+    """Read a private key if it is not locked, or the passphrase opens it; None if it is locked.
+
+    Raises
+    ------
+    KeyStoreError
+        As `load_private_key`, but for passphrases.
+    """
+    try:
+        is_locked = b"ENCRYPTED" in read_own(path, MOST_OF_A_KEY, private=True)
+    except OSError:
+        is_locked = False
+    if not is_locked:
+        return load_private_key(path)
+    try:
+        return load_private_key(path, passphrase)
+    except KeyStoreError:
+        return None

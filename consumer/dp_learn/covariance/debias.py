@@ -22,10 +22,10 @@ from dp_bundle.errors import EstimationError, ParameterError
 from dp_bundle.manifest import Column
 from dp_bundle.privacy import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.covariance.bilinear_forms import Part
-from dp_learn.matrices import FloatArray, sandwich, scale_columns
+from dp_learn.matrices import FloatArray, align, align_square, column_labels, sandwich, scale_columns
 
 
-def debias_covariance(covariance: FloatArray, noise_variance: npt.ArrayLike) -> FloatArray:
+def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) -> FloatArray:
     """Return the covariance less that of the noise: a diagonal matrix, or a whole one where columns share noise.
 
     Parameters
@@ -33,18 +33,21 @@ def debias_covariance(covariance: FloatArray, noise_variance: npt.ArrayLike) -> 
     covariance : ndarray of shape (n_features, n_features)
         Sample covariance of the noisy rows, divisor n_rows - 1.
     noise_variance : array-like of shape (n_features,) or (n_features, n_features)
-        The exact variance of each column's noise, in its unit squared; or the noise's exact covariance matrix.
+        The exact variance of each column's noise, in its unit squared; or the noise's exact covariance matrix. Labels,
+        if any, are those of `covariance`.
 
     Returns
     -------
     ndarray of shape (n_features, n_features)
-        A new array.
+        A new array, in the order of the columns of `covariance`.
 
     References
     ----------
     Guo et al. (2025), theorems 4.3 and 4.5.
     """
-    variance = np.asarray(noise_variance, dtype=float)
+    columns = column_labels(covariance)
+    covariance = np.asarray(align_square("covariance", covariance))
+    variance = np.asarray(align("noise_variance", noise_variance, columns), dtype=float)
     if variance.ndim == 2:
         return _debias_dependent(covariance, variance)
     if covariance.ndim != 2 or variance.shape != (len(covariance),) or covariance.shape[0] != covariance.shape[1]:

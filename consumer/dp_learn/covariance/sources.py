@@ -26,7 +26,7 @@ from dp_learn.covariance.moments import Moments, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
 from dp_learn.covariance.row_passes import LARGEST, BundleRows, Change, Rows
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices import FloatArray, align
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ def _bundle_rows(bundle: Bundle, like: Bundle | None = None) -> RowSource:
 
 def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.ArrayLike = 0.0) -> RowSource:
     """Return the rows of a table in memory, with Gaussian noise of these variances (a number, or one per column)."""
-    variance = np.asarray(noise_variance, dtype=float)
+    variance = np.asarray(align("noise_variance", noise_variance, columns), dtype=float)
     if variance.shape not in {(), (len(columns),)} or not (np.isfinite(variance).all() and (variance >= 0).all()):
         raise ParameterError(
             "noise_variance", f"a finite number >= 0, or one for each of {len(columns)} columns", noise_variance

@@ -17,13 +17,14 @@ from dp_bundle.errors import ParameterError
 from dp_learn.covariance import CovarianceSource, PooledCovariance, RowSource, Sample, bundle_source, table_rows
 from dp_learn.estimators.scaled import ScaledCovariance, scale_covariance
 from dp_learn.graph import GraphEstimate
-from dp_learn.matrices import FloatArray, few_threads
+from dp_learn.matrices import FloatArray, column_labels, few_threads, labels_of
 
 
 class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
     """Reads noisy rows, or a bundle's, and scores other rows by their likelihood."""
 
     noise_variance: npt.ArrayLike
+    _labels: list[str] | None
 
     def score(self, X: Any, y: None = None) -> float:  # noqa: ARG002
         """Return the mean Gaussian log-likelihood of other rows under the estimate, with their noise subtracted.
@@ -63,7 +64,15 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
             values = validate_data(
                 self, X, reset=reset, dtype=np.float64, ensure_min_samples=least, ensure_min_features=least
             )
-            names = getattr(self, "feature_names_in_", [f"x{index}" for index in range(values.shape[1])])
+            labels = column_labels(X)
+            if reset:
+                self._labels = labels
+            elif self._labels is not None and (labels := labels_of(X, 1, numbered=True)) not in (None, self._labels):
+                raise ParameterError(
+                    "X", f"a table with the columns that were fitted, in the order {self._labels}", labels
+                )
+            own = labels or [f"x{index}" for index in range(values.shape[1])]
+            names = getattr(self, "feature_names_in_", own)
             return table_rows(values, [str(name) for name in names], self.noise_variance)
 
         if not (np.ndim(self.noise_variance) == 0 and self.noise_variance == 0.0):
@@ -73,6 +82,7 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
 
         rows = bundle_source(X)
         if reset:
+            self._labels = list(rows.columns)
             self.n_features_in_ = len(rows.columns)
             self.feature_names_in_ = np.array(rows.columns, dtype=object)
         elif list(getattr(self, "feature_names_in_", [])) != list(rows.columns):

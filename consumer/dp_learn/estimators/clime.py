@@ -14,7 +14,7 @@ from dp_learn.estimators.columnwise import (
     smallest_column_alpha,
     solve_linear_programme,
 )
-from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights
+from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, column_labels
 
 
 def clime_precision(
@@ -62,7 +62,7 @@ def clime_precision(
     """
     s = check_covariance(covariance)
     alpha = check_alpha(alpha)
-    w = check_weights(weights, len(s), penalize_diagonal=penalize_diagonal)
+    w = check_weights(weights, len(s), penalize_diagonal=penalize_diagonal, columns=column_labels(covariance))
     if np.isinf(w).any():
         raise ParameterError("weights", "finite, as they are tolerances of a product", np.inf)
     columns = np.empty_like(s)

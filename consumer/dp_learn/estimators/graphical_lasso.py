@@ -65,10 +65,12 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
     alpha : float
         The penalty, on the chosen scale, > 0.
     noise_variance : float or array-like of shape (n_features,)
-        Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
+        Variance of the independent noise on each column, in its unit squared; labels, if any, are the names of columns.
+        Leave it at 0 to fit a bundle.
     weights : {"auto", "equal", "noise"} or array-like of shape (n_features, n_features)
         Equal penalties, penalties in proportion to each entry's standard error, or a matrix: 0 leaves an entry
-        unpenalised, inf forbids an edge. "auto" is noise for a bundle with categories, and else equal.
+        unpenalised, inf forbids an edge; its labels, if any, are the names of columns. "auto" is noise for a bundle
+        with categories, and else equal.
     scale : {"correlation", "covariance"}
         The scale on which the penalty is applied.
     repair : {"none", "maxnorm", "clip", "shrink"}
@@ -216,10 +218,9 @@ class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
 
 
 def _settings(estimator: Any, **choice: Any) -> Settings:
-    weights = estimator.weights
     return Settings(
         **choice,
-        weights=weights if isinstance(weights, str) else np.asarray(weights, dtype=float),
+        weights=estimator.weights,
         scale=estimator.scale,
         repair=estimator.repair,
         refit=estimator.refit,

@@ -21,7 +21,7 @@ from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha
 from dp_learn.estimators.scaled import no_variance_left, universal_alpha
 from dp_learn.estimators.targets import Target, TargetEstimator
 from dp_learn.glasso import graphical_lasso
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices import FloatArray, align_rows
 
 _DOUBT = 8.0  # standard errors
 _TOLERATED = 0.1  # of the variance
@@ -155,6 +155,19 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0.0).astype(int)
         predicted: npt.NDArray[Any] = self.classes_[best]
         return predicted
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or DataFrame
+            As in `decision_function`.
+        y, sample_weight : array-like of shape (n_rows,)
+            The classes, and optional weights of the rows; by their index if they and X have one.
+        """
+        weight = align_rows("sample_weight", sample_weight, X)
+        return float(super().score(X, align_rows("y", y, X), sample_weight=weight))
 
     def _code(self, y: Any) -> FloatArray:
         check_classification_targets(y)

@@ -12,7 +12,7 @@ from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.columnwise import check_semidefinite, keep_smaller, require_residuals
 from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
 from dp_learn.glasso import solve_gram_lassos
-from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights
+from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, column_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,8 @@ def neighborhood_selection(
     s = check_covariance(covariance)
     if rule not in {"or", "and"}:
         raise ParameterError("rule", "or, and", rule)
-    penalty = check_alpha(alpha) * check_weights(weights, len(s), penalize_diagonal=False)
+    columns = column_labels(covariance)
+    penalty = check_alpha(alpha) * check_weights(weights, len(s), penalize_diagonal=False, columns=columns)
     np.fill_diagonal(penalty, np.inf)
     check_semidefinite(s)
     coefficients, residuals = solve_gram_lassos(s, s, penalty)

@@ -14,7 +14,7 @@ from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.covariance import PooledCovariance, clear_columns, keep_columns, mechanism_errors
 from dp_learn.estimators.scaled import no_variance_left
 from dp_learn.estimators.targets import Target, TargetEstimator
-from dp_learn.matrices import FloatArray, check_covariance, is_positive_definite, smallest_eigenvalue
+from dp_learn.matrices import FloatArray, align_rows, check_covariance, is_positive_definite, smallest_eigenvalue
 
 
 def ridge_regression(covariance: npt.ArrayLike, target: int, alpha: float = 0.0) -> FloatArray:
@@ -178,6 +178,19 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
         """
         predicted: FloatArray = self._predictors(X) @ self.coef_ + self.intercept_
         return predicted
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the target's variance that is predicted, R squared.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or DataFrame
+            As in `predict`.
+        y, sample_weight : array-like of shape (n_rows,)
+            The target, and optional weights of the rows; by their index if they and X have one.
+        """
+        weight = align_rows("sample_weight", sample_weight, X)
+        return float(super().score(X, align_rows("y", y, X), sample_weight=weight))
 
     def _code(self, y: Any) -> FloatArray:
         try:

@@ -14,6 +14,7 @@ from dp_learn.matrices import (
     FloatArray,
     Repair,
     RepairMethod,
+    align,
     check_alpha,
     nearest_psd_max_norm,
     repair_covariance,
@@ -73,7 +74,7 @@ def scale_covariance(
     if isinstance(weights, str):
         chosen = penalty_weights(pooled) if weights == "noise" else None
     else:
-        chosen = None if weights is None else np.asarray(weights, dtype=float)
+        chosen = None if weights is None else np.asarray(align("weights", weights, pooled.columns), dtype=float)
     units = np.outer(pooled.deviations, pooled.deviations)
     return ScaledCovariance(pooled, repaired.covariance, units, chosen, repaired, smallest_eigenvalue(correlation))
 

@@ -16,7 +16,14 @@ from dp_learn.estimators.columnwise import (
     smallest_column_alpha,
 )
 from dp_learn.glasso import solve_gram_lassos
-from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, is_positive_definite
+from dp_learn.matrices import (
+    FloatArray,
+    check_alpha,
+    check_covariance,
+    check_weights,
+    column_labels,
+    is_positive_definite,
+)
 
 
 def scio_precision(
@@ -63,7 +70,7 @@ def scio_precision(
     """
     s = check_covariance(covariance)
     alpha = check_alpha(alpha)
-    w = check_weights(weights, len(s), penalize_diagonal=penalize_diagonal)
+    w = check_weights(weights, len(s), penalize_diagonal=penalize_diagonal, columns=column_labels(covariance))
     check_semidefinite(s)
     columns, residuals = solve_gram_lassos(s, np.eye(len(s)), alpha * w)
     converged = residuals.max() <= RESIDUAL * float(np.abs(s).max())

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from dp_bundle import Bundle
 from dp_bundle.errors import ParameterError
 from dp_learn.covariance import PooledCovariance, RowSource, Sample, bundle_source, keep_columns, table_rows
-from dp_learn.matrices import FloatArray, few_threads
+from dp_learn.matrices import FloatArray, align_rows, column_labels, few_threads
 
 Target = str | int | Sequence[str | int]
 
@@ -34,7 +34,7 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         X : array-like of shape (n_rows, n_columns), DataFrame or Bundle
             With the target among its columns where `target` names it; else the predictors alone.
         y : array-like of shape (n_rows,), optional
-            The target without noise, where it is not a column of X.
+            The target without noise, where it is not a column of X; by its index if it and X have one.
         """
         if isinstance(X, Bundle):
             if y is not None or self.target is None:
@@ -56,6 +56,7 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         values = check_array(X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=2)
         named = isinstance(X, pd.DataFrame)
         names = [str(name) for name in X.columns] if named else [f"x{index}" for index in range(values.shape[1])]
+        self._refuse_doubtful(X)
         self._fit_sample(Sample([table_rows(values, names, self.noise_variance)]))
         if not named:
             del self.feature_names_in_
@@ -93,10 +94,10 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _rows_with_target(self, X: Any, y: Any) -> tuple[RowSource, int]:
         """Return predictors and the coded target in one table, the target without noise."""
-        values, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        values, y = validate_data(self, X, align_rows("y", y, X), dtype=np.float64, ensure_min_samples=2)
         coded = self._code(y)
         names = [f"x{index}" for index in range(values.shape[1])]
-        variance = table_rows(values, names, self.noise_variance).noise_variance
+        variance = table_rows(values, column_labels(X) or names, self.noise_variance).noise_variance
         self._target_names = [f"y{index}" for index in range(coded.shape[1])]
         return (
             table_rows(
@@ -106,6 +107,14 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             ),
             coded.shape[1],
         )
+
+    def _refuse_doubtful(self, X: Any) -> None:
+        """Refuse a number as the target where columns are called by other numbers than their positions."""
+        labels = list(getattr(X, "columns", ()))
+        targets = [self.target] if isinstance(self.target, int | np.integer) else list(self.target or [])
+        for each in targets:
+            if isinstance(each, int | np.integer) and each in labels and labels.index(each) != each:
+                raise ParameterError("target", f"a name in quotes, as column {each} is not the one called {each}", each)
 
     def _positions(self, columns: Sequence[str]) -> list[int]:
         """Return the positions of the target's columns."""
@@ -127,9 +136,20 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Check rows to predict from; a table may still have the target among its columns."""
         check_is_fitted(self)
         if isinstance(X, pd.DataFrame):
-            X = X.drop(columns=[name for name in self._target_names if name in X.columns])
+            X = self._named_predictors(X)
         values: FloatArray = validate_data(self, X, reset=False, dtype=np.float64)
         return values
+
+    def _named_predictors(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return a table without the target, its columns called by text; those of the fit are to be in their order."""
+        if X.shape[1] != self.n_features_in_:
+            X = X.loc[:, [str(name) not in self._target_names for name in X.columns]]
+        labels, known = [str(name) for name in X.columns], list(getattr(self, "feature_names_in_", ()))
+        if sorted(labels) != sorted(known):
+            return X
+        if labels != known:
+            raise ParameterError("X", f"a table with the columns in the order of the fit, {known}", labels)
+        return X.set_axis(labels, axis=1)
 
     @abstractmethod
     def _code(self, y: Any) -> FloatArray:

@@ -14,7 +14,15 @@ from dp_bundle.errors import ParameterError
 from dp_learn.covariance import form_variances
 from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.scaled import ScaledCovariance
-from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, repair_covariance
+from dp_learn.matrices import (
+    FloatArray,
+    align,
+    check_alpha,
+    check_covariance,
+    check_weights,
+    column_labels,
+    repair_covariance,
+)
 
 
 def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike, *, soft: bool = False) -> FloatArray:
@@ -40,7 +48,7 @@ def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike, *
     Adaptive thresholding for sparse covariance matrix estimation, JASA 106(494).
     """
     s = check_covariance(covariance)
-    limit = np.asarray(thresholds, dtype=float)
+    limit = np.asarray(align("thresholds", thresholds, column_labels(covariance)), dtype=float)
     if limit.ndim == 0:
         limit = np.full(s.shape, limit)
     limit = check_weights(limit, len(s), penalize_diagonal=False)

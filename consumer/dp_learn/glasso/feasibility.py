@@ -18,6 +18,7 @@ from dp_learn.matrices import (
     check_covariance,
     check_free_diagonal,
     check_weights,
+    column_labels,
     is_positive_definite,
     project_max_norm,
     smallest_eigenvalue,
@@ -135,7 +136,8 @@ def smallest_solvable_alpha(
         For a bad argument, and for a variance that is not positive where the diagonal is not penalised.
     """
     s = check_covariance(covariance)
-    w = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal)
+    columns = column_labels(covariance)
+    w = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal, columns=columns)
     check_free_diagonal(s, w)
 
     # in units in which no entry exceeds one

@@ -15,6 +15,7 @@ Banerjee, El Ghaoui and d'Aspremont (2008), eq. 4, for the dual.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_bundle.errors import ParameterError
 from dp_learn.glasso.problem import ROUNDING
-from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_free_diagonal, check_weights, logdet
+from dp_learn.matrices import (
+    FloatArray,
+    align,
+    check_alpha,
+    check_covariance,
+    check_free_diagonal,
+    check_weights,
+    logdet,
+)
 
 IndexArray = NDArray[np.intp]
 
@@ -68,14 +77,15 @@ class Groups:
         return np.flatnonzero(self.labels == node)
 
 
-def make_groups(groups: ArrayLike, n_features: int) -> Groups:
-    """Return the nodes, given one name or number for each column.
+def make_groups(groups: ArrayLike, n_features: int, columns: Sequence[str] | None = None) -> Groups:
+    """Return the nodes, given one name or number for each column, by the labels of the columns if it has labels.
 
     Raises
     ------
     ParameterError
         Unless there is one for each column.
     """
+    groups = align("groups", groups, columns)
     listed = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)  # type: ignore[arg-type]
     if len(listed) != n_features:
         raise ParameterError("groups", f"the node of each of {n_features} columns", f"{len(listed)} of them")
@@ -213,7 +223,9 @@ def make_group_problem(
         penalty = (alpha * root)[:, None] * root
         np.fill_diagonal(penalty, alpha if penalize_diagonal else 0.0)
     else:
-        penalty = alpha * check_weights(weights, len(sizes), penalize_diagonal=penalize_diagonal)
+        names = [str(name) for name in groups.names]
+        checked = check_weights(weights, len(sizes), penalize_diagonal=penalize_diagonal, columns=names, what="nodes")
+        penalty = alpha * checked
 
     order = groups.order
     diagonal = penalty.diagonal().repeat(sizes)

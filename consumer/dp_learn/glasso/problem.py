@@ -14,7 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_free_diagonal, check_weights, logdet
+from dp_learn.matrices import (
+    FloatArray,
+    check_alpha,
+    check_covariance,
+    check_free_diagonal,
+    check_weights,
+    column_labels,
+    logdet,
+)
 
 ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, logarithms of determinants included
 BOX_TOLERANCE = 1e-10  # a dual matrix this far outside its box, relative to the largest entry, is still rounding
@@ -67,7 +75,8 @@ def make_problem(
     """
     s = check_covariance(covariance, copy=False)
     alpha = check_alpha(alpha)
-    penalty = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal)
+    columns = None if weights is None else column_labels(covariance)
+    penalty = check_weights(weights, s.shape[0], penalize_diagonal=penalize_diagonal, columns=columns)
     check_free_diagonal(s, penalty)
     penalty *= alpha
     return Problem(s, penalty, alpha)

@@ -14,7 +14,7 @@ from dp_learn.glasso.problem import Problem, make_problem
 from dp_learn.glasso.solution import Solution
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
 from dp_learn.glasso.solvers.small import has_solution, solve_small
-from dp_learn.matrices import FEW
+from dp_learn.matrices import FEW, align, column_labels
 
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
 
@@ -38,7 +38,8 @@ def graphical_lasso(
     Parameters
     ----------
     covariance : array, shape (p, p)
-        S, symmetric; solved as it is whenever a solution exists, positive definite or not.
+        S, symmetric; solved as it is whenever a solution exists, positive definite or not. Labelled rows are put in the
+        order of the columns.
     alpha : float
         Strength of the penalty, > 0, in the units of `covariance`.
     solver : {"cd", "admm", "newton", "auto"}
@@ -46,7 +47,8 @@ def graphical_lasso(
         sparse answers and up to hundreds of columns, the others near the smallest alpha that has a solution, where its
         sweeps gain little; "auto" begins with "cd" and changes to them where they are faster.
     weights : array, shape (p, p), optional
-        Symmetric, non-negative; 0 leaves an entry unpenalised, inf forbids the edge. Ones by default.
+        Symmetric, non-negative; 0 leaves an entry unpenalised, inf forbids the edge. Ones by default. Labels, if any,
+        are those of `covariance`, or of the nodes.
     penalize_diagonal : bool
         Whether the sum includes the diagonal.
     tol : float
@@ -55,13 +57,13 @@ def graphical_lasso(
         Most sweeps over the columns, or iterations, of any connected component.
     start : Solution, optional
         An earlier answer for as many columns, from which to start. It changes the time taken, not the optimum.
-    groups : sequence of length p, optional
-        The node of each column, by name or number. A node of several columns, as a category's indicators are, is
-        linked to another by a block of the precision matrix, whose Frobenius norm is penalised in place of its entries'
-        absolute values: ``alpha sum_{g != h} w_gh ||Theta_gh||_F``, each pair of nodes counted twice. A block on the
-        diagonal is free off the diagonal. Then `weights` has the shape (G, G), by default ``sqrt(k_g k_h)`` for nodes
-        of k_g and k_h columns and 1 on the diagonal, and there is one method whatever `solver`. Nodes of one column
-        each are the problem without groups.
+    groups : sequence of length p, or mapping of labels, optional
+        The node of each column, by name or number; labels, if any, are those of `covariance`. A node of several
+        columns, as a category's indicators are, is linked to another by a block of the precision matrix, whose
+        Frobenius norm is penalised in place of absolute values of entries: ``alpha sum_{g != h} w_gh ||Theta_gh||_F``,
+        each pair of nodes counted twice. A block on the diagonal is free off the diagonal. Then `weights` has the shape
+        (G, G), by default ``sqrt(k_g k_h)`` for nodes of k_g and k_h columns and 1 on the diagonal, and there is one
+        method whatever `solver`. Nodes of one column each are the problem without groups.
 
     Returns
     -------
@@ -82,7 +84,8 @@ def graphical_lasso(
     if groups is not None:
         from dp_learn.glasso.groups import make_groups
 
-        nodes = make_groups(groups, len(np.asarray(covariance)))
+        nodes = make_groups(groups, len(np.asarray(covariance)), column_labels(covariance))
+        weights = align("weights", weights, [str(name) for name in nodes.names], what="nodes")
         if not nodes.are_scalar:
             from dp_learn.glasso.group_solving import smallest_group_alpha, solve_groups
 

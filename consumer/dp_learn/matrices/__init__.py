@@ -5,6 +5,7 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 if TYPE_CHECKING:
     from dp_learn.matrices.acceleration import Anderson, balancing_factor
     from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
+    from dp_learn.matrices.labels import align, align_rows, align_square, column_labels, labels_of
     from dp_learn.matrices.linalg import (
         FEW,
         Array,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bundle.errors import ParameterError
+from dp_learn.matrices.labels import align, align_square
 from dp_learn.matrices.linalg import FloatArray
 
 SYMMETRY_TOLERANCE = 1e-8  # relative to the largest entry
@@ -39,13 +41,23 @@ def check_alpha(alpha: Any) -> float:
     return value
 
 
-def check_weights(weights: ArrayLike | None, n_features: int, *, penalize_diagonal: bool) -> FloatArray:
-    """Return the penalty weights, ones by default, with a zero diagonal when that is not penalised."""
+def check_weights(
+    weights: ArrayLike | None,
+    n_features: int,
+    *,
+    penalize_diagonal: bool,
+    columns: Sequence[str] | None = None,
+    what: str = "columns",
+) -> FloatArray:
+    """Return the penalty weights, ones by default, with a zero diagonal when that is not penalised.
+
+    Where they have labels, they are put in the order of `columns`, the labels of what is penalised.
+    """
     if weights is None:
         w = np.empty((n_features, n_features))
         w.fill(1.0)  # faster than ones()
     else:
-        w = _as_square("weights", weights)
+        w = _as_square("weights", align("weights", weights, columns, what=what))
         if w.shape[0] != n_features:
             raise ParameterError("weights.shape", f"({n_features}, {n_features}), like the covariance", w.shape)
         _refuse_where("weights", ~(w >= 0.0), w, "non-negative, with inf for a forbidden edge")
@@ -69,6 +81,7 @@ def check_free_diagonal(s: FloatArray, penalty: FloatArray) -> None:
 
 def _as_square(name: str, matrix: ArrayLike, *, copy: bool = True) -> FloatArray:
     plain = isinstance(matrix, np.ndarray) and matrix.dtype == np.float64
+    matrix = matrix if plain else align_square(name, matrix)
     if not plain and np.iscomplexobj(matrix):
         raise ParameterError(name, "a matrix of real numbers", "complex numbers")
     try:

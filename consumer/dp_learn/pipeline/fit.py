@@ -5,6 +5,7 @@ The one pipeline behind the command, `learn_graph` and the scikit-learn estimato
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 import numpy as np
@@ -22,7 +23,7 @@ from dp_learn.covariance import (
     penalty_weights,
 )
 from dp_learn.glasso import GraphFit, Solution, fit_on_graph, graphical_lasso, make_problem, solve_on_graph
-from dp_learn.matrices import FloatArray, RepairMethod, repair_covariance
+from dp_learn.matrices import FloatArray, RepairMethod, align, column_labels, repair_covariance
 from dp_learn.pipeline.resamples import Resamples, select_by_rows
 from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
 from dp_learn.pipeline.weights import Weights
@@ -60,7 +61,7 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     debiased = pooled.covariance / units
     repair = repair_covariance(debiased, settings.repair)
     debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # one copy of the same numbers
-    weights = _weights(pooled, settings, units)
+    weights = _weights(pooled, settings, units, sample.pooled.columns, kept)
 
     alpha, selection = settings.alpha, None
     if alpha is None:
@@ -175,10 +176,18 @@ def _units(pooled: PooledCovariance, settings: Settings) -> FloatArray:
     return np.outer(unit, unit)
 
 
-def _weights(pooled: PooledCovariance, settings: Settings, units: FloatArray) -> FloatArray | None:
+def _weights(
+    pooled: PooledCovariance,
+    settings: Settings,
+    units: FloatArray,
+    columns: Sequence[str],
+    kept: npt.NDArray[np.int64],
+) -> FloatArray | None:
+    """Return the weights of the columns that are kept; labelled ones are of all columns."""
     chosen = settings.weights_for(blocks=False)
     if not isinstance(chosen, str):
-        return np.asarray(chosen, dtype=float)
+        given = np.asarray(align("weights", chosen, columns), dtype=float)
+        return given if column_labels(chosen) is None else given[np.ix_(kept, kept)]
     if chosen == Weights.EQUAL:
         return None
     weights = penalty_weights(pooled)

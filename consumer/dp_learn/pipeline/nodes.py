@@ -97,6 +97,9 @@ def _check(settings: Settings) -> None:
     """Refuse settings that mean nothing for nodes of several columns."""
     if settings.scale != "correlation":
         raise ParameterError("scale", '"correlation" for a table with categories', settings.scale)
+    if settings.solver != "auto":
+        allowed = '"auto" for a table with categories, for which there is one method'
+        raise ParameterError("solver", allowed, settings.solver)
     if not isinstance(settings.weights, str):
         raise ParameterError("weights", '"auto", "equal" or "noise" for a table with categories', "a matrix")
 

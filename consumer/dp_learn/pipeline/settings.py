@@ -29,7 +29,7 @@ class Options(TypedDict, total=False):
     alpha: float | None
     select: str
     alphas: int | Sequence[float]
-    weights: str | FloatArray
+    weights: str | npt.ArrayLike
     scale: str
     repair: str
     refit: bool
@@ -52,7 +52,7 @@ class Settings:
     alphas : int or sequence of float
         The path that it selects from: a number of alphas, or the alphas, largest first. With a number, EBIC's path ends
         at `chance_alpha`.
-    weights : {"auto", "equal", "noise"} or ndarray
+    weights : {"auto", "equal", "noise"} or array-like
         Equal penalties, penalties in proportion to the standard errors of entries, or of blocks, or a matrix as in
         `graphical_lasso`. "auto" is noise where a node has several columns, whose errors differ most, and else equal.
     scale : {"correlation", "covariance"}
@@ -69,7 +69,7 @@ class Settings:
     alpha: float | None = None
     select: str = "ebic"
     alphas: int | Sequence[float] = 20
-    weights: str | FloatArray = "auto"
+    weights: str | npt.ArrayLike = "auto"
     scale: str = "correlation"
     repair: str = "none"
     refit: bool = True
@@ -87,7 +87,7 @@ class Settings:
         if isinstance(self.weights, str) and self.weights not in list(Weights):
             raise ParameterError("weights", "auto, equal, noise, or a matrix", self.weights)
 
-    def weights_for(self, *, blocks: bool) -> str | FloatArray:
+    def weights_for(self, *, blocks: bool) -> str | npt.ArrayLike:
         """Return the weights with what "auto" stands for in its place, where nodes have several columns or none has."""
         if isinstance(self.weights, str) and self.weights == Weights.AUTO:
             return Weights.NOISE.value if blocks else Weights.EQUAL.value

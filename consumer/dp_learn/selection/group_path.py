@@ -10,9 +10,9 @@ from dp_learn.glasso import Groups, Solution, make_group_problem, make_groups, s
 from dp_learn.matrices import FloatArray
 
 
-def as_nodes(groups: ArrayLike | None, n_features: int) -> Groups | None:
+def as_nodes(groups: ArrayLike | None, n_features: int, columns: Sequence[str] | None = None) -> Groups | None:
     """Return the nodes, or None where every node is one column."""
-    nodes = None if groups is None else make_groups(groups, n_features)
+    nodes = None if groups is None else make_groups(groups, n_features, columns)
     return None if nodes is None or nodes.are_scalar else nodes
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.glasso import Problem, Solution, make_problem, solve
-from dp_learn.matrices import FloatArray, check_covariance, check_weights, is_positive_definite
+from dp_learn.matrices import FloatArray, check_covariance, check_weights, column_labels, is_positive_definite
 
 PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
 PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and no rule chooses there
@@ -100,9 +100,9 @@ def alpha_grid(
     if groups is not None:
         from dp_learn.selection.group_path import as_nodes, node_strengths
 
-        nodes = as_nodes(groups, len(s))
+        nodes = as_nodes(groups, len(s), column_labels(matrix))
     if nodes is None:
-        w = check_weights(weights, s.shape[0], penalize_diagonal=False)
+        w = check_weights(weights, s.shape[0], penalize_diagonal=False, columns=column_labels(matrix))
     else:
         s, w = node_strengths(s, nodes, weights)
     penalised = w > 0.0

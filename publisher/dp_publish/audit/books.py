@@ -14,6 +14,7 @@ from dp_publish.accounting import (
     SLACK,
     ApproximateDP,
     Loss,
+    PureDP,
     delta_for_epsilon,
     epsilon_of_unit,
     mu_for_epsilon_delta,
@@ -72,6 +73,8 @@ def check_books_of_moments(policy: Policy, mechanism: Mechanism, published: Publ
     if guarantee is None or strength is None:
         return make_check("books", ["the release states no guarantee, or the policy asks for none"], "")
     asked = mechanism.form_of(strength)
+    if isinstance(strength, PureDP) and (guarantee.epsilon or math.inf) > strength.epsilon * SLACK:
+        faults.append(f"the manifest does not state the pure epsilon = {strength.epsilon:g} that the policy asks for")
     if not isinstance(asked, ApproximateDP) and guarantee.mu is not None and guarantee.mu > asked.mu * (1 + 1e-6):
         faults.append(f"the manifest states mu = {guarantee.mu:.6g}, above the {asked.mu:.6g} of the policy")
     if guarantee.epsilon is not None and guarantee.epsilon > asked.pure_epsilon * SLACK:

@@ -11,8 +11,10 @@ import math
 from collections.abc import Callable, Mapping
 
 from dp_bundle.errors import ParameterError, PolicyError
+from dp_publish.accounting import ROUND_UP, ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.choice import choose_for_policy
 from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.policy import Policy, raw_names
@@ -45,7 +47,43 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     if kind is None:
         kind, reason = choose_for_policy(privacy, strength, scaling, count_rows)
     more = kind.settings(policy, kinds)
-    return kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
+    mechanism = kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
+    require_what_was_asked(mechanism, strength)
+    return mechanism
+
+
+def require_what_was_asked(mechanism: Mechanism, asked: Strength) -> None:
+    """Refuse a mechanism that gives less than a policy asks for, by what the mechanism itself says that a unit loses.
+
+    So no mechanism has to be remembered as one that gives no pure epsilon, or only a larger delta.
+
+    Raises
+    ------
+    PolicyError
+    """
+    spent = mechanism.spends(mechanism.max_rows)
+    if isinstance(asked, PureDP) and not isinstance(spent, PureDP):
+        raise PolicyError(
+            f"the {mechanism.name} mechanism gives no pure epsilon: give delta as well, or mu, or rho; or another "
+            "mechanism"
+        )
+    excepted, most = spent.excepted_delta, asked.delta if isinstance(asked, ApproximateDP) else EXCEPTED_DELTA
+    if excepted > most:
+        raise PolicyError(
+            f"the guarantee of the {mechanism.name} mechanism fails with a probability of up to {excepted:.2g}, above "
+            f"the {most:.2g} that may be: give a larger delta, or another mechanism"
+        )
+    if not _is_within(spent, asked):
+        raise PolicyError(f"the {mechanism.name} mechanism gives less privacy than was asked for: choose another")
+
+
+def _is_within(spent: GaussianDP | PureDP, asked: Strength) -> bool:
+    """Return whether what is spent is no more than what was asked for, its exception apart."""
+    if isinstance(spent, PureDP) and isinstance(asked, PureDP | ApproximateDP):
+        return spent.epsilon <= asked.epsilon * ROUND_UP
+    if isinstance(spent, PureDP) and isinstance(asked, ConcentratedDP) and spent.epsilon <= asked.mu * ROUND_UP:
+        return True  # rho is at most epsilon^2 / 2
+    return spent.mu <= asked.mu * ROUND_UP
 
 
 def ball_radius(policy: Policy, kinds: Mapping[str, str]) -> float | None:

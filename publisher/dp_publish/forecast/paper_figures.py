@@ -1,9 +1,10 @@
 """The privacy parameters that the source paper prints, for reproduction. None of them is a guarantee.
 
 Theorems 4.1 and 4.4 of Guo et al. (2025) speak of the covariance of noisy rows, and the rows themselves are what is
-published: whoever holds them tests a single cell with mu = width / sigma, whatever the number of rows is. So no bundle
-states these figures; `dp-publish plan` shows them, from an assumed spread of the values, since the constants C and K
-are functions of the private data.
+published: whoever holds them tests a single cell with mu = width / sigma, whatever the number of rows is. Theorem 4.1
+is false of the covariance as well: it takes one entry at a time, and a cell moves as many as there are columns. So no
+bundle states these figures; `dp-publish plan` shows them, from an assumed spread of the values, since the constants C
+and K are functions of the private data.
 
 References
 ----------

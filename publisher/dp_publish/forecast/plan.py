@@ -27,9 +27,8 @@ from dp_publish.data import KINDS_OF_WORDS, Table, count_rows, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
-from dp_publish.forecast.strengths import fine_grid, forecast_each
+from dp_publish.forecast.strengths import fine_grid, forecast_each, takes_mu
 from dp_publish.policy import (
-    BY_EPSILON_AND_DELTA,
     DEFAULT_SPREAD,
     Policy,
     choose_columns,
@@ -302,7 +301,7 @@ def _gaps_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
 def _covariance_notes(mechanism: str, neighbours: Neighbours) -> list[str]:
     kind = mechanism_named(mechanism)
     notes = [f"from moments: with {'the best' if kind is None else mechanism} noise."]
-    if mechanism in BY_EPSILON_AND_DELTA:
+    if not takes_mu(mechanism):
         notes = [
             f"from moments: with {mechanism} noise at the policy's own strength, with gaussian noise at the others."
         ]

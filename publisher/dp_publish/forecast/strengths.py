@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_publish.accounting import GaussianDP
+from dp_publish.covariance import Gaussian, mechanism_named
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
-from dp_publish.policy import BY_EPSILON_AND_DELTA, Policy, Privacy
+from dp_publish.policy import STRENGTHS, Policy, Privacy
 
-_STRENGTHS = {"mu", "epsilon", "delta", "rho", "sigma", "snr_db"}
 _POINTS_PER_DECADE = 20  # of curves
 
 
@@ -27,8 +28,14 @@ def privacy_at(policy: Policy, mechanism: str | None, mu: float) -> Privacy:
     """
     changes: dict[str, Any] = {"mu": mu}
     if mechanism is not None:
-        changes["mechanism"] = "gaussian" if mechanism in BY_EPSILON_AND_DELTA else mechanism
-    return Privacy.model_validate({**policy.privacy.model_dump(exclude=_STRENGTHS), **changes})
+        changes["mechanism"] = mechanism if takes_mu(mechanism) else Gaussian.name
+    return Privacy.model_validate({**policy.privacy.model_dump(exclude={*STRENGTHS, "delta"}), **changes})
+
+
+def takes_mu(mechanism: str | None) -> bool:
+    """Return whether a release can be made at another mu: rows always can, second moments by most mechanisms."""
+    kind = None if mechanism is None else mechanism_named(mechanism)
+    return kind is None or kind.serves(GaussianDP(1.0))
 
 
 def forecast_each(

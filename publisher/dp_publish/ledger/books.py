@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,9 @@ from dp_publish.accounting import Cost, rho_for_mu
 from dp_publish.ledger.budget import Account, Entry
 from dp_publish.ledger.events import read_event
 
+RESERVED = (
+    '"event":"reserved"'  # in the line of every reservation, and in no text within a line, where quotes are escaped
+)
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
 
 
@@ -46,6 +50,16 @@ class Books:
     def head(self) -> str:
         """The hash of the last line; empty if there is none."""
         return self.heads[-1] if self.heads else ""
+
+    @property
+    def first(self) -> str | None:
+        """The first line, by which a ledger is known wherever it is; None if there is none."""
+        return self.lines[0] if self.lines else None
+
+    @property
+    def newest(self) -> str | None:
+        """The time of the last reservation; None if there is none."""
+        return next((read_event(line)["time"] for line in reversed(self.lines) if RESERVED in line), None)
 
     def add(self, line: str) -> None:
         """Take the next line of the log.
@@ -133,6 +147,11 @@ def encode(content: dict[str, Any]) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def marked(content: dict[str, Any]) -> dict[str, Any]:
+    """Return an event with a mark of its own, by which a line differs from one that says the same."""
+    return {**content, "mark": secrets.token_hex(16)}
+
+
 def chain(head: str, line: str) -> str:
     """Return the hash of a line that follows the one with this hash."""
     return hashlib.sha256(f"{head}\n{line}".encode()).hexdigest()
@@ -152,7 +171,8 @@ def line_that_restores(books: Books, entry: Entry, budgets: dict[str, float] | N
     unknown = {unit: mu for unit, mu in (budgets or {}).items() if unit not in books.budgets.get(entry.dataset, {})}
     content = {"event": "restored", "state": entry.state, **content_of(entry)}
     content |= {"manifest_sha256": entry.manifest_sha256, "file": entry.file}
-    return encode({**content, "budgets": unknown} if unknown else content)
+    content |= {"budgets": unknown} if unknown else {}
+    return encode(content if books.lines else marked(content))
 
 
 def _same(one: Entry, other: Entry) -> bool:

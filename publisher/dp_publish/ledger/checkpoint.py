@@ -6,7 +6,7 @@ carries the number and, in its hash, the hash of the last line that it counts. I
 never the truth: it is made anew from the log wherever there is a doubt.
 
 That the lines before it are still what they were cannot be seen without reading them. So a small file beside the log,
-the stamp, says in which state the log's file and its copy were left: their sizes, times, places on the disk, SQLite's
+the stamp, says in which state the log's file and its copies were left: their sizes, times, places on the disk, SQLite's
 count of changes, the number of lines, and the hash of the last one. If any of that differs, or the stamp's own hash is
 wrong, the log is read and checked whole.
 """
@@ -35,7 +35,7 @@ _WHOLE = ""  # the part of a row about a whole dataset
 _PARTITION, _RELEASE = "partition ", "release "  # and the beginnings of others
 _SUMS = ("sums", "largest")
 _UNFINISHED = ("reserved", "sealed")
-_VERSION = 3  # 1 had no sums for changes of cells where a release was for cells or rows, 2 none of rho
+_VERSION = 3  # 1 had no sums for changes of cells where a release was for cells or rows; 2 knew no rho, and one copy
 _CHANGES = slice(24, 28)  # of SQLite's header: how often the file was changed
 
 
@@ -52,10 +52,9 @@ def file_state(path: Path | None) -> list[int] | None:
     return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, changes]
 
 
-def write_stamp(path: Path, copy: Path | None, line: int, head: str) -> None:
-    """Record the state of the log's file and its copy; without that record, the whole log is read."""
-    states = {"log": file_state(path), "copy": file_state(copy) if copy is not None else None}
-    stamp = {"version": _VERSION, "line": line, "head": head, **states}
+def write_stamp(path: Path, copies: list[Any] | None, line: int, head: str) -> None:
+    """Record the state of the log's file and its copies; without that record, the whole log is read."""
+    stamp = {"version": _VERSION, "line": line, "head": head, "log": file_state(path), "copies": copies}
     content = encode({**stamp, "sha256": _digest(stamp)})
     flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(OSError), os.fdopen(os.open(_stamp_path(path), flags, 0o600), "wb") as file:
@@ -63,7 +62,7 @@ def write_stamp(path: Path, copy: Path | None, line: int, head: str) -> None:
 
 
 def is_current(
-    connection: sqlite3.Connection, path: Path, log: list[int] | None, copy: list[int] | None
+    connection: sqlite3.Connection, path: Path, log: list[int] | None, copies: list[Any] | None
 ) -> tuple[int, str] | None:
     """Return the number and the hash of the log's last line if the checkpoint is up to date, otherwise None.
 
@@ -73,8 +72,8 @@ def is_current(
         The log's file, which nobody else can change now.
     path : Path
         Where it is.
-    log, copy : list of int or None
-        The states of the file and of the copy, from just before.
+    log, copies : list or None
+        The states of the file and of its copies, from just before.
     """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         stamp = json.loads(_stamp_path(path).read_bytes())
@@ -82,7 +81,7 @@ def is_current(
         now = path.stat()
         same = [now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns] == (log or [])[:4]
         known = stamp["version"] == _VERSION and digest == _digest(stamp)
-        if same and known and (stamp["log"], stamp["copy"]) == (log, copy) and _ends(connection, line, head):
+        if same and known and (stamp["log"], stamp["copies"]) == (log, copies) and _ends(connection, line, head):
             return line, head
     return None
 

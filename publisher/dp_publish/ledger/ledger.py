@@ -31,6 +31,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
+_SKEW = datetime.timedelta(hours=1)  # by which clocks of several machines may differ
 _MOST_TRIES = 1_000  # to append, each of which fails only because somebody else has appended
 
 
@@ -113,12 +114,14 @@ class Ledger:
         if partition is not None and not (0 < len(partition) <= _MAX_NAME and partition.isprintable()):
             raise ParameterError("partition", f"a printable name of at most {_MAX_NAME} characters", partition)
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        declared = _by_unit(budget_mu, cost.unit)
+        declared, behind = _by_unit(budget_mu, cost.unit), list[str]()
 
         def decide(log: OpenLog) -> tuple[dict[str, Any] | None, Callable[[str], Reservation]]:
             if job is not None and (found := _find(log.books, dataset, job)) is not None:
                 return None, lambda _: found
 
+            newest = log.newest
+            behind[:] = [newest] if newest is not None and _is_behind(created, newest) else []
             account = log.account(dataset, partition)
             entry = Entry(dataset, partition, account.number + 1, created, cost)
             after = deepcopy(account)
@@ -133,6 +136,15 @@ class Ledger:
             return content, lambda head: _reservation(entry, account, after, budgets, head)
 
         reservation = self._append(decide)
+        if behind:
+            _log.warning(
+                "this machine's clock says %s, but the newest release in the ledger was booked at %s: if the clock is "
+                "wrong, set it, as release %d of %r states its time",
+                reservation.lineage.created,
+                behind[-1],
+                reservation.lineage.number,
+                dataset,
+            )
         _log.info("release %d of %r is booked", reservation.lineage.number, dataset)
         return reservation
 
@@ -287,6 +299,14 @@ def _find(books: Books, dataset: str, job: str) -> Reservation | None:
             budgets = {**before.budgets, **content.get("budgets", {})}
             return _reservation(entry, before, after, budgets, books.heads[index])
     return None
+
+
+def _is_behind(now: str, newest: str) -> bool:
+    """Return True if a time is before another by more than clocks differ."""
+    try:
+        return datetime.datetime.fromisoformat(newest) - datetime.datetime.fromisoformat(now) > _SKEW
+    except (ValueError, TypeError):  # a log may hold any text there
+        return False
 
 
 def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[str, float]:

@@ -1,24 +1,27 @@
 """The file that holds the ledger's log, and the copy of the log beside the signing key.
 
 The file is SQLite, in a mode in which it is complete by itself between any two uses, so that copying it is enough. The
-copy is plain text, one line for each event. It is behind the file only where a crash cut it short, so that a file which
-lacks lines of the copy was rolled back or replaced, and is refused.
+copy is behind the file only where a crash cut it short, so that a file which lacks lines of the copy, or of any other
+copy of the same ledger (`copies`), was rolled back or replaced, and is refused.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import os
+import shlex
 import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_bundle.files import locked, make_private_folder, write_whole
-from dp_publish.ledger.books import Books, chain, encode, line_that_restores, read_books
+from dp_bundle.trust import home_folder
+from dp_publish.ledger.books import RESERVED, Books, chain, encode, line_that_restores, marked, read_books
 from dp_publish.ledger.budget import Account
 from dp_publish.ledger.checkpoint import (
     advance,
@@ -29,6 +32,16 @@ from dp_publish.ledger.checkpoint import (
     read_state,
     write_stamp,
 )
+from dp_publish.ledger.copies import (
+    append_to_copy,
+    copies_of,
+    extend_copy,
+    has_all,
+    lock_of,
+    read_copy,
+    require_own_ledger,
+    state_of_copies,
+)
 from dp_publish.ledger.events import read_event
 
 _SCHEMA = """
@@ -37,7 +50,6 @@ CREATE TABLE IF NOT EXISTS log (
 )
 """
 _PATIENCE = 60.0  # seconds that a process waits for others
-_REMEDY = "`dp-publish ledger restore BUNDLES` repairs it from the copy beside the key and from your bundles"
 
 
 class Log:
@@ -69,11 +81,10 @@ class Log:
         """All that the log adds up to, for which it is read and checked whole."""
         if self._books is None:
             self._books = _read(self.connection, self._path)
-            kept = read_copy(self._copy)
-            if self._books.lines[: len(kept)] != kept:
+            if not has_all(self._books.lines, copies_of(self._copy, self._books.first)):
                 raise PrivacyError(
-                    f"the ledger {self._path} lacks lines that it had before, as if an old copy had been put in "
-                    f"its place, so what has been spent is not known: {_REMEDY}"
+                    f"the ledger {self._path} lacks lines that it had before, here or at another place, as if an old "
+                    f"copy had been put in its place, so what has been spent is not known: {_remedy(self._path)}"
                 )
         return self._books
 
@@ -81,6 +92,15 @@ class Log:
     def is_whole(self) -> bool:
         """True once all of it has been read."""
         return self._books is not None
+
+    @property
+    def newest(self) -> str | None:
+        """The time of the last reservation, if there is one."""
+        if self._books is not None:
+            return self._books.newest
+        last = "SELECT content FROM log WHERE instr(content, ?) ORDER BY line DESC LIMIT 1"
+        found = self.connection.execute(last, (RESERVED,)).fetchone()
+        return None if found is None else read_event(found[0])["time"]
 
     def account(self, dataset: str, partition: str | None = None) -> Account:
         """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
@@ -96,7 +116,7 @@ class Log:
 
     def append(self, content: dict[str, Any]) -> bool:
         """Append an event, which always succeeds, as nobody else can."""
-        return self.append_line(encode(content))
+        return self.append_line(encode(content if self.line else marked(content)))
 
     def append_line(self, line: str) -> bool:
         """Append an event that is a line already."""
@@ -132,7 +152,7 @@ def open_log(path: Path, copy: Path | None, *, whole: bool = False) -> Iterator[
         One of the files cannot be used.
     """
     with _held(path, copy):
-        states = file_state(path), file_state(copy)
+        states = file_state(path), state_of_copies(copy)
         with _connected(path) as connection:
             log = Log(connection, path, copy, None if whole else is_current(connection, path, *states))
             yield log
@@ -140,9 +160,9 @@ def open_log(path: Path, copy: Path | None, *, whole: bool = False) -> Iterator[
         if log.is_whole:
             extend_copy(copy, log.books.lines)
         elif log.appended:
-            _append_to_copy(copy, log.appended)
+            append_to_copy(copy, log.appended)
         if sound:
-            write_stamp(path, copy, log.line, log.head)
+            write_stamp(path, state_of_copies(copy), log.line, log.head)
 
 
 def rebuild_log(path: Path, copy: Path | None) -> tuple[Path | None, int]:
@@ -158,7 +178,6 @@ def rebuild_log(path: Path, copy: Path | None) -> tuple[Path | None, int]:
         How many lines came from the copy.
     """
     with _held(path, copy):
-        kept = read_books(read_copy(copy))
         aside: Path | None = None
         salvaged: list[str] = []
         if path.exists():
@@ -170,22 +189,26 @@ def rebuild_log(path: Path, copy: Path | None) -> tuple[Path | None, int]:
             for line in salvaged if aside else []:
                 log.append_line(line)
             before = len(log.books.lines)
-            if log.books.lines == kept.lines[:before]:
-                for line in kept.lines[before:]:
-                    log.append_line(line)
-            elif log.books.lines[: len(kept.lines)] != kept.lines:
-                _put_back(log, kept)
+            kept = _put_back_copies(log, copy)
             n_lines = len(log.books.lines) - before
-        if copy is not None:
-            write_whole(copy, "".join(f"{line}\n" for line in log.books.lines).encode(), mode=0o600, replace=True)
+        content = "".join(f"{line}\n" for line in log.books.lines).encode()
+        for path_of_copy in kept:
+            write_whole(path_of_copy, content, mode=0o600, replace=True)
     return aside, n_lines
 
 
-def read_copy(copy: Path | None) -> list[str]:
-    """Return the lines of the copy; the last one is left out if a crash cut it short."""
-    if copy is None or not copy.exists():
-        return []
-    return copy.read_bytes().decode("utf-8", errors="replace").split("\n")[:-1]
+def _put_back_copies(log: Log, copy: Path | None) -> list[Path]:
+    """Append what the copies hold beyond the log, and return them; the first lines may show that there are more."""
+    done: list[Path] = []
+    while waiting := [path for path in copies_of(copy, log.books.first) if path not in done]:
+        kept, before = read_books(read_copy(waiting[0])), log.books.lines
+        if before == kept.lines[: len(before)]:
+            for line in kept.lines[len(before) :]:
+                log.append_line(line)
+        elif before[: len(kept.lines)] != kept.lines:
+            _put_back(log, kept)
+        done.append(waiting[0])
+    return done
 
 
 def _put_back(log: Log, other: Books) -> None:
@@ -202,13 +225,26 @@ def _held(path: Path, copy: Path | None) -> Iterator[None]:
     try:
         with contextlib.ExitStack() as lock:
             if copy is not None:
-                lock.enter_context(locked(copy.with_suffix(".lock"), _PATIENCE))
+                require_own_ledger(copy, path)
+                lock.enter_context(locked(lock_of(copy), _PATIENCE))
             yield
     except (sqlite3.Error, OSError) as error:
-        raise DpGraphError(
-            f"the ledger {path} cannot be used ({error}): make sure that it can be read and written, and that there is "
-            f"room for it; if it is damaged, {_REMEDY}"
-        ) from error
+        raise DpGraphError(f"the ledger {path} cannot be used ({error}): {_way_out(path, error)}") from error
+
+
+def _way_out(path: Path, error: Exception) -> str:
+    """Return what to do about an error of the system or of SQLite."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more than we need
+    number = error.errno if isinstance(error, OSError) else None
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or isinstance(error, TimeoutError):
+        return f"another process has held it for {_PATIENCE:g} seconds: wait until that ends, and try again"
+    if code == sqlite3.SQLITE_FULL or number in (errno.ENOSPC, errno.EDQUOT):
+        return "there is no room for it: free some, and try again"
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or number in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "you need the right to write to it, to its folder and to the folder of your keys, also to read it"
+    return (
+        f"make sure that it can be read and written, and that there is room for it; if it is damaged, {_remedy(path)}"
+    )
 
 
 @contextlib.contextmanager
@@ -289,29 +325,12 @@ def _set_aside(path: Path) -> Path:
     return path.rename(path.with_name(f"{path.name}.damaged-{now}"))
 
 
-def extend_copy(copy: Path | None, lines: list[str]) -> None:
-    """Append to the copy what it lacks."""
-    kept = read_copy(copy)
-    if copy is None or len(kept) == len(lines):
-        return
-    with os.fdopen(os.open(copy, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), "r+b") as file:
-        file.seek(sum(len(line.encode()) + 1 for line in kept))
-        file.truncate()
-        _write_lines(file, lines[len(kept) :])
-
-
-def _append_to_copy(copy: Path | None, lines: list[str]) -> None:
-    """Append to a copy that is known to hold all lines before."""
-    if copy is not None:
-        with os.fdopen(os.open(copy, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC), "ab") as file:
-            _write_lines(file, lines)
-
-
-def _write_lines(file: BinaryIO, lines: list[str]) -> None:
-    file.write("".join(f"{line}\n" for line in lines).encode())
-    file.flush()
-    os.fsync(file.fileno())
+def _remedy(path: Path) -> str:
+    place = "" if path == home_folder() / "ledger.sqlite" else f" --ledger {shlex.quote(str(path))}"
+    return f"`dp-publish ledger restore{place} BUNDLES` repairs it from the copy beside the key and from your bundles"
 
 
 def _altered(path: Path, line: int) -> PrivacyError:
-    return PrivacyError(f"the ledger {path} was altered at line {line}, so what has been spent is not known: {_REMEDY}")
+    return PrivacyError(
+        f"the ledger {path} was altered at line {line}, so what has been spent is not known: {_remedy(path)}"
+    )

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from dp_bundle.files import write_whole
 from dp_publish.ledger.books import Books
 from dp_publish.ledger.budget import Account
-from dp_publish.ledger.log import open_log, read_copy, rebuild_log
+from dp_publish.ledger.copies import read_copy
+from dp_publish.ledger.log import open_log, rebuild_log
 
 
 class OpenLog(Protocol):
@@ -28,6 +29,10 @@ class OpenLog(Protocol):
     @property
     def books(self) -> Books:
         """All that the log adds up to."""
+
+    @property
+    def newest(self) -> str | None:
+        """The time of the last reservation, if there is one."""
 
     def account(self, dataset: str, partition: str | None = None) -> Account:
         """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""

@@ -7,7 +7,7 @@ storage lets one succeed, and the others read what came first and decide again. 
 two that are otherwise equal differ, so that nobody takes another's object for his own.
 
 A chain does not show that its end is missing. So each machine keeps a copy of the lines that it has seen, beside its
-signing key, and refuses a log that does not begin with them.
+signing key, and refuses a log that does not begin with them, by whatever name its place goes (`copies`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from typing import Any
 from dp_bundle.errors import DpGraphError, PrivacyError, StoreError
 from dp_bundle.files import locked, write_whole
 from dp_bundle.store import Store
-from dp_publish.ledger.books import Books, encode
+from dp_publish.ledger.books import Books, encode, line_that_restores, read_books
 from dp_publish.ledger.budget import Account
+from dp_publish.ledger.copies import copies_of, extend_copy, has_all, lock_of, read_copy, require_own_ledger, sizes_of
 from dp_publish.ledger.events import read_event
-from dp_publish.ledger.log import extend_copy, open_log, read_copy
+from dp_publish.ledger.log import open_log
 
 _BEGINNING, _CONTENT = "00000000.txt", b"a ledger of dpgraph, version 1\n"
 _EVENT = re.compile(r"[0-9]{8}\.txt")
@@ -59,27 +60,29 @@ class SharedLog:
     def open(self, *, whole: bool = False) -> Iterator[OpenSharedLog]:
         """Read the log: what is new since the copy was written, or all of it."""
         with self._in_our_words():
-            yield OpenSharedLog(self._store, self._copy, self._read(whole=whole))
+            yield OpenSharedLog(self._store, self._copy, self._read(whole=whole), self._rolled_back())
 
     def rebuild(self) -> tuple[None, int]:
-        """Create the objects that are missing, as far as the copy has them.
+        """Create the objects that are missing, as far as the copy has them, and append what only other copies have.
 
         Raises
         ------
         PrivacyError
             An object was rewritten, which only whoever has the right to replace objects can undo.
         """
-        kept, n_lines = read_copy(self._copy), 0
+        require_own_ledger(self._copy)
+        kept, n_lines = self._longest(), 0
         books = Books()
         for number, line in enumerate(kept, start=1):
-            content = _object(books.head, line)
-            if self._find(number) is None:
+            content, found = _object(books.head, line), self._find(number)
+            if found is None:
                 n_lines += self._store.create(_name(number), content) == content
+            elif found != content:
+                break
             books.add(line)
         if kept:
             begin(self._store)
-        self._read(whole=True)
-        return None, n_lines
+        return None, n_lines + self._merge()
 
     def backup(self, target: Path) -> None:
         """Write the events to a local ledger."""
@@ -100,8 +103,28 @@ class SharedLog:
         except StoreError as error:
             raise StoreError(f"the ledger {self.place}", error.reason) from error
 
-    def _read(self, *, whole: bool) -> Books:
-        """Return the books; lines of the copy are believed, except for the last, unless all is to be read."""
+    def _merge(self) -> int:
+        """Append what was booked at another place on an older state of this log, and make all copies those of this."""
+        log = OpenSharedLog(self._store, self._copy, self._read(whole=True, alone=True), None)
+        copies, n_before = copies_of(self._copy, log.books.first), len(log.books.lines)
+        for other in map(read_books, map(read_copy, copies[1:])):
+            for entry in other.of(None):
+                line = line_that_restores(log.books, entry, other.budgets.get(entry.dataset))
+                if line is not None and not log.append_line(line):
+                    raise DpGraphError(f"somebody else writes to the ledger {self.place}: try again")
+        for copy in copies[1:]:
+            write_whole(copy, "".join(f"{line}\n" for line in log.books.lines).encode(), mode=0o600, replace=True)
+        self._read(whole=True)
+        return len(log.books.lines) - n_before
+
+    def _read(self, *, whole: bool, alone: bool = False) -> Books:
+        """Return the books.
+
+        Lines of the copy are believed, except for the last, unless all is to be read. Copies of this log from other
+        places are looked at unless it is to be read alone.
+        """
+        require_own_ledger(self._copy)
+        sizes = sizes_of(self._copy)
         kept, n_events = read_copy(self._copy), self._count()
         if n_events < len(kept):
             raise self._rolled_back()
@@ -120,8 +143,17 @@ class SharedLog:
                 raise self._altered(number) from error
             if not follows or (number <= len(kept) and kept[number - 1] != line):
                 raise self._altered(number)
-        keep(self._copy, books.lines, self._rolled_back())
+        if not alone and not has_all(books.lines, copies_of(self._copy, books.first)[1:], sizes):
+            raise self._rolled_back()
+        keep(self._copy, books.lines, None if alone else self._rolled_back())
         return books
+
+    def _longest(self) -> list[str]:
+        """Return the copy of most lines, which is of another place if the ledger was moved."""
+        first = self._find(1)
+        line = first.decode("utf-8", "replace").partition("\n")[2] if first is not None else None
+        line = line if line is not None else next(iter(read_copy(self._copy)), None)
+        return max(map(read_copy, copies_of(self._copy, line)), key=len)
 
     def _count(self) -> int:
         """Return the number of events, after checking that none is missing, and that nothing else lies among them."""
@@ -180,8 +212,8 @@ class SharedLog:
 
     def _rolled_back(self) -> PrivacyError:
         return PrivacyError(
-            f"the ledger {self.place} lacks events that it had before, as if an old copy or another ledger had been "
-            f"put in its place, so what has been spent is not known: {self._remedy}"
+            f"the ledger {self.place} lacks events that it had before, here or at another place, as if an old copy "
+            f"or another ledger had been put there, so what has been spent is not known: {self._remedy}"
         )
 
 
@@ -196,16 +228,23 @@ class OpenSharedLog:
         The copy of its lines.
     books : Books
         What it added up to.
+    refusal : PrivacyError or None
+        What is raised where somebody went on with an older state of this log, at another place.
     """
 
-    def __init__(self, store: Store, copy: Path, books: Books) -> None:
+    def __init__(self, store: Store, copy: Path, books: Books, refusal: PrivacyError | None) -> None:
         self.books = books
-        self._store, self._copy = store, copy
+        self._store, self._copy, self._refusal = store, copy, refusal
 
     @property
     def head(self) -> str:
         """The hash of the last event."""
         return self.books.head
+
+    @property
+    def newest(self) -> str | None:
+        """The time of the last reservation, if there is one."""
+        return self.books.newest
 
     def account(self, dataset: str, partition: str | None = None) -> Account:  # noqa: ARG002
         """Return what a dataset's releases add up to, with all partitions."""
@@ -229,7 +268,7 @@ class OpenSharedLog:
         if self._store.create(_name(len(self.books.lines) + 1), ours) != ours:
             return False
         self.books.add(line)
-        keep(self._copy, self.books.lines)
+        keep(self._copy, self.books.lines, self._refusal)
         return True
 
 
@@ -253,12 +292,19 @@ def begin(store: Store) -> None:
         )
 
 
-def keep(copy: Path, lines: list[str], refusal: PrivacyError | None = None) -> None:
-    """Append to the copy what it lacks; another process may have appended more."""
-    with locked(copy.with_suffix(".lock"), _PATIENCE):
+def keep(copy: Path, lines: list[str], refusal: PrivacyError | None) -> None:
+    """Append to the copy what it lacks; another process may have appended more.
+
+    Raises
+    ------
+    PrivacyError
+        The given one: a copy of this log has other lines.
+    """
+    with locked(lock_of(copy), _PATIENCE):
+        for kept in map(read_copy, copies_of(copy, lines[0] if lines else None)):
+            if refusal is not None and kept[: len(lines)] != lines[: len(kept)]:
+                raise refusal
         kept = read_copy(copy)
-        if kept[: len(lines)] != lines[: len(kept)] and refusal is not None:
-            raise refusal
         if len(kept) < len(lines) and kept == lines[: len(kept)]:
             extend_copy(copy, lines)
 

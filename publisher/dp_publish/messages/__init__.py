@@ -3,7 +3,7 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_publish.messages.following import logged_to, shown_on_terminal
+    from dp_publish.messages.following import logged_to, shown_on_terminal, warnings_told
     from dp_publish.messages.ledger import (
         describe_ledger,
         describe_restoration,

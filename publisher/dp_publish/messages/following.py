@@ -53,6 +53,21 @@ def shown_on_terminal(n_rows: int | None) -> Iterator[Callable[[int], None]]:
 
 
 @contextlib.contextmanager
+def warnings_told(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell the user of each warning in a block."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: tell(f"note: {record.getMessage()}")  # type: ignore[method-assign]
+    loggers = [logging.getLogger(name) for name in _LOGGED]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+
+
+@contextlib.contextmanager
 def logged_to(path: Path | None, *taken: object) -> Iterator[None]:
     """Append what happens in a block to a file, a line for each step; no line has a value of the table, or of a cell.
 

@@ -4,9 +4,8 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_publish.policy.choices import (
-        BY_EPSILON_AND_DELTA,
         DEFAULT_SPREAD,
-        NEVER_PURE,
+        STRENGTHS,
         Mechanism,
         ReleaseKind,
         SoundMechanism,

@@ -13,6 +13,3 @@ SoundMechanism: TypeAlias = Literal[
 ]
 UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # named to be refused for what they are
 Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]
-
-BY_EPSILON_AND_DELTA = frozenset({"wishart", "sulq"})  # these take no other strength, and protect one row
-NEVER_PURE = frozenset({"two-round", "gaussian", *BY_EPSILON_AND_DELTA})  # these give no pure epsilon

@@ -38,6 +38,7 @@ _ALLOWED = {
     "dataset.languages": 'a list of two-letter codes by ISO 639-1, such as ["en"]',
     "dataset.temporal": 'two dates, years or months, such as { start = "2019-01-01", end = "2019-12-31" }',
     "dataset.spatial": 'a list of at most 100 names of places, or addresses that stand for them, such as ["Oslo"]',
+    "dataset.software_url": "an address that begins https://",
     "dataset.related": 'a list of at most 100, such as [{ relation = "IsDerivedFrom", identifier = "10.1000/182" }]; '
     f"a relation is one of {', '.join(get_args(Relation))}",
     "privacy": "a table: [privacy] on a line of its own, and its entries below",

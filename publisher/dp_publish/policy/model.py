@@ -17,7 +17,7 @@ from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed, require_one_line
 from dp_publish.accounting import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.data import Dialect, missing_numbers
-from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, STRENGTHS, Mechanism, ReleaseKind
+from dp_publish.policy.choices import STRENGTHS, Mechanism, ReleaseKind
 
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
@@ -117,12 +117,6 @@ class Privacy(_Model):
             raise ValueError(
                 "a covariance release needs mu, rho, or epsilon with or without delta, not sigma or snr_db"
             )
-        if self.mechanism in BY_EPSILON_AND_DELTA and self.delta is None:
-            raise ValueError(f"the {self.mechanism} mechanism is calibrated by epsilon and delta: give both")
-        if self.mechanism in NEVER_PURE and isinstance(self.strength, PureDP):
-            raise ValueError(f"the {self.mechanism} mechanism gives no pure epsilon: give delta as well, or mu, or rho")
-        if self.mechanism in BY_EPSILON_AND_DELTA and self.entity:
-            raise ValueError(f"the {self.mechanism} mechanism protects one row: for an entity, choose another")
         if self.unit == "cell" and not self.neighbours.n_rows_public:
             raise ValueError(
                 'with neighbours = "add-remove" whole rows are added or removed, not cells: give unit = "row"'

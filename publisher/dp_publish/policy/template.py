@@ -85,6 +85,7 @@ citation = ""          # how the data should be cited
 # spatial = ["..."]      # places
 # doi = "..."
 # related = [{ relation = "IsDerivedFrom", identifier = "https://..." }]
+# software_url = "https://..."     # where researchers find dpgraph: no index has it, so tell them where it is
 
 [privacy]
 unit = "row"           # what one person may change: a whole "row", only one "cell", or all rows of an entity:

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from dp_bundle.errors import DpGraphError
-from dp_bundle.files import locked_folder, settle, sync_folder, write_whole
+from dp_bundle.errors import DpGraphError, ParameterError
+from dp_bundle.files import locked_folder, require_private, settle, sync_folder, write_whole
 from dp_bundle.manifest import Column, Guarantee, SecondMoments
 from dp_bundle.quoting import quote_path
 from dp_publish.data import RowReport
@@ -270,15 +270,18 @@ def require_new_job(folder: Path) -> None:
         raise DpGraphError(f"the job {quote_path(folder)} cannot be made: make the folder for it first")
 
 
-def require_job(folder: Path) -> None:
-    """Refuse what is no job of this version.
+def require_job(folder: Path, scheduler: str | None = None) -> None:
+    """Refuse what is no job of this version, and a scheduler for one that has no workers.
 
     Raises
     ------
     DpGraphError
         It is none.
+    ParameterError
+        It was begun without workers.
     """
-    _read_plan(folder)
+    if _read_plan(folder).staging is None and scheduler is not None:
+        raise ParameterError("--scheduler", "left out, as this job was begun without --engine dask", scheduler)
 
 
 @contextlib.contextmanager
@@ -312,6 +315,7 @@ def open_job(folder: Path) -> Iterator[Job]:
         It is no job of this version, or another process is at it.
     """
     with _held(folder):
+        require_private(folder, "what is to be published")
         plan = _read_plan(folder)
         job = Job(folder.absolute(), plan)
         job.sweep()

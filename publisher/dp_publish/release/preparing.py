@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.data import batch_rows
 from dp_bundle.errors import ParameterError
+from dp_bundle.manifest import software_with_code
+from dp_bundle.startup import code_digest
 from dp_bundle.store import RemotePath, located
 from dp_bundle.trust import public_key_of
 from dp_publish.data import EntityCap, RowReport, Source, Table, describe_files, is_text_file
@@ -115,8 +117,8 @@ def make_plan(
 
 
 def software() -> str:
-    """Return the name and version that a manifest states."""
-    return f"dpgraph {importlib.metadata.version('dpgraph')}"
+    """Return what a manifest states: the name, the version, and the digest of the code."""
+    return software_with_code(f"dpgraph {importlib.metadata.version('dpgraph')}", code_digest())
 
 
 def _local_work(table: Table, privacy: Privacy, n_columns: int, *, keeps_numbers: bool) -> tuple[LocalWork, RowReport]:

@@ -254,7 +254,7 @@ def _release(
 
     `is_seen` tells whether somebody may have seen noisy rows, so that nothing is taken back.
     """
-    reservation, digest, leaving = None, "", False
+    reservation, digest, leaving, sealed = None, "", False, False
     recorded = os.fsencode(target.path).decode("utf-8", "backslashreplace")  # a log is text, whatever bytes a name has
 
     with contextlib.ExitStack() as ending:
@@ -274,20 +274,24 @@ def _release(
                 ending.enter_context(interrupts_held(done))
                 leaving = True
                 ledger.seal(reservation, digest, recorded)
+                sealed = True
         except BaseException as error:
             if reservation is not None and not leaving and not is_seen():
                 _take_back(ledger, reservation, error)
             if reservation is None or not leaving:
                 raise
             if not (isinstance(error, OSError | StoreError) and target.holds(digest)):
-                error.add_note(_whereabouts(reservation, target))
+                error.add_note(_whereabouts(reservation, target) if sealed else _nowhere(reservation))
                 raise
 
         # 4. The bundle is in its place.
         try:
             ledger.commit(reservation, digest, recorded)
         except BaseException as error:
-            error.add_note(_whereabouts(reservation, target))
+            error.add_note(
+                f"{_name(reservation)} is published, at {target.path}, and on the books as spent, though not as "
+                "published: nothing is left to do"
+            )
             raise
     return release, (digest, whole), reservation.budgets
 
@@ -341,7 +345,11 @@ def _take_back(ledger: Ledger, reservation: Reservation, error: BaseException) -
     """Cancel a release that ends before its file could get a name, unless the error may reveal noisy numbers."""
     if may_reveal_noise(error):
         return
-    ledger.cancel(reservation)
+    try:
+        ledger.cancel(reservation)
+    except DpGraphError as failure:
+        error.add_note(f"{_nowhere(reservation)}, as it could not be taken back: {failure}")
+        return
     number = reservation.lineage.number
     error.add_note(f"nothing was published, and nothing is booked; the release number {number} will not be used again")
 
@@ -362,6 +370,10 @@ def in_our_words(target: Target) -> Iterator[None]:
 
 def _whereabouts(reservation: Reservation, target: Target) -> str:
     return f"{_name(reservation)} is signed and may be at {target.path}: it stays on the books as spent"
+
+
+def _nowhere(reservation: Reservation) -> str:
+    return f"{_name(reservation)} is not published, no file of it is anywhere, and it stays on the books as spent"
 
 
 def _name(reservation: Reservation) -> str:

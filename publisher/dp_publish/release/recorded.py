@@ -126,7 +126,14 @@ def _take_back_or_explain(job: Job, ledger: Ledger, reservation: Reservation | N
         error.add_note(f"{booked}`{job.command}` goes on with it, at no further cost")
         return
     if reservation is not None:
-        ledger.cancel(reservation)
+        try:
+            ledger.cancel(reservation)
+        except DpGraphError as failure:
+            error.add_note(
+                f"release {reservation.lineage.number} is not published, and stays on the books as spent, as it could "
+                f"not be taken back ({failure}): `{job.command}` goes on with it, at no further cost"
+            )
+            return
         error.add_note(
             f"nothing was published, and nothing is booked; the release number {reservation.lineage.number} will not "
             "be used again"

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.cli import cli
-from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.trust import TrustStore, key_names, load_public_key, new_key_pair, quorums, read_revocation
+from dp_bundle.errors import DpGraphError, KeyStoreError, ParameterError
+from dp_bundle.trust import (
+    PublicKey,
+    TrustStore,
+    key_names,
+    load_public_key,
+    new_key_pair,
+    public_key_path,
+    quorums,
+    read_revocation,
+)
 from dp_publish import Receipt
 
 
@@ -52,3 +64,52 @@ def test_the_signer_does_not_cosign(bundle: Receipt) -> None:
     with pytest.raises(ParameterError, match="another key than the one that signed the bundle"):
         cli.main(["cosign", str(bundle.path)], standalone_mode=False)
     assert not bundle.path.with_name(f"{bundle.path.name}.dsse.json").exists()
+
+
+WITH_PUBLIC_HALVES = [
+    "keys list",
+    "keys list --json",
+    "keys export",
+    "keys export --format minisign",
+    "keys revoke publisher",
+    "keys revoke publisher --by office",
+    "keys rotate publisher office",
+    "keys rotate office publisher",
+]
+
+
+@pytest.mark.parametrize("words", WITH_PUBLIC_HALVES)
+def test_no_command_takes_a_foreign_public_half(
+    words: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is listed, printed for minisign, taken back or handed on is the key that signs, or nothing."""
+    monkeypatch.chdir(tmp_path)
+    new_key_pair("office")
+    new_key_pair("publisher")
+    foreign = PublicKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))).public_key().public_bytes_raw())
+    public_key_path("publisher").write_bytes(foreign.to_pem())
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(KeyStoreError, match="is not the public half of"):
+        cli.main(words.split(), standalone_mode=False)
+    assert capsys.readouterr().out == ""
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_of_a_locked_key_is_said_that_nothing_was_compared(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the passphrase a list says so on the key's line, and what prints or revokes it in a note."""
+    monkeypatch.chdir(tmp_path)
+    fingerprint = new_key_pair("publisher", "secret").fingerprint
+    new_key_pair("office")
+    cli.main(["keys", "list"], standalone_mode=False)
+    office, publisher = capsys.readouterr().out.splitlines()
+    assert publisher.startswith(f"publisher  {fingerprint}  (locked: not compared")
+    assert "locked" not in office
+    for words in (["export"], ["revoke", "publisher", "--by", "office"]):
+        with contextlib.suppress(DpGraphError):  # office is no successor
+            cli.main(["keys", *words], standalone_mode=False)
+        assert f"{fingerprint} is what {public_key_path('publisher')} says" in capsys.readouterr().err
+    monkeypatch.setenv("DPGRAPH_PASSPHRASE", "secret")
+    cli.main(["keys", "list", "--json"], standalone_mode=False)
+    assert [each["compared"] for each in json.loads(capsys.readouterr().out)] == [True, True]

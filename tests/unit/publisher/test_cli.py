@@ -321,6 +321,8 @@ def test_covariance_release_takes_two_words_more(people: Path, call: Call, tmp_p
         (["--mechanism", "wishart-pure"], 1, "is not private"),
         (["--mechanism", "output-perturbation"], 1, "is not private"),
         (["--mechanism", "wishart"], 2, "epsilon and delta"),
+        (["--mechanism", "sulq", "--epsilon", "1"], 2, "epsilon and delta"),
+        (["--mechanism", "eigenvectors", "--epsilon", "1", "--delta", "1e-14"], 2, "above the 1e-14 that may be"),
         (["--mechanism", "gaussian", "--epsilon", "1"], 2, "no pure epsilon"),
         (["--sigma", "1"], 2, "not sigma or snr_db"),
         (["--snr-db", "1"], 2, "not sigma or snr_db"),

@@ -13,12 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import DataError
+from dp_bundle.errors import DataError, PolicyError
 from dp_bundle.manifest import MatrixNoise
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import GaussianDP, PureDP, Strength
@@ -178,6 +178,17 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         self.check_strength()
+        if self.max_rows > 1 and self.spends(1).mu >= self.spends(self.max_rows).mu:  # it knows of no further rows
+            self.refuse_entities()
+
+    def refuse_entities(self) -> NoReturn:
+        """Refuse a unit of several rows.
+
+        Raises
+        ------
+        PolicyError
+        """
+        raise PolicyError(f"the {self.name} mechanism protects one row: for an entity, choose another")
 
     @classmethod
     def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
@@ -188,7 +199,22 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def form_of(cls, strength: Strength) -> Strength:
-        """Return the strength that it is calibrated by to serve a policy's."""
+        """Return the strength that it is calibrated by to serve a policy's.
+
+        Raises
+        ------
+        PolicyError
+            It cannot be calibrated by such a strength.
+        """
+
+    @classmethod
+    def serves(cls, strength: Strength) -> bool:
+        """Return whether it can be calibrated by a policy's strength."""
+        try:
+            cls.form_of(strength)
+        except PolicyError:
+            return False
+        return True
 
     @abstractmethod
     def check_strength(self) -> None:

@@ -34,7 +34,9 @@ class Sulq(GaussianEntries):
         return require_epsilon_and_delta(cls.name, strength)
 
     def check_strength(self) -> None:
-        """Refuse an epsilon or delta whose noise has a mu outside [1e-4, 1e6]."""
+        """Refuse an epsilon or delta whose noise has a mu outside [1e-4, 1e6], and units of several rows."""
+        if self.max_rows > 1:
+            self.refuse_entities()
         check_mu(self.mu)
 
     @staticmethod

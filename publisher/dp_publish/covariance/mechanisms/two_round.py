@@ -40,7 +40,7 @@ from dp_bundle.data import mean_and_covariance
 from dp_bundle.errors import DataError, PrivacyError
 from dp_bundle.manifest import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import GaussianDP, PureDP, Strength
+from dp_publish.accounting import GaussianDP, Strength
 from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, Rows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
@@ -115,8 +115,6 @@ class TwoRound(Mechanism):
     @classmethod
     def form_of(cls, strength: Strength) -> GaussianDP:
         """Return the mu that a strength stands for."""
-        if isinstance(strength, PureDP):
-            raise PrivacyError("two rounds give no pure epsilon: give delta as well, or mu, or rho")
         return GaussianDP(strength.mu)
 
     def check_strength(self) -> None:

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest import MatrixNoise, WishartNoise
 from dp_bundle.privacy import Neighbours
 from dp_publish.accounting import ApproximateDP, PureDP, Strength
@@ -128,10 +128,10 @@ def require_epsilon_and_delta(name: str, strength: Strength) -> ApproximateDP:
 
     Raises
     ------
-    PrivacyError
+    PolicyError
     """
     if not isinstance(strength, ApproximateDP):
-        raise PrivacyError(f"the {name} mechanism is calibrated by epsilon and delta: give both")
+        raise PolicyError(f"the {name} mechanism is calibrated by epsilon and delta: give both")
     return strength
 
 

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dp_publish.covariance import Gaussian
 from dp_publish.forecast.advice import changes_for_moments
 from dp_publish.forecast.page.budget import Account
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
-from dp_publish.policy import BY_EPSILON_AND_DELTA
+from dp_publish.forecast.strengths import takes_mu
+from dp_publish.policy import STRENGTHS
 
-_STRENGTHS = frozenset({"--mu", "--epsilon", "--delta", "--rho", "--sigma", "--snr-db"})
+_STRENGTHS = frozenset(f"--{name.replace('_', '-')}" for name in (*STRENGTHS, "delta"))
 _OF_PLANS = frozenset({"--spread", "--picture", "--report", "--look"})
 _WITHOUT_EFFECT = frozenset({"--json", "--quiet", "--picture"})
 
@@ -67,8 +69,8 @@ def publish_line(plan: Plan, asked: Asked, position: Position) -> str:
     options = asked.publishing
     if not position.is_own:
         options = _without(options, _STRENGTHS)
-        if plan.mechanism in BY_EPSILON_AND_DELTA:
-            options["--mechanism"] = "gaussian"
+        if not takes_mu(plan.mechanism):
+            options["--mechanism"] = Gaussian.name
         elif plan.is_pure and plan.policy.privacy.mechanism == "auto" and plan.mechanism is not None:
             options["--mechanism"] = plan.mechanism  # as mu alone would choose another one
         options["--mu"] = f"{position.row.mu:.6g}"

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dp_bundle.bundle import open_bundle, write_bundle
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
+from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import (
     describe_bounds,
     describe_guarantee,
@@ -25,8 +26,9 @@ from dp_bundle.describe.sentences import (
     describe_total,
     round_up,
 )
-from dp_bundle.manifest import EpsilonDelta, Guarantee, Release
+from dp_bundle.manifest import Dataset, EpsilonDelta, Guarantee, Release
 from dp_bundle.manifest.columns import Ball, Column, Noise
+from dp_bundle.startup import code_digest
 from dp_publish import Receipt
 
 MEMBERS = [DataMember("data/part-00000.parquet", 123, "a" * 64), DataMember("data/part-00001.parquet", 45, "b" * 64)]
@@ -124,9 +126,26 @@ def test_readme_states_the_guarantee_and_every_column(release: Release) -> None:
     assert "discrete Gaussian" in rows[2]
 
 
-def test_readme_says_where_the_software_is_to_be_had(release: Release) -> None:
-    """Somebody who has only the file learns how to install what reads it."""
-    assert "pip install dpgraph" in DESCRIPTORS["README.md"](release, MEMBERS).decode()
+def test_readme_says_where_the_software_is_and_by_which_digest(release: Release) -> None:
+    """Somebody who has only the file is told what the publisher says, and what tells the code from another's."""
+    declared = Dataset(**release.dataset.model_dump(), software_url="https://example.org/dpgraph.tar.gz")
+    silent = DESCRIPTORS["README.md"](release, MEMBERS).decode()
+    told = DESCRIPTORS["README.md"](variant(release, dataset=declared), MEMBERS).decode()
+
+    assert "pip install" not in silent + told
+    assert "ask the publisher" in silent
+    assert '"https://example.org/dpgraph.tar.gz"' in told
+    assert f"\n    sha256:{code_digest()}\n" in silent
+    assert release.software.endswith(f" (code sha256:{code_digest()})")
+
+
+@pytest.mark.parametrize(("version", "software"), [("4", "dpgraph 0.3.0"), ("5", "dpgraph 0.2.0")])
+def test_readme_of_an_earlier_edition_keeps_its_words(release: Release, version: str, software: str) -> None:
+    """What was signed before verifies for ever; a card beside it has the words of today."""
+    older = variant(release, format_version=version, software=software)
+    words = "    pip install dpgraph\n    dp-bundle trust FINGERPRINT\n"
+    assert words in make_readme(older, 1)
+    assert words not in make_readme(older, 1, in_file=False)
 
 
 def test_readme_table_survives_bars_and_line_breaks(release: Release) -> None:

@@ -194,7 +194,7 @@ def test_a_bucket_is_not_asked_without_tls(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without obstore, the sentence says what to install."""
     monkeypatch.setitem(__import__("sys").modules, "obstore", None)
-    with pytest.raises(StoreError, match=r'pip install "dpgraph\[cloud\]"'):
+    with pytest.raises(StoreError, match=r'pip install "obstore>=0.12"'):
         open_store("gs://bucket/x")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
@@ -15,10 +17,12 @@ from platformdirs.macos import MacOS
 from dp_bundle.errors import KeyStoreError, ParameterError, UntrustedKeyError
 from dp_bundle.trust.home import home_folder
 from dp_bundle.trust.keys import (
+    derived_public_key,
     key_names,
     load_key,
     load_public_key,
     new_key_pair,
+    own_key_name,
     private_key_path,
     public_key_path,
     signing_key,
@@ -153,12 +157,115 @@ def test_trust_that_was_taken_back_stays_so(home: Path) -> None:
         TrustStore().require(public)
 
 
-@pytest.mark.parametrize("place", ["", "keys", "keys/publisher.key"])
+@pytest.mark.parametrize("place", ["", "keys", "keys/publisher.key", "keys/publisher.pub"])
 def test_key_that_others_may_write_is_refused(place: str, home: Path) -> None:
     """The refusal has the line that mends it."""
     new_key_pair()
     (home / place).chmod(0o720)
-    with pytest.raises(KeyStoreError, match=f"chmod go-w {home / place}"):
+    taken = "go-rwx" if place.endswith(".key") else "go-w"
+    with pytest.raises(KeyStoreError, match=f"chmod {taken} {home / place}"):
         signing_key()
     (home / place).chmod(0o700)
     signing_key()
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o644, 0o666, 0o601])
+@pytest.mark.parametrize("use", [signing_key, load_public_key, load_key, lambda: load_key("publisher", "x")])
+def test_key_that_others_may_read_is_refused(mode: int, use: Callable[[], object], home: Path) -> None:
+    """One command mends it, which the refusal ends with, and which is enough."""
+    new_key_pair()
+    private_key_path().chmod(mode)
+    with pytest.raises(KeyStoreError, match=f"chmod go-rwx {private_key_path()}$") as refused:
+        use()
+    subprocess.run(str(refused.value).rpartition(": ")[2].split(), check=True)
+    signing_key()
+
+
+def test_key_file_of_anywhere_that_others_may_read_is_refused(home: Path, tmp_path: Path) -> None:
+    """The same of a file that is named by its path, also through a link."""
+    new_key_pair()
+    mine, link = Path(shutil.copy(private_key_path(), tmp_path / "mine.pem")), tmp_path / "link"
+    link.symlink_to(mine)
+    mine.chmod(0o644)
+    for path in (mine, link):
+        with pytest.raises(KeyStoreError, match=f"chmod go-rwx {mine}"):
+            load_key(path)
+    mine.chmod(0o400)
+    load_key(link)
+
+
+def test_every_folder_on_the_way_counts(home: Path, tmp_path: Path) -> None:
+    """A folder far above a key, or above a link that leads to it, must be nobody else's; a sticky one is."""
+    new_key_pair()
+    deep = tmp_path / "shared" / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    path = Path(shutil.move(private_key_path(), deep / "mine.key"))
+    (tmp_path / "shared" / "a" / "link").symlink_to(tmp_path / "last")
+    (tmp_path / "last").symlink_to(deep / "mine.key")
+    new_way = deep / ".." / ".." / "link"
+    for place in (path, new_way, tmp_path / "last"):
+        (tmp_path / "shared").chmod(0o777)
+        with pytest.raises(KeyStoreError, match=f"chmod go-w {tmp_path / 'shared'}$"):
+            load_key(place)
+        (tmp_path / "shared").chmod(0o1777)
+        load_key(place)
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    (outer / "hop").symlink_to(path)
+    (tmp_path / "first").symlink_to(outer / "hop")
+    outer.chmod(0o777)
+    with pytest.raises(KeyStoreError, match=f"chmod go-w {outer}$"):
+        load_key(tmp_path / "first")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+def test_a_link_or_folder_of_another_user_is_refused(home: Path, tmp_path: Path) -> None:
+    """In a folder like /tmp, where everybody may make links, the owner of a link decides where it leads."""
+    new_key_pair()
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "link").symlink_to(private_key_path())
+    load_key(shared / "link")
+    os.chown(shared / "link", 12345, 12345, follow_symlinks=False)
+    with pytest.raises(KeyStoreError, match="belongs to another user"):
+        load_key(shared / "link")
+    os.chown(home / "keys", 12345, 12345)
+    with pytest.raises(KeyStoreError, match="belongs to another user"):
+        load_key()
+
+
+def test_a_foreign_public_half_is_refused(home: Path) -> None:
+    """Who is handed the file beside a key would wait for signatures that never come: neither is used or shown."""
+    new_key_pair()
+    new_key_pair("office")
+    foreign = new_key_pair("thief")
+    for name in ("publisher", "office"):
+        shutil.copy(public_key_path("thief"), public_key_path(name))
+        own = public_key_of(load_private_key(private_key_path(name)))
+        said = f"{foreign.fingerprint}.*is not the public half.*{own.fingerprint}.*rm {public_key_path(name)}$"
+        uses = (load_public_key, load_key, lambda n: load_key(private_key_path(n)), lambda _: own_key_name(foreign))
+        for use in uses:
+            with pytest.raises(KeyStoreError, match=said):
+                use(name)
+        public_key_path(name).unlink()
+        assert load_public_key(name) == own
+    shutil.copy(public_key_path("thief"), public_key_path())
+    with pytest.raises(KeyStoreError, match="not the public half"):
+        signing_key()
+
+
+def test_a_locked_key_is_compared_once_it_can_be_opened(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its passphrase nothing is known of its public half; with it, a foreign one is refused."""
+    new_key_pair("office", "secret")
+    foreign = new_key_pair("thief")
+    assert derived_public_key("office") is None
+    monkeypatch.setenv("DPGRAPH_PASSPHRASE", "wrong")
+    assert derived_public_key("office") is None
+    assert derived_public_key("thief") == foreign
+    shutil.copy(public_key_path("thief"), public_key_path("office"))
+    assert load_public_key("office") == foreign
+    monkeypatch.setenv("DPGRAPH_PASSPHRASE", "secret")
+    for use in (load_public_key, load_key):
+        with pytest.raises(KeyStoreError, match="is not the public half of"):
+            use("office")

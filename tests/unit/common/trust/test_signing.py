@@ -277,6 +277,8 @@ def test_files_that_are_no_keys_are_refused(tmp_path: Path) -> None:
     )
     (tmp_path / "other").write_bytes(other)
     (tmp_path / "noise").write_bytes(b"\0\xff")
+    for name in ("other", "noise"):
+        (tmp_path / name).chmod(0o600)
     for name, message in [("missing", "No such file"), ("other", "not an Ed25519 key"), ("noise", "not a PEM key")]:
         with pytest.raises(KeyStoreError, match=message):
             load_private_key(tmp_path / name)

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from dp_bundle.errors import DpGraphError, PrivacyError
 from dp_publish.accounting.cost import Cost
-from dp_publish.ledger import checkpoint
+from dp_publish.ledger import checkpoint, copies
 from dp_publish.ledger import log as ledger_log
 from dp_publish.ledger.books import chain, encode
 from dp_publish.ledger.budget import exact, root
+from dp_publish.ledger.copies import state_of_copies
 from dp_publish.ledger.ledger import Ledger, Reservation
 
 ROW = Cost("row", {"cell": 0.1, "row": 0.3}, continuous=True)
@@ -79,7 +80,7 @@ def test_checkpoint_says_what_the_log_says(steps: list[object]) -> None:
                 continue
         if ledger.path.exists():
             require_same(ledger)
-            assert ledger_log.read_copy(ledger.copy) == ledger.books().lines
+            assert copies.read_copy(ledger.copy) == ledger.books().lines
 
 
 def finish(ledger: Ledger, reservation: Reservation, how: str) -> None:
@@ -105,7 +106,7 @@ def test_releases_do_not_read_the_whole_log(home: Path, monkeypatch: pytest.Monk
     ledger = Ledger()
     ledger.reserve("wine", ROW, budget_mu=9.0)
     monkeypatch.setattr(ledger_log, "_read", never)
-    monkeypatch.setattr(ledger_log, "read_copy", never)
+    monkeypatch.setattr(copies, "read_copy", never)
     for dataset in ("wine", "beer", "wine"):
         for partition in ("2026-10", None, "2026-10"):
             release = ledger.reserve(dataset, ROW, partition=partition)
@@ -119,21 +120,22 @@ def test_releases_do_not_read_the_whole_log(home: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("step", ["advance", "_append_to_copy", "_write_lines", "write_stamp"])
+@pytest.mark.parametrize("step", ["advance", "append_to_copy", "_write_lines", "write_stamp"])
 def test_kill_at_every_write_leaves_a_ledger_that_is_right(step: str, moment: str, home: Path) -> None:
     """Killed at any moment, a reservation is on the books or not, and the next one goes on from there."""
     ledger = Ledger()
     ledger.reserve("wine", ROW)
     child = os.fork()
     if not child:
-        work: Callable[..., object] = getattr(ledger_log, step)
+        module = copies if step == "_write_lines" else ledger_log
+        work: Callable[..., object] = getattr(module, step)
 
         def kill(*arguments: object) -> None:
             if moment == "after":
                 work(*arguments)
             os._exit(9)
 
-        setattr(ledger_log, step, kill)
+        setattr(module, step, kill)
         ledger.reserve("wine", ROW)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
@@ -166,13 +168,13 @@ def test_a_checkpoint_with_a_stamp_that_fits_must_hold_together(home: Path) -> N
     for _ in range(3):
         end = ledger.reserve("wine", ROW)
     execute(ledger, ACCOUNT)
-    checkpoint.write_stamp(ledger.path, ledger.copy, 3, end.lineage.ledger_head or "")
+    checkpoint.write_stamp(ledger.path, state_of_copies(ledger.copy), 3, end.lineage.ledger_head or "")
     assert ledger.reserve("wine", ROW).cumulative.releases == 4
     execute(ledger, "UPDATE log SET content = replace(content, '0.3', '0.2') WHERE line = 4")
     with ledger_log.open_log(home / "other.sqlite", None) as other:
         assert other.line == 0
     head = lines(ledger)[-1][1]
-    checkpoint.write_stamp(ledger.path, ledger.copy, 4, head)
+    checkpoint.write_stamp(ledger.path, state_of_copies(ledger.copy), 4, head)
     with pytest.raises(PrivacyError, match="altered at line 4"):
         ledger.reserve("wine", ROW)
 
@@ -195,7 +197,7 @@ def test_an_old_line_that_was_changed_is_refused(home: Path) -> None:
     os.utime(ledger.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(PrivacyError, match="altered at line 1"):
         ledger.reserve("wine", ROW)
-    checkpoint.write_stamp(ledger.path, ledger.copy, 3, last.lineage.ledger_head or "")
+    checkpoint.write_stamp(ledger.path, state_of_copies(ledger.copy), 3, last.lineage.ledger_head or "")
     for use in (ledger.entries, ledger.books, lambda: ledger.total("wine", "row"), lambda: ledger.backup(home / "b")):
         with pytest.raises(PrivacyError, match="altered at line 1"):
             use()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import math
@@ -15,7 +16,9 @@ import pytest
 from dp_bundle.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
 from dp_publish.accounting.cost import Cost
 from dp_publish.ledger import checkpoint
+from dp_publish.ledger import ledger as ledger_module
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.ledger.opening import open_ledger
 
 ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
 
@@ -390,3 +393,32 @@ def test_a_checkpoint_without_changes_is_made_anew(ledger: Ledger, monkeypatch: 
         ledger.reserve("cases", ROW)
     rho = Ledger(ledger.path, ledger.copy).reserve("cases", _of_changes(n=1)).cumulative.rho
     assert rho == pytest.approx(0.5 * (ROW.mu["cell"] ** 2 + 0.5**2))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_clock_that_goes_back_is_told(
+    shared: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A release that would be older than the one before is booked with a warning; an hour between machines is none."""
+    ledger = open_ledger(f"{tmp_path}/books/") if shared else Ledger()
+    now = datetime.datetime(2026, 11, 25, 12, 0, 0, tzinfo=datetime.UTC)
+
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:  # type: ignore[override]
+            return moment.astimezone(tz)
+
+    for hours in (0, -1, 0, 30):
+        moment = now + datetime.timedelta(hours=hours)
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger_module.datetime, "datetime", Clock)
+            ledger.reserve("wine", ROW)
+        assert not caplog.records
+    moment = now - datetime.timedelta(days=3 * 365)
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_module.datetime, "datetime", Clock)
+        ledger.reserve("beer", ROW)
+    assert caplog.messages == [
+        "this machine's clock says 2023-11-26T12:00:00Z, but the newest release in the ledger was booked at "
+        "2026-11-26T18:00:00Z: if the clock is wrong, set it, as release 1 of 'beer' states its time"
+    ]

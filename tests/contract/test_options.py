@@ -1,0 +1,318 @@
+"""Every option of every command says where it applies: there it is used, and elsewhere it is refused."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import subprocess
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pydantic import ValidationError
+
+from dp_bundle.cli import cli as dp_bundle
+from dp_bundle.errors import PolicyError, PrivacyError
+from dp_bundle.options import AppliedOption, Where, With, Without, option
+from dp_learn.cli import cli as dp_learn
+from dp_publish import Policy, publish
+from dp_publish.cli import cli as dp_publish
+from dp_publish.covariance import set_mechanism
+from dp_publish.covariance.mechanisms.pure import PureMechanism
+from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.policy.choices import SoundMechanism
+from dp_publish.release.job import JobPlan, begin_job
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+PROGRAMS: dict[str, click.Command] = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
+OF_CLICK = {"help", "version"}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One option of one command."""
+
+    words: tuple[str, ...]
+    command: click.Command
+    option: click.Option
+
+    def __str__(self) -> str:
+        return " ".join((*self.words, self.option.opts[0]))
+
+
+def declared() -> list[Declared]:
+    """Return all options of all commands."""
+
+    def walk(words: tuple[str, ...], command: click.Command) -> Iterator[Declared]:
+        yield from (Declared(words, command, each) for each in command.params if isinstance(each, click.Option))
+        if isinstance(command, click.Group):
+            for name, inner in command.commands.items():
+                yield from walk((*words, name), inner)
+
+    found = [each for name, command in PROGRAMS.items() for each in walk((name,), command)]
+    return [each for each in found if each.option.name not in OF_CLICK]
+
+
+ALL = declared()
+CONDITIONS = [(each, condition) for each in ALL for condition in getattr(each.option, "applies", ())]
+
+
+@pytest.mark.parametrize("each", ALL, ids=str)
+def test_every_option_says_where_it_applies(each: Declared) -> None:
+    """An option without a word about it, or about an option that its command does not have, fails here."""
+    assert isinstance(each.option, AppliedOption), "declare it with dp_bundle.options.option"
+    others = {one.other for one in each.option.applies if isinstance(one, (With, Without))}
+    assert others <= {param.name for param in each.command.params}
+
+
+def test_an_option_cannot_be_declared_without_saying_it() -> None:
+    """`applies` has no default."""
+    with pytest.raises(TypeError, match="applies"):
+        option("--new")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("each", ALL, ids=str)
+def test_every_option_is_read_by_its_command(each: Declared) -> None:
+    """The function of the command reads the value, or hands it on with all that it does not name."""
+    function = inspect.unwrap(each.command.callback)  # type: ignore[arg-type]
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    assert isinstance(tree, ast.FunctionDef)
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    names = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
+    rest = tree.args.kwarg.arg if tree.args.kwarg is not None else None
+    assert (each.option.name in read) if each.option.name in names else (rest in read)
+
+
+# dp-learn: all options with all estimators, as they are declared
+
+ESTIMATORS = next(each.option.type.choices for each in ALL if str(each) == "dp-learn --estimator")  # type: ignore[attr-defined]
+TYPED: dict[str, list[str]] = {  # an option of dp-learn that changes what the command below finds, writes or says
+    "target": ["--target", "label"],
+    "alpha": ["--alpha", "0.31"],
+    "select": ["--select", "mse"],
+    "fdr": ["--fdr", "0.2"],
+    "weights": ["--weights", "noise"],
+    "repair": ["--repair", "clip"],
+    "refit": ["--no-refit"],
+    "solver": ["--solver", "admm"],
+    "scale": ["--scale", "covariance"],
+    "penalize_diagonal": ["--no-penalize-diagonal"],
+    "report": ["--report"],
+    "out": ["--out", "elsewhere"],
+    "as_json": ["--json"],
+    "quiet": ["--quiet"],
+}
+ELSEWHERE = {"estimator", "allow_older", "engine", "scheduler"}  # tested below, or in test_dask.py
+PREDICTING = {"regression", "lda"}
+
+
+def of_learn() -> dict[str, click.Option]:
+    """Return the options of dp-learn by name."""
+    return {each.option.name or "": each.option for each in ALL if each.words == ("dp-learn",)}
+
+
+def applies_to(each: click.Option, estimator: str) -> bool:
+    """Return whether an option applies to an estimator, as it is declared."""
+    assert isinstance(each, AppliedOption)
+    named = [one.values for one in each.applies if isinstance(one, With) and one.other == "estimator"]
+    return all(estimator in values for values in named)
+
+
+@pytest.fixture
+def chain(tmp_path: Path, key: Ed25519PrivateKey) -> str:
+    """Publish a table of which the debiased covariance is indefinite, with a column of two classes."""
+    rng = np.random.default_rng(3)
+    first = rng.normal(size=600)
+    copies = {f"b{number}": first + 0.01 * rng.normal(size=600) for number in range(5)}  # which the noise tells apart
+    table = pd.DataFrame({"a": first, **copies, "c": 0.6 * first + rng.normal(size=600)})
+    table["d"] = 0.5 * table["c"] + rng.normal(size=600)
+    table["label"] = (table["c"] + rng.normal(size=600) > 0).astype(int)
+    columns = {name: {"bounds": [0, 1] if name == "label" else [-4, 4]} for name in table}
+    described = {"dataset": {"name": "chain"}, "privacy": {"mu": 14.0}, "columns": columns}
+    publish(table, Policy.model_validate(described), out=tmp_path / "chain.bundle.tar", key=key)
+    return "chain.bundle.tar"
+
+
+def test_every_option_of_learning_is_listed() -> None:
+    """A new option of dp-learn gets a value here that makes a difference."""
+    assert set(of_learn()) == {*TYPED, *ELSEWHERE}
+
+
+def test_what_does_not_apply_to_an_estimator_is_refused(chain: str, command: Run) -> None:
+    """Each option that is not for an estimator is refused with it in one sentence, which names both."""
+    for estimator in ESTIMATORS:
+        for name, each in of_learn().items():
+            if name in TYPED and not applies_to(each, estimator):
+                refused = command("dp-learn", chain, "--estimator", estimator, *TYPED[name])
+                assert refused.returncode == 2, (estimator, name)
+                assert refused.stderr.startswith(f"error: {TYPED[name][0]} is for --estimator "), refused.stderr
+                assert f"not {estimator};" in refused.stderr
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_what_applies_to_an_estimator_makes_a_difference(
+    estimator: str, chain: str, command: Run, tmp_path: Path
+) -> None:
+    """Each option that is for an estimator changes what is found, written or said."""
+    base = ["--estimator", estimator, *(["--target", "label"] if estimator in PREDICTING else [])]
+
+    def outcome(*words: str) -> object:
+        done = command("dp-learn", chain, *base, *words)
+        written = {}
+        for folder in ("chain.graph", "elsewhere"):
+            for path in sorted((tmp_path / folder).glob("[!.]*")):
+                written[f"{folder}/{path.name}"] = path.read_bytes()
+                path.unlink()
+        return done.returncode, done.stdout, done.stderr, written
+
+    usual = outcome()
+    assert usual[0] == 0, usual  # type: ignore[index]
+    assert usual == outcome()
+    for name, each in of_learn().items():
+        if name not in TYPED or not applies_to(each, estimator):
+            continue
+        words = ["--target", "d"] if name == "target" and estimator == "regression" else TYPED[name]
+        if name == "target" and estimator == "lda":
+            continue  # the command above needs it: without, it is refused
+        assert outcome(*words) != usual, name
+
+
+def test_an_older_release_is_accepted_where_that_is_asked(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """--allow-older makes the difference between a refusal and a result."""
+    table = pd.DataFrame(np.random.default_rng(1).normal(size=(300, 2)) @ [[1, 0.8], [0, 1]], columns=["a", "b"])
+    described = {"dataset": {"name": "t"}, "privacy": {"mu": 20.0}, "columns": {n: {"bounds": [-4, 4]} for n in "ab"}}
+    for number in (1, 2):
+        publish(table, Policy.model_validate(described), out=tmp_path / f"{number}.tar", key=key)
+    assert command("dp-learn", "2.tar").returncode == 0
+    assert command("dp-learn", "1.tar").returncode == 3
+    assert command("dp-learn", "1.tar", "--allow-older").returncode == 0
+
+
+# options that go with others, or without them
+
+REFUSED = {  # by every condition of an option on another one: words that break it
+    "dp-learn --scheduler, engine": ["chain.bundle.tar", "--scheduler", "tls://127.0.0.1:1"],
+    "dp-learn --select, alpha": ["chain.bundle.tar", "--select", "cv", "--alpha", "0.1"],
+    "dp-learn --refit, fdr": ["chain.bundle.tar", "--no-refit", "--fdr", "0.05"],
+    "dp-publish publish --scheduler, engine": ["table.parquet", "--scheduler", "tls://127.0.0.1:1"],
+    "dp-publish publish --staging, engine": ["table.parquet", "--staging", "stage"],
+    "dp-publish plan --ledger, report": ["table.parquet", "--ledger", "office/"],
+    "dp-bundle trust --name, remove": ["publisher.pub", "--name", "Office", "--remove"],
+    "dp-bundle trust --name, dataset": ["publisher.pub", "--name", "Office", "--dataset", "wine"],
+    "dp-bundle trust --until, remove": ["publisher.pub", "--until", "2099-01-01", "--remove"],
+    "dp-bundle trust --threshold, dataset": ["publisher.pub", "--threshold", "1"],
+    "dp-bundle trust --threshold, remove": ["--threshold", "1", "--dataset", "wine", "--remove"],
+}
+
+
+def test_every_condition_on_another_option_is_tested() -> None:
+    """A new condition gets words that break it; those on estimators are tested above."""
+    found = {
+        f"{each}, {condition.other}"
+        for each, condition in CONDITIONS
+        if isinstance(condition, (With, Without)) and condition.other != "estimator"
+    }
+    assert found == set(REFUSED)
+
+
+@pytest.mark.parametrize("which", REFUSED)
+def test_what_goes_with_another_option_is_refused_without(which: str, chain: str, command: Run, tmp_path: Path) -> None:
+    """One sentence names both options, and nothing is read, written or decided."""
+    pd.DataFrame({"a": [0.5, 1.5]}).to_parquet(tmp_path / "table.parquet")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    name, other = which.split(", ")
+    *words, flag = name.split()
+    refused = command(words[0], *words[1:], *REFUSED[which])
+
+    assert refused.returncode == 2
+    assert "no-refit" in refused.stderr if flag == "--refit" else refused.stderr.startswith(f"error: {flag} ")
+    assert f"--{other}" in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+# options of which only reading shows whether they apply
+
+_COVARIANCE = "mechanism and neighbours are for a covariance release only"
+_TEXT = "is not a text file"
+UNSUITABLE = {  # by option: words, and what is said
+    "--header": (["table.parquet", "--header", "none"], _TEXT),
+    "--delimiter": (["table.parquet", "--delimiter", ";"], _TEXT),
+    "--decimal": (["table.parquet", "--decimal", ","], _TEXT),
+    "--encoding": (["table.parquet", "--encoding", "utf-16"], _TEXT),
+    "--mechanism": (["table.parquet", "--mechanism", "gaussian"], _COVARIANCE),
+    "--neighbours": (["table.parquet", "--neighbours", "add-remove"], _COVARIANCE),
+    "--delta": (["table.parquet", "--mu", "1", "--delta", "1e-6"], "epsilon and delta go together"),
+    "--sigma": (["table.parquet", "--release", "covariance", "--sigma", "1"], "not sigma or snr_db"),
+    "--snr-db": (["table.parquet", "--release", "covariance", "--snr-db", "1"], "not sigma or snr_db"),
+    "--scheduler": (["begun.job", "--scheduler", "tls://127.0.0.1:1"], "begun without --engine dask"),
+    "--name": (["statement.json", "--name", "Office"], "a statement has its own"),
+    "--until": (["statement.json", "--until", "2099-01-01"], "a statement has its own"),
+    "--remove": (["statement.json", "--remove"], "a statement has its own"),
+    "--solver": (["mixed.bundle.tar", "--solver", "cd"], "for a table with categories"),
+    "--scale": (["mixed.bundle.tar", "--scale", "covariance"], "for a table with categories"),
+}
+JUDGED_LATER = [each for each, condition in CONDITIONS if isinstance(condition, Where)]
+
+
+@pytest.mark.parametrize("each", JUDGED_LATER, ids=str)
+def test_what_the_table_or_the_policy_has_no_use_for_is_refused(
+    each: Declared, tmp_path: Path, key: Ed25519PrivateKey, command: Run
+) -> None:
+    """Whoever reads the policy, the table, the job or the bundle refuses it in one sentence."""
+    words, said = UNSUITABLE[each.option.opts[0]]
+    table = pd.DataFrame({"a": np.linspace(0.0, 1.0, 90), "town": ["x", "y", "z"] * 30})
+    if "table.parquet" in words:
+        table[["a"]].to_parquet(tmp_path / "table.parquet")
+    elif "begun.job" in words:
+        facts = {field.name: None for field in dataclasses.fields(JobPlan)}
+        plan = JobPlan(**{**facts, "job_id": "0" * 32})  # type: ignore[arg-type]
+        with pytest.raises(KeyboardInterrupt), begin_job(tmp_path / "begun.job", plan):
+            raise KeyboardInterrupt
+    elif "statement.json" in words:
+        (tmp_path / "statement.json").write_text(json.dumps({"payload": ""}))
+    else:
+        columns = {"a": {"bounds": [0, 1]}, "town": {"kind": "category", "categories": ["x", "y", "z"]}}
+        described = {"dataset": {"name": "mixed"}, "privacy": {"mu": 30.0}, "columns": columns}
+        publish(table, Policy.model_validate(described), out=tmp_path / "mixed.bundle.tar", key=key)
+
+    refused = command(*each.words, *words)
+    assert refused.returncode == (1 if said == _TEXT else 2), refused.stderr
+    assert said in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+# the options of a covariance release, with all mechanisms
+
+_STRONG: tuple[dict[str, Any], ...] = ({"mu": 1.0}, {"rho": 0.5}, {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6})
+
+
+@pytest.mark.parametrize("name", get_args(SoundMechanism))
+def test_options_of_a_covariance_release_are_used_or_refused(name: str) -> None:
+    """With every mechanism, an option of strength or of neighbours changes how it is set, or is refused."""
+
+    def setting(**options: Any) -> str:
+        privacy = {"release": "covariance", "mechanism": name, **options}
+        columns = {column: {"bounds": [-1, 1]} for column in "abc"}
+        try:
+            policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+            return repr(set_mechanism(policy, dict.fromkeys("abc", "continuous"), lambda: 5000))
+        except (PolicyError, PrivacyError, ValidationError) as error:
+            return f"refused: {error}"
+
+    pure = issubclass(mechanism_named(name), PureMechanism)  # which keeps to every delta
+    strong = [strength for strength in _STRONG if not (pure and "delta" in strength)]
+    served = [strength for strength in strong if not setting(**strength).startswith("refused")]
+    assert served
+    for strength in served:
+        doubled = [{each: 2 * value} for each, value in strength.items()]
+        for change in (*doubled, {"neighbours": "add-remove"}):
+            assert setting(**{**strength, **change}) != setting(**strength), (strength, change)

@@ -1,0 +1,83 @@
+"""A ledger that cannot be written in the course of a release: what is said of the file, and what to do, is true."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.errors import DpGraphError
+from dp_publish import Policy, publish
+from dp_publish.accounting.cost import Cost
+from dp_publish.ledger import log as ledger_log
+from dp_publish.ledger.ledger import Ledger
+
+TABLE = pd.DataFrame({"x": [0.5, 0.25]})
+
+
+@pytest.fixture
+def lock(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Return what has somebody else hold the user's ledger from then on, for longer than anybody waits."""
+    monkeypatch.setattr(ledger_log, "_PATIENCE", 0.2)
+    with contextlib.ExitStack() as held:
+
+        def hold() -> None:
+            other = sqlite3.connect(home / "ledger.sqlite", isolation_level=None, check_same_thread=False)
+            held.callback(other.close)
+            other.execute("BEGIN EXCLUSIVE")
+
+        yield hold
+
+
+def test_no_file_is_said_to_be_where_none_can_be(
+    lock: Callable[[], None], one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """A release that the ledger does not take as signed gets no name, which is what its publisher is told."""
+    with pytest.raises(DpGraphError, match=r"another process has held it for 0.2 seconds") as caught:
+        publish(TABLE, one_column, out=tmp_path / "a.tar", key=key, progress=lambda _: lock())
+    (note,) = caught.value.__notes__
+    assert note.endswith("is not published, no file of it is anywhere, and it stays on the books as spent")
+    assert not (tmp_path / "a.tar").exists()
+
+
+def test_an_error_is_told_though_nothing_can_be_taken_back(
+    lock: Callable[[], None], one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """What ended the release comes first; that it stays spent, and why, comes with it."""
+
+    def stop(_rows: int) -> None:
+        lock()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        publish(TABLE, one_column, out=tmp_path / "a.tar", key=key, progress=stop)
+    (note,) = caught.value.__notes__
+    assert "no file of it is anywhere, and it stays on the books as spent, as it could not be taken back" in note
+    assert "another process has held it" in note
+
+
+CAUSES = {
+    "PRAGMA query_only = ON": "you need the right to write to it",
+    "PRAGMA max_page_count = 1": "there is no room for it: free some",
+}
+
+
+@pytest.mark.parametrize(("pragma", "said"), CAUSES.items())
+def test_each_cause_has_its_own_sentence(pragma: str, said: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is said to be damaged where there is no room, or no right."""
+    use_one_file = ledger_log._use_one_file
+
+    def hinder(connection: sqlite3.Connection) -> None:
+        use_one_file(connection)
+        connection.execute(pragma)
+
+    monkeypatch.setattr(ledger_log, "_use_one_file", hinder)
+    with pytest.raises(DpGraphError, match=said) as caught:
+        Ledger().reserve("wine", Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True))
+    assert "damaged" not in str(caught.value)
+    assert "\n" not in str(caught.value)
