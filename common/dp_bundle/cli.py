@@ -64,6 +64,8 @@ def verify(
 ) -> None:
     """Verify the signer, the signature and every byte of a bundle; exit with 3 if it cannot be trusted.
 
+    At an address, every byte is read there, and no copy of an earlier download.
+
     With --chain, all releases of its dataset in a folder are verified, too, and that each follows the one before it.
 
     \b
@@ -75,7 +77,7 @@ def verify(
     from dp_bundle.describe import describe_several
     from dp_bundle.trust import UnsafeTrustAnyone
 
-    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
+    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older, anew=True) as bundle:
         release, fingerprint = bundle.release, bundle.signer.key.fingerprint
         what = f"{quote_path(file)}: release {release.lineage.number} of {quote_name(release.dataset.name)}"
         text = f"{what}, signed by {quote_name(bundle.signer.name)} ({fingerprint}); every byte is as it was signed"
@@ -109,11 +111,13 @@ def inspect(file: Path | RemotePath, as_json: bool) -> None:
     Example:
       dp-bundle inspect wine.bundle.tar
     """
-    from dp_bundle.bundle import bundle_facts, describe_bundle, describe_chain, open_bundle
+    from dp_bundle.bundle import bundle_facts, describe_bundle, describe_chain, describe_copies, open_bundle
     from dp_bundle.trust import UnsafeTrustAnyone
 
     store = TrustStore()
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
+        for sentence in describe_copies(bundle):
+            tell(f"note: {sentence}")
         entries = store.keys()
         chain, facts = describe_chain(bundle, store)
         trusted = {entry.key: entry.name for entry in entries}
@@ -142,13 +146,13 @@ def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_sig
     Example:
       dp-bundle export wine.bundle.tar --out wine.csv
     """
-    from dp_bundle.bundle import export_csv, open_bundle
+    from dp_bundle.bundle import describe_copies, export_csv, open_bundle
     from dp_bundle.describe import describe_size
     from dp_bundle.trust import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
-        for note in bundle.notes:
+        for note in (*bundle.notes, *describe_copies(bundle)):
             tell(f"note: {note}", quiet=quiet)
         written = ", ".join(map(quote_path, export_csv(bundle, target)))
         answer(

@@ -57,11 +57,21 @@ def unpack(file: Path | RemotePath, out: Path | RemotePath | None, as_json: bool
 def _convert(
     source: Path | RemotePath, out: Path | RemotePath | None, *, as_json: bool, quiet: bool, to_folder: bool
 ) -> None:
-    from dp_bundle.bundle import bundle_facts, open_bundle, pack_bundle, signatures_path, tar_beside, unpack_bundle
+    from dp_bundle.bundle import (
+        bundle_facts,
+        describe_copies,
+        open_bundle,
+        pack_bundle,
+        signatures_path,
+        tar_beside,
+        unpack_bundle,
+    )
     from dp_bundle.trust import UnsafeTrustAnyone
 
     with open_bundle(source, UnsafeTrustAnyone()) as bundle:
         tar, facts = bundle.tar_path, bundle_facts(bundle)
+        for sentence in describe_copies(bundle):
+            tell(f"note: {sentence}", quiet=quiet)
         target = out or Path(_folder_name(tar.name) if to_folder else tar.name)
         if isinstance(target, RemotePath) or to_folder:
             unpack_bundle(bundle, target)

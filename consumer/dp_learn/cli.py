@@ -172,6 +172,7 @@ def cli(
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
     from dp_bundle import open_bundles
+    from dp_bundle.bundle import describe_copies
     from dp_bundle.engines import Dask
     from dp_learn.output import Result, describe_learned, foreign_content, summarize, title_of, write_results
     from dp_learn.pipeline import learn_graph
@@ -187,7 +188,7 @@ def cli(
         workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
         opened = open_bundles(files, allow_older=allow_older, engine=workers)
         bundles = [stack.enter_context(bundle) for bundle in opened]
-        for note in (note for bundle in bundles for note in bundle.notes):
+        for note in (note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))):
             tell(f"note: {note}", quiet=quiet)
         show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
         before_compiling(partial(_announce_compiling, show, quiet))

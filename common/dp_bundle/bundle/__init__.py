@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dp_bundle.bundle.cosigned import cosign, cosigners, signatures_path
     from dp_bundle.bundle.export import export_csv
     from dp_bundle.bundle.folder import find_bundles
-    from dp_bundle.bundle.inspection import bundle_facts, describe_bundle
+    from dp_bundle.bundle.inspection import bundle_facts, describe_bundle, describe_copies
     from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, minisign_release, write_minisig
     from dp_bundle.bundle.opened import Bundle, tar_beside
     from dp_bundle.bundle.packing import pack_bundle, unpack_bundle, write_tar

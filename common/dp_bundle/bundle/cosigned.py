@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.errors import BundleFormatError, DpGraphError
-from dp_bundle.files import read_regular, write_whole
+from dp_bundle.files import write_whole
 from dp_bundle.quoting import quote_path
 from dp_bundle.store import RemotePath
 from dp_bundle.trust import (
@@ -83,19 +83,10 @@ def _beside(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:
     own = _own(bundle)
     most = bundle.members[MANIFEST_NAME].size + MOST_SIGNATURES * _ENTRY
     try:
-        payload, found = split_signatures(_read(bundle.tar_path, most), PAYLOAD_TYPE)
+        payload, found = split_signatures(bundle.read_beside(signatures_path(bundle.tar_path), most), PAYLOAD_TYPE)
     except (OSError, BundleFormatError):
         return own
     return (payload, found) if payload == own[0] else own
-
-
-def _read(tar: Path | RemotePath, most: int) -> bytes:
-    """Return the content of the file of signatures beside a tar."""
-    if not isinstance(tar, RemotePath):
-        return read_regular(signatures_path(tar), most)
-    from dp_bundle.bundle.remote import read_beside
-
-    return read_beside(signatures_path(tar), most)
 
 
 def _own(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:

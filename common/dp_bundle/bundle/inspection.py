@@ -19,7 +19,7 @@ from dp_bundle.describe import (
     first_columns,
 )
 from dp_bundle.manifest import Column, Release
-from dp_bundle.quoting import quote, quote_name, quote_path
+from dp_bundle.quoting import counted, quote, quote_name, quote_path
 
 _OLD_FORMAT = ["version 1, whose README and descriptions are not compared with the manifest: rely on these lines"]
 
@@ -34,7 +34,18 @@ def bundle_facts(bundle: Bundle) -> dict[str, Any]:
         "signer_name": bundle.signer.name,
         "manifest_sha256": bundle.manifest_sha256,
         "members": [member.name for member in bundle.members.values()],
+        "copies": list(bundle.copies),
     }
+
+
+def describe_copies(bundle: Bundle) -> list[str]:
+    """Return a sentence for a reader who was given copies of earlier downloads, and none otherwise."""
+    if not bundle.copies:
+        return []
+    return [
+        f"{counted(len(bundle.copies), 'data file')} read from copies of earlier downloads, as they were signed; "
+        f" the address still has them was not checked: dp-bundle verify {quote_path(bundle.path)} does that"
+    ]
 
 
 def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ()) -> str:
@@ -66,7 +77,9 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
         *_under("format", _OLD_FORMAT if release.format_version == "1" else []),
         *_signers_words(release),
     ]
-    lines = [f"{quote_path(bundle.path)}: every byte is as it was signed; the lines below are what its signer states"]
+    read = "what was read there, and copies of the rest, are as they were signed"
+    begin = f"{quote_path(bundle.path)}: {read if bundle.copies else 'every byte is as it was signed'}"
+    lines = [f"{begin}; the lines below are what its signer states"]
     lines += [f"  {label:<11} {text}" for label, text in facts]
     return "\n".join([*lines, "  columns", *_describe_columns(release)])
 

@@ -12,7 +12,7 @@ from dp_bundle.files import FolderMembers, Members, TarMembers
 from dp_bundle.store import RemotePath
 
 
-def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None) -> Members:
+def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> Members:
     """Open a folder, or else a tar; a pipe with nobody behind it is no reason to wait.
 
     Parameters
@@ -21,6 +21,8 @@ def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None)
         Where it lies.
     signed : mapping of str to str, optional
         Names and signed SHA-256 of what will be read, for whoever knows them and calls no `scan`.
+    anew : bool
+        Whether to read everything where it lies, and no copy of an earlier download.
 
     Raises
     ------
@@ -32,7 +34,7 @@ def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None)
     if isinstance(path, RemotePath):
         from dp_bundle.bundle.remote import open_members
 
-        return open_members(path, signed)
+        return open_members(path, signed, anew=anew)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         return FolderMembers(descriptor)

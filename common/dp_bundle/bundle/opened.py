@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ from dp_bundle.files import (
     changed,
     digest_member,
     packed_path,
+    read_regular,
     read_unchanged,
 )
 from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
@@ -62,6 +63,8 @@ class Bundle:
         What a reader should know of newer releases.
     engine : Engine or None
         What reads the rows elsewhere, by `part_tasks`.
+    copies : tuple of str
+        The members that were verified in copies of earlier downloads: nobody looked at what is at the address now.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Bundle:
         members: list[Member],
         digests: Mapping[str, Digests],
         engine: Engine | None = None,
+        copies: Collection[str] = (),
     ) -> None:
         self.path = path
         self.engine = engine
@@ -82,6 +86,7 @@ class Bundle:
         self.manifest_sha256 = manifest_sha256
         self.members = {member.name: member for member in members}
         self.notes: tuple[str, ...] = ()
+        self.copies = tuple(name for name in self.members if name in copies)
         self._source = source
         self._is_folder = isinstance(source, FolderMembers)
         self._digests = dict(digests)
@@ -91,6 +96,20 @@ class Bundle:
         """The path of the tar, or of the one that the folder packs to; signatures beside it are beside both."""
         is_tar = self.path.name.endswith(".tar") if isinstance(self.path, RemotePath) else not self._is_folder
         return self.path if is_tar else tar_beside(self.path)
+
+    def read_beside(self, path: Path | RemotePath, most: int) -> bytes:
+        """Return a small file that stands beside the bundle, in the pace of the bundle's own transfers.
+
+        Raises
+        ------
+        OSError
+            It is not there, cannot be read, or has more than so many bytes.
+        """
+        from dp_bundle.bundle.remote import Remote
+
+        if isinstance(path, RemotePath) and isinstance(self._source, Remote):
+            return self._source.read_beside(path, most)
+        return read_regular(Path(path), most)
 
     def local_tar_path(self) -> Path:
         """Return `tar_path`, beside which files can be written.

@@ -51,6 +51,8 @@ class PartTask(NamedTuple):
         The part, and its signed digest.
     start : int
         The number of the part's first row among all of the bundle, if earlier parts are of the usual sizes.
+    anew : bool
+        Whether its digest is taken of what lies at the place, and not of a copy of an earlier download.
     """
 
     place: str
@@ -59,6 +61,7 @@ class PartTask(NamedTuple):
     part: Member
     sha256: str
     start: int
+    anew: bool = False
 
 
 def place_of(path: Path | RemotePath) -> str:
@@ -72,6 +75,8 @@ def part_tasks(
     signed: Mapping[str, str],
     parts: Sequence[str],
     n_columns: int,
+    *,
+    anew: bool = False,
 ) -> list[PartTask]:
     """Return these parts of a bundle as tasks.
 
@@ -85,19 +90,21 @@ def part_tasks(
         Their names, in order.
     n_columns : int
         How many columns they have.
+    anew : bool
+        As of a `PartTask`.
     """
     from dp_bundle.data import part_rows  # only readers of data need pyarrow
 
     starts = accumulate((part_rows(n_columns, index) for index in range(len(parts))), initial=0)
     place, manifest = place_of(path), members[MANIFEST_NAME]
     return [
-        PartTask(place, manifest, signed[MANIFEST_NAME], members[name], signed[name], start)
+        PartTask(place, manifest, signed[MANIFEST_NAME], members[name], signed[name], start, anew)
         for name, start in zip(parts, starts, strict=False)
     ]
 
 
-def digest_part(task: PartTask) -> Digests:
-    """Return the digests of a part, for the caller to compare.
+def digest_part(task: PartTask) -> tuple[Digests, bool]:
+    """Return the digests of a part, for the caller to compare, and whether a copy of an earlier download was read.
 
     Raises
     ------
@@ -106,8 +113,8 @@ def digest_part(task: PartTask) -> Digests:
     StoreError
         The bundle cannot be read from here.
     """
-    with _opened(task) as source:
-        return digest_member(source, task.part)
+    with _opened(task, anew=task.anew) as source:
+        return digest_member(source, task.part), task.part.name in source.copies
 
 
 @contextlib.contextmanager
@@ -139,11 +146,11 @@ def open_part(task: PartTask) -> Iterator[Iterator[RowGroup]]:
 
 
 @contextlib.contextmanager
-def _opened(task: PartTask) -> Iterator[Members]:
+def _opened(task: PartTask, *, anew: bool = False) -> Iterator[Members]:
     """Open the bundle of a task; a path that only its sender can read is an error in our words."""
     path = located(task.place)
     try:
-        with contextlib.closing(members_at(path, {task.part.name: task.sha256})) as source:
+        with contextlib.closing(members_at(path, {task.part.name: task.sha256}, anew=anew)) as source:
             yield source
     except DpGraphError:
         raise

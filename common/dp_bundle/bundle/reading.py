@@ -17,12 +17,12 @@ from dp_bundle.bundle.cosigned import cosigners
 from dp_bundle.bundle.locating import members_at
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.part_tasks import PartTask, digest_part, part_tasks
-from dp_bundle.bundle.writing import MANIFEST_NAME, data_names
+from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST, data_names
 from dp_bundle.describe import DESCRIPTORS, DataMember
 from dp_bundle.engines import Engine, map_in_order
 from dp_bundle.errors import BundleFormatError, DigestMismatchError, DpGraphError
-from dp_bundle.files import Digests, Member, MemberReader, Members, digest_member
-from dp_bundle.manifest import MAX_PAYLOAD, Release, Statement, Subject
+from dp_bundle.files import MAX_MEMBER_SIZE, Digests, Member, MemberReader, Members, digest_member
+from dp_bundle.manifest import Release, Statement, Subject
 from dp_bundle.quoting import quote_path
 from dp_bundle.startup import count_cores
 from dp_bundle.store import RemotePath, located
@@ -39,7 +39,7 @@ from dp_bundle.trust import (
 )
 
 _WORTH_THREADS = 2**24  # bytes of a bundle
-_MAX_MANIFEST_SIZE = MAX_PAYLOAD // 3 * 4 + 2**10
+_OLD_WORDS = 2**16  # bytes that a description of format version 1 may have beyond twice those of today
 
 
 def open_bundle(
@@ -48,6 +48,7 @@ def open_bundle(
     *,
     allow_older: bool = False,
     engine: Engine | None = None,
+    anew: bool = False,
 ) -> Bundle:
     """Verify a bundle whole and return it open for reading.
 
@@ -63,6 +64,9 @@ def open_bundle(
     engine : Engine, optional
         What takes the digests of data, and is used by what reads many rows of the bundle, such as `Dask` from
         `dp_bundle.engines`, whose workers read it at this path or URI themselves; every core here, by default.
+    anew : bool
+        Whether every byte is read at the URI, and no copy of an earlier download; `copies` of the bundle says otherwise
+        which members were read so.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def open_bundle(
     StoreError
         The place cannot be read.
     """
-    (bundle,) = open_bundles([path], trust, allow_older=allow_older, engine=engine)
+    (bundle,) = open_bundles([path], trust, allow_older=allow_older, engine=engine, anew=anew)
     return bundle
 
 
@@ -87,6 +91,7 @@ def open_bundles(
     *,
     allow_older: bool = False,
     engine: Engine | None = None,
+    anew: bool = False,
 ) -> list[Bundle]:
     """Verify several bundles, each as `open_bundle` does; an older release may come together with a newer one.
 
@@ -102,7 +107,7 @@ def open_bundles(
     """
     policy = trust if trust is not None else TrustStore()
     with contextlib.ExitStack() as opened:
-        bundles = [opened.enter_context(_open(located(path), policy, engine)) for path in paths]
+        bundles = [opened.enter_context(_open(located(path), policy, engine, anew=anew)) for path in paths]
 
         # 9. The reader has seen no other release of this number, and no newer one in its series, by this signer.
         newest: set[tuple[PublicKey, str]] = set()
@@ -116,17 +121,19 @@ def open_bundles(
     return bundles
 
 
-def _open(path: Path | RemotePath, trust: TrustPolicy, engine: Engine | None) -> Bundle:
+def _open(path: Path | RemotePath, trust: TrustPolicy, engine: Engine | None, *, anew: bool) -> Bundle:
     with contextlib.ExitStack() as opened:
         try:
-            source = opened.enter_context(contextlib.closing(members_at(path)))
+            source = opened.enter_context(contextlib.closing(members_at(path, anew=anew)))
         except DpGraphError:
             raise
         except (OSError, ValueError) as error:  # a name with a zero byte is no name
             reason = getattr(error, "strerror", None) or error
+            if isinstance(path, RemotePath) and isinstance(error, FileNotFoundError):
+                reason = "there is nothing at this address"
             raise BundleFormatError(f"{quote_path(path)} cannot be opened: {reason}") from error
         try:
-            bundle = _verify(path, source, trust, engine)
+            bundle = _verify(path, source, trust, engine, anew=anew)
         except OSError as error:
             raise BundleFormatError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
         opened.pop_all()
@@ -147,11 +154,13 @@ def sighting_of(bundle: Bundle) -> Sighting:
     )
 
 
-def _verify(path: Path | RemotePath, source: Members, trust: TrustPolicy, engine: Engine | None) -> Bundle:
+def _verify(
+    path: Path | RemotePath, source: Members, trust: TrustPolicy, engine: Engine | None, *, anew: bool
+) -> Bundle:
     """Verify one bundle, each step only after all before it."""
     # 1. It begins with a manifest of bounded size.
     first = source.first(MANIFEST_NAME)
-    if first.name != MANIFEST_NAME or first.size > _MAX_MANIFEST_SIZE:
+    if first.name != MANIFEST_NAME or first.size > MAX_MANIFEST:
         raise BundleFormatError(
             f"{quote_path(path)} is not a bundle: it does not begin with a manifest of sensible size"
         )
@@ -177,23 +186,29 @@ def _verify(path: Path | RemotePath, source: Members, trust: TrustPolicy, engine
     #    for byte outside the members' content, or in a folder with nothing else in it.
     signed = {MANIFEST_NAME: hashlib.sha256(manifest).hexdigest()}
     signed |= {subject.name: subject.digest["sha256"] for subject in statement.subject}
-    members = source.scan(signed)
+    members = source.scan(signed, partial(_largest_descriptions, release, statement.subject))
 
     # 7. The descriptions (since format version 2) are in the words that the release gives.
     _check_descriptors(release, members, statement.subject)
 
     # 8. Every member's SHA-256 is the signed one. The digests of its parts are kept, for when they are read again.
+    copies: set[str] = set()
     if engine is None:
         digests = _take_digests(source, members)
     else:
         here = [member for member in members if not member.name.startswith("data/")]
         parts = [member.name for member in members if member.name.startswith("data/")]
-        tasks = part_tasks(path, {member.name: member for member in members}, signed, parts, len(release.columns))
-        digests = _take_digests(source, here) | _have_digests_taken(engine, tasks)
+        tasks = part_tasks(
+            path, {member.name: member for member in members}, signed, parts, len(release.columns), anew=anew
+        )
+        taken = _have_digests_taken(engine, tasks)
+        copies = {name for name, (_, is_copy) in taken.items() if is_copy}
+        digests = _take_digests(source, here) | {name: found for name, (found, _) in taken.items()}
     for member in members:
         if digests[member.name].whole != signed[member.name]:
             raise DigestMismatchError(member.name)
-    return Bundle(path, source, release, signer, digests[MANIFEST_NAME].whole, members, digests, engine)
+    copies |= set(source.copies)
+    return Bundle(path, source, release, signer, digests[MANIFEST_NAME].whole, members, digests, engine, copies)
 
 
 def _take_digests(source: Members, members: list[Member]) -> dict[str, Digests]:
@@ -206,10 +221,10 @@ def _take_digests(source: Members, members: list[Member]) -> dict[str, Digests]:
         return {member.name: digests for member, digests in zip(members, found, strict=True)}
 
 
-def _have_digests_taken(engine: Engine, tasks: list[PartTask]) -> dict[str, Digests]:
-    """Return the digests of parts, taken by workers."""
+def _have_digests_taken(engine: Engine, tasks: list[PartTask]) -> dict[str, tuple[Digests, bool]]:
+    """Return the digests of parts, taken by workers, and whether they had copies of earlier downloads."""
     found = map_in_order(engine, digest_part, tasks)
-    return {task.part.name: digests for task, digests in zip(tasks, found, strict=True)}
+    return {task.part.name: each for task, each in zip(tasks, found, strict=True)}
 
 
 def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, TrustedKey]:
@@ -223,6 +238,16 @@ def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, Trus
     envelope = Envelope.from_bytes(content)
     signer = trust.require(envelope.signer)
     return Statement.from_bytes(verify_envelope(envelope)), signer
+
+
+def _largest_descriptions(release: Release, subjects: Sequence[Subject]) -> dict[str, int]:
+    """Return the most bytes that each description of a release can have, whatever the sizes of its data members."""
+    data = subjects[len(DESCRIPTORS) :]
+    described = [DataMember(each.name, MAX_MEMBER_SIZE, each.digest["sha256"]) for each in data]
+    largest = {name: len(make(release, described)) for name, make in DESCRIPTORS.items()}
+    if release.format_version == "1":
+        return {name: 2 * size + _OLD_WORDS for name, size in largest.items()}
+    return largest
 
 
 def _check_descriptors(release: Release, members: list[Member], subjects: Sequence[Subject]) -> None:

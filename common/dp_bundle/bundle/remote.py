@@ -2,7 +2,9 @@
 
 Its manifest and descriptions are read at once, as they are small, and kept in memory. Every data member is fetched when
 it is first needed, in large ranges, into the cache of downloads, which compares it with its signed digest before it is
-read; from there it is read as from a folder. No more of it is asked for than the size that a signed description gives.
+read; from there it is read as from a folder. No more of anything is asked for than it can have: a description as many
+bytes as follow from the manifest, and a data member those that a signed description gives. All transfers share a pace,
+in which nothing is gained until the signer is known.
 """
 
 from __future__ import annotations
@@ -11,21 +13,23 @@ import errno
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
+from dp_bundle.bundle.writing import MAX_MANIFEST
 from dp_bundle.describe import DESCRIPTORS, file_sizes
 from dp_bundle.errors import BundleFormatError, ClosedBundleError, DigestMismatchError, DpGraphError
 from dp_bundle.files import Member, first_member, read_at, signed_members
 from dp_bundle.quoting import quote_path
-from dp_bundle.store import Cache, RemotePath, Store, open_store
+from dp_bundle.store import Cache, Pace, RemotePath, open_store
 
-_MOST_SMALL = 2**26  # bytes of a manifest or description
 _HEAD, _HEADER = 2**16, 2**11  # bytes that are read of a tar at once: where it begins, and further on
 
 
-def open_members(path: RemotePath, signed: Mapping[str, str] | None = None) -> RemoteFolder | RemoteTar:
+def open_members(
+    path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False
+) -> RemoteFolder | RemoteTar:
     """Open a tar, if the name ends so, or else a folder, at a URI.
 
     Parameters
@@ -34,6 +38,8 @@ def open_members(path: RemotePath, signed: Mapping[str, str] | None = None) -> R
         The URI.
     signed : mapping of str to str, optional
         Names and signed SHA-256 of what will be read, if they are known; else `scan` is told them.
+    anew : bool
+        Whether data are fetched even if there are copies of earlier downloads.
 
     Raises
     ------
@@ -42,36 +48,41 @@ def open_members(path: RemotePath, signed: Mapping[str, str] | None = None) -> R
     DpGraphError
         There is no such kind of place, or it cannot be read.
     """
-    return (RemoteTar if path.name.endswith(".tar") else RemoteFolder)(path, signed)
+    return (RemoteTar if path.name.endswith(".tar") else RemoteFolder)(path, signed, anew=anew)
 
 
-def read_beside(path: RemotePath, most: int) -> bytes:
-    """Return a small file that stands beside a bundle.
-
-    Raises
-    ------
-    OSError
-        It is not there, cannot be read, or has more than so many bytes.
-    """
-    try:
-        content = open_store(path.folder).read(path.name, 0, most + 1)
-    except DpGraphError as error:  # readers may have no right to it, and then it is as good as none
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
-    if len(content) > most:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-    return content
-
-
-class _Remote(ABC):
+class Remote(ABC):
     """What a folder and a tar have in common: small members in memory, others in the cache."""
 
-    def __init__(self, path: RemotePath, store: Store, signed: Mapping[str, str] | None) -> None:
-        self._path, self._store = path, store
+    def __init__(self, path: RemotePath, folder: str, signed: Mapping[str, str] | None, *, anew: bool) -> None:
+        self._pace = Pace(earns=signed is not None)
+        self._path, self._store, self._anew = path, open_store(folder, self._pace), anew
         self._cache = Cache()
         self._small: dict[str, bytes] = {}
         self._signed = signed or {}
         self._fetched: dict[str, Path] = {}
         self._is_open = True
+
+    @property
+    def copies(self) -> Collection[str]:
+        """The data members that were found in the cache, whole or begun."""
+        return self._cache.copies
+
+    def read_beside(self, path: RemotePath, most: int) -> bytes:
+        """Return a small file that stands beside the bundle.
+
+        Raises
+        ------
+        OSError
+            It is not there, cannot be read, or has more than so many bytes.
+        """
+        try:
+            content = open_store(path.folder, self._pace).read(path.name, 0, most + 1)
+        except DpGraphError as error:  # readers may have no right to it, and then it is as good as none
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
+        if len(content) > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        return content
 
     def read(self, member: Member, position: int, size: int) -> bytes:
         """Return `size` bytes of a member, or fewer at its end; those of data have their signed digest."""
@@ -80,7 +91,7 @@ class _Remote(ABC):
             return self._small_content(member)[position : position + size]
         while True:
             try:
-                descriptor = os.open(self._fetch(member), os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(self._fetch(member), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             except FileNotFoundError:  # others needed the room
                 self._fetched.pop(member.name, None)
                 continue
@@ -102,7 +113,8 @@ class _Remote(ABC):
         """Return the path of a data member in the cache."""
         if member.name not in self._fetched:
             read = partial(self._range, member)
-            self._fetched[member.name] = self._cache.fetch(member.name, self._signed[member.name], member.size, read)
+            sha256 = self._signed[member.name]
+            self._fetched[member.name] = self._cache.fetch(member.name, sha256, member.size, read, anew=self._anew)
         return self._fetched[member.name]
 
     def _described_sizes(self) -> dict[str, int]:
@@ -126,8 +138,6 @@ class _Remote(ABC):
     def _small_content(self, member: Member) -> bytes:
         """Return a member that is kept in memory."""
         if member.name not in self._small:
-            if member.size > _MOST_SMALL:
-                raise BundleFormatError(f"{member.name} is larger than that of any release: do not use this bundle")
             self._small[member.name] = self._range(member, 0, member.size)
         return self._small[member.name]
 
@@ -145,7 +155,7 @@ class _Remote(ABC):
             ) from error
 
 
-class RemoteFolder(_Remote):
+class RemoteFolder(Remote):
     """The members of a bundle as objects or files below one address.
 
     What else lies there is neither looked for nor read.
@@ -154,12 +164,12 @@ class RemoteFolder(_Remote):
     ----------
     path : RemotePath
         The address.
-    signed : mapping of str to str, optional
+    signed, anew
         As of `open_members`.
     """
 
-    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None) -> None:
-        super().__init__(path, open_store(path.uri), signed)
+    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
+        super().__init__(path, path.uri, signed, anew=anew)
 
     def first(self, name: str) -> Member:
         """Return the member of this name.
@@ -169,10 +179,10 @@ class RemoteFolder(_Remote):
         BundleFormatError
             It is not there.
         """
-        self._small[name] = self._at(name, 0, _MOST_SMALL)
+        self._small[name] = self._at(name, 0, MAX_MANIFEST + 1)
         return Member(name, 0, len(self._small[name]))
 
-    def scan(self, signed: Mapping[str, str]) -> list[Member]:
+    def scan(self, signed: Mapping[str, str], largest: Callable[[], Mapping[str, int]]) -> list[Member]:
         """Return the members with these names; sizes are those that the signed descriptions give.
 
         Raises
@@ -182,9 +192,9 @@ class RemoteFolder(_Remote):
         DigestMismatchError
             It is not the one that was signed.
         """
-        self._signed = signed
-        for name in DESCRIPTORS:
-            self._small[name] = self._at(name, 0, _MOST_SMALL)
+        self._signed, self._pace.earns = signed, True
+        for name, most in largest().items():
+            self._small[name] = self._at(name, 0, most)
         sizes = {name: len(content) for name, content in self._small.items()} | self._described_sizes()
         return [Member(name, 0, sizes[name]) for name in signed]
 
@@ -192,19 +202,19 @@ class RemoteFolder(_Remote):
         return self._at(member.name, position, size)
 
 
-class RemoteTar(_Remote):
+class RemoteTar(Remote):
     """The members of a tar that lies elsewhere.
 
     Parameters
     ----------
     path : RemotePath
         Its address.
-    signed : mapping of str to str, optional
+    signed, anew
         As of `open_members`.
     """
 
-    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None) -> None:
-        super().__init__(path, open_store(path.folder), signed)
+    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
+        super().__init__(path, path.folder, signed, anew=anew)
         self._size = self._store.size(path.name)
         self._head = self._at(path.name, 0, _HEAD)
         self._window = (0, b"")
@@ -213,7 +223,7 @@ class RemoteTar(_Remote):
         """Return the first member, whatever its name."""
         return first_member(self._peek, self._size)
 
-    def scan(self, signed: Mapping[str, str]) -> list[Member]:
+    def scan(self, signed: Mapping[str, str], largest: Callable[[], Mapping[str, int]]) -> list[Member]:
         """Return all members, whose names are these, in this order.
 
         Raises
@@ -221,10 +231,13 @@ class RemoteTar(_Remote):
         BundleFormatError
             They are others, or the file is not an archive that `write_archive` made.
         """
-        self._signed = signed
+        self._signed, self._pace.earns = signed, True
+        most = largest()
         members = signed_members(self._peek, self._size, signed)
         for member in members:
-            if member.name in DESCRIPTORS:
+            if member.name in most:
+                if member.size > most[member.name]:
+                    raise BundleFormatError(f"{member.name} is longer than the manifest makes it: it was altered")
                 self._small_content(member)
         sizes = self._described_sizes()
         if any(member.size != sizes.get(member.name, member.size) for member in members):

@@ -18,6 +18,7 @@ from dp_bundle.files import write_archive
 from dp_bundle.manifest import MAX_PAYLOAD, Release, Statement, Subject
 from dp_bundle.trust import sign_envelope
 
+MAX_MANIFEST = MAX_PAYLOAD // 3 * 4 + 2**10  # bytes, in base64 with a signature
 MANIFEST_NAME = "manifest.dsse.json"
 
 

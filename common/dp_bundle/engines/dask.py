@@ -149,7 +149,12 @@ def _call(task: T, function: Callable[[T], R]) -> R:
 
 def _require_private(scheduler: str) -> None:
     """Refuse an address at which others could read and send tasks on the way."""
-    parts = urlsplit(scheduler)
+    wrong = ParameterError("--scheduler", "tls://HOST:PORT, or tcp:// on this machine", scheduler)
+    try:
+        parts = urlsplit(scheduler)
+        _ = parts.port
+    except ValueError:
+        raise wrong from None
     if parts.scheme == "tls":
         return
     try:
@@ -157,4 +162,4 @@ def _require_private(scheduler: str) -> None:
     except ValueError:
         here = False
     if parts.scheme != "tcp" or not here:
-        raise ParameterError("--scheduler", "tls://HOST:PORT, or tcp:// on this machine", scheduler)
+        raise wrong

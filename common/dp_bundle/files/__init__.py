@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dp_bundle.files.ownership import read_own, read_regular, require_own, require_private
     from dp_bundle.files.range_reader import RangeReader
     from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
-    from dp_bundle.files.tar import TarMembers, first_member, signed_members, write_archive
+    from dp_bundle.files.tar import MAX_MEMBER_SIZE, TarMembers, first_member, signed_members, write_archive
     from dp_bundle.files.windows import (
         MOST_IN_MEMORY,
         CheckedReader,

@@ -41,6 +41,8 @@ class FolderMembers:
         The open folder; it is closed with this object.
     """
 
+    copies: Collection[str] = ()
+
     def __init__(self, descriptor: int) -> None:
         self._folders = {"": descriptor}
 
@@ -54,7 +56,7 @@ class FolderMembers:
         """
         return self._member(name)
 
-    def scan(self, signed: Mapping[str, str]) -> list[Member]:
+    def scan(self, signed: Mapping[str, str], largest: object = None) -> list[Member]:  # noqa: ARG002
         """Return the members with these names, in this order; nothing else may be in the folder.
 
         Raises

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import BinaryIO
 
@@ -43,6 +43,8 @@ class TarMembers:
         Open and unbuffered; it is closed with this object.
     """
 
+    copies: Collection[str] = ()
+
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
@@ -50,7 +52,7 @@ class TarMembers:
         """Return the first member, whatever its name; nothing behind its header is looked at."""
         return first_member(partial(read_at, self._file.fileno()), os.fstat(self._file.fileno()).st_size)
 
-    def scan(self, signed: Mapping[str, str]) -> list[Member]:
+    def scan(self, signed: Mapping[str, str], largest: object = None) -> list[Member]:  # noqa: ARG002
         """Return all members, whose names are these, in this order.
 
         Raises

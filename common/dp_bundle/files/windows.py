@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,11 +38,18 @@ class Members(Protocol):
     by its reader, in the same way for all.
     """
 
+    @property
+    def copies(self) -> Collection[str]:
+        """The names of members that were read from copies of earlier downloads, and not where the bundle lies."""
+
     def first(self, name: str) -> Member:
         """Return the member that comes first, which has this name in a bundle, before anything else is looked at."""
 
-    def scan(self, signed: Mapping[str, str]) -> list[Member]:
-        """Return all members, whose names and signed SHA-256 these are, in this order; there is nothing else."""
+    def scan(self, signed: Mapping[str, str], largest: Callable[[], Mapping[str, int]]) -> list[Member]:
+        """Return all members, whose names and signed SHA-256 these are, in this order; there is nothing else.
+
+        `largest` gives the most bytes that each description can have, for whoever has to read it here.
+        """
 
     def read(self, member: Member, position: int, size: int) -> bytes:
         """Return `size` bytes of a member, or fewer at its end; several threads may call it at once."""

@@ -11,18 +11,23 @@ import datetime
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dp_bundle.errors import StoreError
+from dp_bundle.store.pace import Pace
 from dp_bundle.store.patience import PassingError, patiently, pause, read_patiently
 from dp_bundle.store.places import is_loopback, missing, plain_uri, require_name
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
 
-_CHUNK = 2**16  # of an answer; what comes after the last whole one is lost with the connection
+_CHUNK = 2**12  # of an answer; what comes after the last whole one is lost with the connection
+_LISTED = 300  # bytes of a list for each name
 _MOST_TRIES = 8
+_UPLOAD = 1800.0  # seconds
+_NO_BUCKET = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")  # of S3 and Google, and of Azure
 _ENDPOINTS = {  # variables that name another server than the provider's own
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": (),
@@ -41,6 +46,8 @@ class BucketStore:
     uri : str
         `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`. Credentials come from the environment, as
         obstore documents.
+    pace : Pace, optional
+        That of all that is read together; by default, each transfer has one of its own.
 
     Raises
     ------
@@ -48,7 +55,7 @@ class BucketStore:
         obstore is not installed, or the environment does not say enough.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, pace: Pace | None = None) -> None:
         parts = urlsplit(uri)
         self.uri = plain_uri(uri).rstrip("/")
         if not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
@@ -60,19 +67,28 @@ class BucketStore:
         except ImportError as error:
             raise StoreError(self.uri, 'this needs obstore: pip install "obstore>=0.12"') from error
         self._obstore: Any = obstore
-        self._store = self._connect(parts.scheme, parts.netloc, parts.path.strip("/"))
+        self._pace = pace
+        connect = partial(self._connect, parts.scheme, parts.netloc, parts.path.strip("/"))
+        self._store = connect(Pace().leeway)  # what is cut off by the end of that time goes on where it was
+        self._writer = connect(_UPLOAD)
 
     def names(self, folder: str = "") -> list[str]:
         """Return all names, or those below a folder."""
         inside = f"{require_name(folder)}/" if folder else None
 
+        pace = self._pace or Pace()
+
         def attempt() -> list[str]:
+            found: list[str] = []
             try:
-                return [each["path"] for batch in self._obstore.list(self._store, inside) for each in batch]
+                for batch in self._obstore.list(self._store, inside):
+                    found += [each["path"] for each in batch]
+                    pace.received(len(batch) * _LISTED)
             except Exception as error:
                 raise self._judge(self.uri, error) from None
+            return found
 
-        return sorted(patiently(self.uri, attempt))
+        return sorted(patiently(self.uri, attempt, pace))
 
     def size(self, name: str) -> int:
         """Return the number of bytes of an object."""
@@ -81,14 +97,17 @@ class BucketStore:
         def attempt() -> int:
             try:
                 return int(self._obstore.head(self._store, name)["size"])
+            except FileNotFoundError:
+                self._require_bucket(name, place)
+                raise missing(place) from None
             except Exception as error:
                 raise self._judge(place, error) from None
 
-        return patiently(place, attempt)
+        return patiently(place, attempt, self._pace or Pace())
 
     def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
         """Return `length` bytes of an object, or fewer at its end, in one request if none fails."""
-        place = self._place(name)
+        place, pace = self._place(name), self._pace or Pace()
 
         def chunks(position: int, size: int | None) -> Iterator[bytes]:
             wanted = {"offset": position} if size is None else (position, position + size)
@@ -105,14 +124,14 @@ class BucketStore:
             if expected > 0:
                 raise PassingError("its answer was cut short")
 
-        return b"" if length == 0 else read_patiently(place, chunks, start, length)
+        return b"" if length == 0 else read_patiently(place, chunks, start, length, pace)
 
     def create(self, name: str, content: bytes) -> bytes:
         """Put an object under a free name; after an error, the name is read, and only if it is free tried again."""
         place = self._place(name)
         for failures in range(1, _MOST_TRIES + 1):
             try:
-                self._obstore.put(self._store, name, content, mode="create", use_multipart=False)
+                self._obstore.put(self._writer, name, content, mode="create", use_multipart=False)
             except Exception as error:
                 try:
                     return self.read(name)
@@ -141,9 +160,16 @@ class BucketStore:
             except Exception as error:
                 raise self._judge(place, error) from None
 
-        patiently(place, attempt)
+        patiently(place, attempt, Pace())
 
-    def _connect(self, scheme: str, bucket: str, prefix: str) -> S3Store | GCSStore | AzureStore:
+    def _require_bucket(self, name: str, place: str) -> None:
+        """Raise an error if there is no bucket; only the content of an answer tells, and HEAD has none."""
+        try:
+            self._obstore.get(self._store, name, options={"range": (0, 1)})
+        except Exception as error:
+            raise self._judge(place, error) from None
+
+    def _connect(self, scheme: str, bucket: str, prefix: str, seconds: float) -> S3Store | GCSStore | AzureStore:
         """Return obstore's own store; TLS is decided on here, whatever the environment says."""
         from obstore import store
 
@@ -152,9 +178,9 @@ class BucketStore:
             "client_options": {
                 "allow_http": self._is_on_this_machine(scheme),
                 "allow_invalid_certificates": False,
-                "connect_timeout": datetime.timedelta(seconds=10),
-                "read_timeout": datetime.timedelta(minutes=5),
-                "timeout": datetime.timedelta(minutes=30),
+                "connect_timeout": datetime.timedelta(seconds=min(10.0, seconds)),
+                "read_timeout": datetime.timedelta(seconds=min(300.0, seconds / 2)),
+                "timeout": datetime.timedelta(seconds=seconds),
             },
             "retry_config": {"max_retries": 0, "retry_timeout": datetime.timedelta(0)},
         }
@@ -169,8 +195,13 @@ class BucketStore:
     def _is_on_this_machine(self, scheme: str) -> bool:
         """Return True if the server named by the environment is here and speaks plain HTTP; refuse one elsewhere."""
         named = [os.environ[name] for name in _ENDPOINTS[scheme] if os.environ.get(name)]
-        plain = [each for each in named if urlsplit(each).scheme != "https"]
-        if any(not is_loopback(urlsplit(each).hostname) for each in plain):
+        try:
+            plain = [each for each in named if urlsplit(each).scheme != "https"]
+            is_elsewhere = any(not is_loopback(urlsplit(each).hostname) for each in plain)
+        except ValueError:
+            variables = " or ".join(_ENDPOINTS[scheme])
+            raise StoreError(self.uri, f"the address of its server in {variables} is none: correct it") from None
+        if is_elsewhere:
             raise StoreError(self.uri, "its server is to be asked without TLS: give an https:// endpoint")
         emulated = scheme == "az" and os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in ("1", "true")
         return emulated or bool(plain)
@@ -179,7 +210,7 @@ class BucketStore:
         """Return the error to raise instead, without a word of the answer or request, where credentials may be."""
         status, kind = _status(error), type(error).__name__
         if isinstance(error, FileNotFoundError) or status == "404":
-            if writing or place == self.uri:
+            if writing or place == self.uri or any(each in str(error) for each in _NO_BUCKET):
                 return StoreError(place, "there is no such bucket or container")
             return missing(place)
         if kind in ("PermissionDeniedError", "UnauthenticatedError") or status in ("401", "403"):

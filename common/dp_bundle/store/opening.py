@@ -8,12 +8,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dp_bundle.errors import ParameterError, StoreError
+from dp_bundle.store.pace import Pace
 from dp_bundle.store.places import Store, located
 
 _SCHEMES = "a folder, file://, s3://, gs://, az://, or https:// to read"
 
 
-def open_store(place: str | os.PathLike[str]) -> Store:
+def open_store(place: str | os.PathLike[str], pace: Pace | None = None) -> Store:
     """Return the store at a place; nothing is read or written yet.
 
     Parameters
@@ -21,6 +22,8 @@ def open_store(place: str | os.PathLike[str]) -> Store:
     place : str or PathLike
         A local folder, which may not exist yet, or a URI: `file:///FOLDER`, `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`,
         `az://CONTAINER/PREFIX`, or `https://HOST/FOLDER`, which is only read. Credentials come from the environment.
+    pace : Pace, optional
+        How slow all that is read of it may be, together; by default, each transfer has a pace of its own.
 
     Raises
     ------
@@ -38,11 +41,11 @@ def open_store(place: str | os.PathLike[str]) -> Store:
     if scheme in ("s3", "gs", "az"):
         from dp_bundle.store.buckets import BucketStore
 
-        return BucketStore(found.uri)
+        return BucketStore(found.uri, pace)
     if scheme in ("https", "http"):
         from dp_bundle.store.web import WebStore
 
-        return WebStore(found.uri)
+        return WebStore(found.uri, pace)
     raise ParameterError("a place", _SCHEMES, str(found))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from dp_bundle.errors import StoreError
+from dp_bundle.store.pace import Pace
 
 T = TypeVar("T")
 
@@ -20,7 +21,7 @@ class PassingError(Exception):
     """A failure that may pass; its message says what happened, and has nothing of the answer in it."""
 
 
-def patiently(uri: str, attempt: Callable[[], T], progress: Callable[[], int] = lambda: 0) -> T:
+def patiently(uri: str, attempt: Callable[[], T], pace: Pace, progress: Callable[[], int] = lambda: 0) -> T:
     """Return what an attempt returns, after as many `PassingError` as are reasonable.
 
     Parameters
@@ -29,29 +30,35 @@ def patiently(uri: str, attempt: Callable[[], T], progress: Callable[[], int] = 
         What it is about, for the message.
     attempt : callable
         It is called again after a failure.
+    pace : Pace
+        How long it may take, with all attempts and pauses.
     progress : callable
         Returns how far the attempts have come together: a failure after a step forward is a first one.
 
     Raises
     ------
     StoreError
-        The last attempt failed, too.
+        The last attempt failed, too, or it took too long.
     """
     failures, reached = 0, progress()
-    for _ in range(_MOST_CUTS):
-        try:
-            return attempt()
-        except PassingError as error:
-            last = error
-        failures, reached = (failures + 1 if progress() == reached else 1), progress()
-        if failures >= _MOST_FAILURES:
-            break
-        pause(failures)
+    with pace.running():
+        for _ in range(_MOST_CUTS):
+            try:
+                if pace.left() > 0:
+                    return attempt()
+            except PassingError as error:
+                last = error
+            if pace.left() <= 0:
+                raise StoreError(uri, pace.describe())
+            failures, reached = (failures + 1 if progress() == reached else 1), progress()
+            if failures >= _MOST_FAILURES:
+                break
+            pause(failures)
     raise StoreError(uri, f"{last}, also when asked again") from last
 
 
 def read_patiently(
-    uri: str, chunks: Callable[[int, int | None], Iterator[bytes]], start: int, length: int | None
+    uri: str, chunks: Callable[[int, int | None], Iterator[bytes]], start: int, length: int | None, pace: Pace
 ) -> bytes:
     """Return a content piece by piece, going on where an answer was cut short.
 
@@ -64,6 +71,8 @@ def read_patiently(
         too early. What it yields beyond that number is cut off.
     start, length : int
         What is asked for; with None for the length, all from there on.
+    pace : Pace
+        How slowly it may come.
     """
     found = bytearray()
 
@@ -73,11 +82,14 @@ def read_patiently(
             return
         for chunk in chunks(start + len(found), rest):
             found.extend(chunk)
+            pace.received(len(chunk))
             if length is not None and len(found) >= length:
                 del found[length:]
                 return
+            if pace.left() <= 0:
+                raise PassingError("its answer was too slow")
 
-    patiently(uri, attempt, lambda: len(found))
+    patiently(uri, attempt, pace, lambda: len(found))
     return bytes(found)
 
 

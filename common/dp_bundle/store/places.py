@@ -165,11 +165,22 @@ def plain_uri(uri: str) -> str:
 
 
 def located(place: str | os.PathLike[str]) -> Path | RemotePath:
-    """Return where a path or URI points: `file://` to a path, and other URIs elsewhere."""
+    """Return where a path or URI points: `file://` to a path, and other URIs elsewhere.
+
+    Raises
+    ------
+    ParameterError
+        It begins like a URI and is none, such as one with a bracket that is not closed, or with a port beyond 65535.
+    """
     if isinstance(place, RemotePath) or not is_uri(place):
         return place if isinstance(place, RemotePath) else Path(place)
     uri = os.fspath(place)
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+        _ = parts.port  # which is parsed only now
+    except ValueError:
+        shown = re.sub(r"[?#].*", "", re.sub(r"//[^/]*@", "//", uri), flags=re.DOTALL)  # without what may be secret
+        raise ParameterError("an address", "like https://HOST/FOLDER or https://HOST:PORT/FOLDER", shown) from None
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
     return RemotePath(uri)

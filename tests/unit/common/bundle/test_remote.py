@@ -235,7 +235,7 @@ def test_a_closed_bundle_is_not_read(web: WebServer) -> None:
 
 def test_what_is_not_there_is_said_in_a_sentence(web: WebServer) -> None:
     """A tar that is not there, a folder that is none and a place of no kind are told apart."""
-    with pytest.raises(BundleFormatError, match=r"/c\.tar cannot be opened: No such file"):
+    with pytest.raises(BundleFormatError, match=r"/c\.tar cannot be opened: there is nothing at this address"):
         open_bundle(f"{web.url}/c.tar")
     with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
         open_bundle(f"{web.url}/c")

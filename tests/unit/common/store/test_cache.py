@@ -128,3 +128,49 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreError, match="XDG_CACHE_HOME"):
         Cache(tmp_path / "file" / "x")
+
+
+@pytest.mark.parametrize("name", [SHA256, f"{SHA256}.partial"])
+def test_links_in_it_are_not_followed(tmp_path: Path, name: str) -> None:
+    """A link to another file of the user's is neither read nor written through."""
+    victim, folder = tmp_path / "diary", tmp_path / "cache"
+    victim.write_bytes(CONTENT[:700])
+    folder.mkdir(mode=0o700)
+    (folder / name).symlink_to(victim)
+    with pytest.raises(StoreError, match="symbolic links"):
+        Cache(folder).fetch("part", SHA256, len(CONTENT), Source().read)
+    assert victim.read_bytes() == CONTENT[:700]
+
+
+def test_a_pipe_in_it_is_not_waited_for(tmp_path: Path) -> None:
+    """Something else than a regular file is an error at once."""
+    os.mkfifo(tmp_path / SHA256)
+    with pytest.raises(StoreError, match="no regular file"):
+        Cache(tmp_path).fetch("part", SHA256, len(CONTENT), Source().read)
+
+
+def test_what_was_found_is_told_of(tmp_path: Path) -> None:
+    """A content that was there, or begun, is named as a copy, and one that was fetched is not, even twice."""
+    source, own = Source(), Cache(tmp_path)
+    for _ in range(2):
+        own.fetch("part", SHA256, len(CONTENT), source.read)
+    assert own.copies == set()
+    later = Cache(tmp_path)
+    later.fetch("anew", SHA256, len(CONTENT), source.read, anew=True)
+    assert (later.copies, sum(size for _, size in source.asked)) == (set(), 2 * len(CONTENT))
+    again = Cache(tmp_path)
+    again.fetch("part", SHA256, len(CONTENT), source.read)
+    assert again.copies == {"part"}
+    (tmp_path / SHA256).unlink()
+    (tmp_path / f"{SHA256}.partial").write_bytes(CONTENT[:10])
+    begun = Cache(tmp_path)
+    begun.fetch("part", SHA256, len(CONTENT), source.read)
+    assert begun.copies == {"part"}
+
+
+def test_a_copy_that_was_cut_short_is_fetched_again(tmp_path: Path) -> None:
+    """Half a content under its final name is none."""
+    (tmp_path / SHA256).write_bytes(CONTENT[:-1])
+    own = Cache(tmp_path)
+    assert own.fetch("part", SHA256, len(CONTENT), Source().read).read_bytes() == CONTENT
+    assert own.copies == set()

@@ -1,0 +1,137 @@
+"""Servers that mean to hold a reader for ever, or to fill its memory: each ends soon, in a sentence, within 256 MB."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.hostile import BEHAVIOURS, HostileServer, drip
+
+from dp_bundle import open_bundle
+from dp_bundle.errors import BundleError, DpGraphError, ParameterError, StoreError
+from dp_bundle.store import LEAST_RATE, Pace, open_store, patience
+from dp_bundle.trust import UnsafeTrustAnyone
+
+_MOST_BYTES = 256 * 10**6
+_MEASURE = """
+import json, os, subprocess, sys, time
+start, running = time.monotonic(), {}
+for address in sys.argv[2:]:
+    command = [sys.argv[1], "verify", address, "--any-signer"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    running[process.pid] = address, process
+while running:
+    pid, status, usage = os.wait3(0)
+    address, process = running.pop(pid)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    found = address, process.returncode, time.monotonic() - start, usage.ru_maxrss * 1024, process.stderr.read()
+    print(json.dumps(found))
+"""  # a process's peak is at least that of the one that starts it, so a small one does
+
+
+@pytest.fixture
+def hostile(multipart: Path) -> Iterator[HostileServer]:
+    """Serve a bundle, and behave badly beside it."""
+    server = HostileServer(multipart / "a")
+    yield server
+    server.close()
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep downloads in the test's folder, and wait for hardly any time after a failure."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
+
+
+@pytest.mark.parametrize("name", ["x", "x.tar"])
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_no_server_holds_a_reader(
+    hostile: HostileServer, behaviour: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With little patience, each behaviour is given up within that, and a second for the rest of the work."""
+    monkeypatch.setenv("DPGRAPH_PATIENCE", "0.5")
+    start = time.monotonic()
+    with pytest.raises((StoreError, BundleError)):
+        open_bundle(f"{hostile.url}/{behaviour}/{name}", UnsafeTrustAnyone())
+    assert time.monotonic() - start < 2.5
+
+
+def test_a_handshake_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TLS that comes byte by byte counts as every wait does."""
+    monkeypatch.setenv("DPGRAPH_PATIENCE", "0.5")
+    server = HostileServer(at_once=lambda: drip(b"\x16\x03\x03\x40\x00\x02"))
+    start = time.monotonic()
+    with pytest.raises(StoreError, match="too slow"):
+        open_bundle(f"{server.url.replace('http', 'https')}/x", UnsafeTrustAnyone())
+    assert time.monotonic() - start < 2.5
+    server.close()
+
+
+def test_an_endless_description_is_cut_where_the_manifest_ends_it(hostile: HostileServer) -> None:
+    """Of a README without end, no more is read than follows from the manifest."""
+    with pytest.raises(BundleError, match=r"README\.md"):
+        open_bundle(f"{hostile.url}/readme", UnsafeTrustAnyone())
+
+
+def test_leeway_is_given_back_by_bytes_and_never_beyond_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came fast is no leave to be silent later, and before a signer is known nothing is gained."""
+    monkeypatch.setenv("DPGRAPH_PATIENCE", "0.4")
+    for earns in (True, False):
+        pace = Pace(earns=earns)
+        with pace.running():
+            pace.received(LEAST_RATE * 100)
+            assert 0.3 < pace.left() <= 0.4
+            time.sleep(0.2)
+            pace.received(LEAST_RATE * 100)
+            assert (pace.left() > 0.3) == earns
+        time.sleep(0.2)  # while nothing is awaited, no time passes
+        assert (pace.left() > 0.3) == earns
+        with pace.running():
+            time.sleep(0.45)
+            pace.received(LEAST_RATE * 100)
+        assert pace.left() <= 0
+
+
+@pytest.mark.parametrize("nonsense", ["much", "nan", "inf", "0", "-1", "1e9"])
+def test_patience_is_a_number_of_seconds(nonsense: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nonsense in the variable is refused by its name."""
+    monkeypatch.setenv("DPGRAPH_PATIENCE", nonsense)
+    with pytest.raises(ParameterError, match="DPGRAPH_PATIENCE"):
+        open_store("https://example.org/x").read("a")
+
+
+def test_the_sentence_says_how_long_and_what_to_set(hostile: HostileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has a slow line finds the limits, and the variable that changes them."""
+    monkeypatch.setenv("DPGRAPH_PATIENCE", "0.5")
+    with pytest.raises(
+        DpGraphError, match=r"too slow: it is given 0\.5 seconds in all, and one more for each 16 KiB.*DPGRAPH_PATIENCE"
+    ):
+        open_store(f"{hostile.url}/body-drips").read("a", 0, 10**6)
+
+
+@pytest.mark.slow
+def test_the_command_ends_in_time_and_memory(hostile: HostileServer, multipart: Path, tmp_path: Path) -> None:
+    """The real command, in a process of its own, ends soon after its patience, in one sentence, within 256 MB."""
+    addresses = [f"{hostile.url}/{behaviour}/x" for behaviour in BEHAVIOURS] + [f"{hostile.url}/readme"]
+    seconds = 4.0
+    variables = {**os.environ, "DPGRAPH_PATIENCE": str(seconds), "XDG_CACHE_HOME": str(tmp_path / "c")}
+    script = str(Path(sys.executable).with_name("dp-bundle"))
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE, script, *addresses], env=variables, capture_output=True, text=True, check=True
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == len(addresses)
+    for address, code, took, peak, said in found:
+        assert code in (1, 3), (address, said)
+        assert said.startswith("error: "), said
+        assert said.count("\n") == 1, said
+        assert "a fault" not in said
+        assert took < seconds + 30, address
+        assert peak < _MOST_BYTES, (address, peak)

@@ -1,0 +1,189 @@
+"""`dp-bundle verify` of an address reads what lies there, and other commands say when they used copies of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engines import Messages
+from tests.s3 import FaultyProxy
+from tests.web import WebServer
+
+from dp_bundle import open_bundle
+from dp_bundle.store import open_store, patience
+from dp_bundle.trust import UnsafeTrustAnyone
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+PART = "data/part-00001.parquet"
+SAID = "copies of earlier downloads"
+
+
+class OnWeb:
+    """Bundles behind a web server, whose files can be changed."""
+
+    def __init__(self, multipart: Path) -> None:
+        self._server = WebServer()
+        for name in ("a", "a.tar", "b", "b.tar"):
+            self._server.serve_folder(multipart / name, f"/{name}")
+        self.address = self._server.url
+
+    def read(self, name: str) -> bytes:
+        """Return a file."""
+        return self._server.contents[f"/{name}"]
+
+    def replace(self, name: str, content: bytes | None) -> None:
+        """Put another content in the place of a file, or nothing."""
+        if content is None:
+            del self._server.contents[f"/{name}"]
+        else:
+            self._server.contents[f"/{name}"] = content
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._server.close()
+
+
+class InBucket:
+    """Bundles in a bucket, whose objects can be changed."""
+
+    def __init__(self, multipart: Path, s3: FaultyProxy) -> None:
+        self.address = f"s3://{s3.bucket}"
+        self._store = open_store(self.address)
+        for path in [
+            path for name in ("a", "b") for path in (multipart / f"{name}.tar", *(multipart / name).rglob("*"))
+        ]:
+            if path.is_file():
+                self._store.create(path.relative_to(multipart).as_posix(), path.read_bytes())
+
+    def read(self, name: str) -> bytes:
+        """Return an object."""
+        return self._store.read(name)
+
+    def replace(self, name: str, content: bytes | None) -> None:
+        """Put another content in the place of an object, or nothing."""
+        self._store.delete(name)
+        if content is not None:
+            self._store.create(name, content)
+
+    def close(self) -> None:
+        """Do nothing: the server is everybody's."""
+
+
+@pytest.fixture(autouse=True)
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep downloads in the test's folder, and wait for hardly any time after a failure."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
+
+
+@pytest.fixture(params=["web", "s3"])
+def place(request: pytest.FixtureRequest, multipart: Path) -> Iterator[OnWeb | InBucket]:
+    """Serve two releases, each as a folder and as a tar, at an address."""
+    found = OnWeb(multipart) if request.param == "web" else InBucket(multipart, request.getfixturevalue("s3"))
+    yield found
+    found.close()
+
+
+def flip(content: bytes, at: int) -> bytes:
+    """Return bytes of which one has another last bit."""
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+@pytest.mark.parametrize("damage", ["flipped", "deleted", "older"])
+@pytest.mark.parametrize("form", ["b", "b.tar"])
+def test_a_good_copy_does_not_vouch_for_an_address(
+    place: OnWeb | InBucket, command: Command, form: str, damage: str
+) -> None:
+    """With copies of all parts in the cache, a part that is changed, gone or older at the address exits with 3."""
+    address = f"{place.address}/{form}"
+    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone()) as older, older.open(PART) as file:
+        old = file.read()
+    with open_bundle(address, UnsafeTrustAnyone()) as bundle:
+        member = bundle.members[PART]
+    assert command("dp-bundle", "verify", address, "--any-signer").returncode == 0
+
+    name, start = (f"{form}/{PART}", 0) if form == "b" else (form, member.offset)
+    content = place.read(name)
+    old = (
+        old if form == "b" else content[:start] + old[: member.size].ljust(member.size) + content[start + member.size :]
+    )
+    place.replace(name, {"flipped": flip(content, start + member.size // 2), "deleted": None, "older": old}[damage])
+    for _ in range(2):  # a failure leaves nothing behind that the next one could take for good
+        done = command("dp-bundle", "verify", address, "--any-signer")
+        assert (done.returncode, done.stdout) == (3, ""), done
+    place.replace(name, content)
+    assert command("dp-bundle", "verify", address, "--any-signer").returncode == 0
+
+
+def test_a_begun_download_vouches_for_nothing(place: OnWeb | InBucket, command: Command, tmp_path: Path) -> None:
+    """What an earlier download had begun is not continued by verify."""
+    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone()) as bundle:
+        digest = bundle.sha256(PART)
+    kept = tmp_path / "cache" / "dpgraph" / digest
+    whole = kept.read_bytes()
+    kept.rename(kept.with_name(f"{digest}.partial"))
+    place.replace(f"a/{PART}", bytes(10) + whole[10:])
+    assert command("dp-bundle", "verify", f"{place.address}/a", "--any-signer").returncode == 3
+
+
+@pytest.mark.parametrize("form", ["a", "a.tar"])
+def test_other_commands_say_that_they_used_copies(
+    place: OnWeb | InBucket, multipart: Path, command: Command, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """The first reading says nothing, and every later one that the data are copies, and what reads them anew."""
+    monkeypatch.setenv("DPGRAPH_HOME", str(multipart / "home"))
+    address = f"{place.address}/{form}"
+    calls: list[tuple[Any, ...]] = [
+        ("dp-bundle", "inspect", address),
+        ("dp-bundle", "inspect", address, "--json"),
+        ("dp-bundle", "export", address, "--out", "x.csv", "--allow-older"),
+        ("dp-bundle", "pack" if form == "a" else "unpack", address, "--out", "y"),
+        ("dp-learn", address, "--allow-older", "--alpha", "0.1", "--out", "z"),
+    ]
+    first, *later = [command(*words) for words in (calls[0], *calls)]
+    assert (first.returncode, SAID in first.stderr + first.stdout) == (0, False)
+    for done in later:
+        assert done.returncode == 0, done
+        assert done.stderr.count(SAID) == 1, done
+        assert f"dp-bundle verify {address}" in done.stderr
+    assert "every byte is as it was signed" in first.stdout
+    assert "every byte is as it was signed" not in later[0].stdout
+    assert json.loads(later[1].stdout)["copies"] == [f"data/part-{index:05d}.parquet" for index in range(3)]
+
+    done = command("dp-bundle", "verify", address, "--allow-older", "--json")
+    assert (done.returncode, SAID in done.stderr, json.loads(done.stdout)["copies"]) == (0, False, [])
+
+
+def test_copies_that_workers_used_are_told_of(place: OnWeb | InBucket) -> None:
+    """A worker's cache is another one, and the reader hears of it all the same."""
+    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:
+        assert bundle.copies == ()
+    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:
+        assert len(bundle.copies) == 3
+    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone(), engine=Messages(), anew=True) as bundle:
+        assert bundle.copies == ()
+
+
+def test_local_bundles_have_no_copies(multipart: Path) -> None:
+    """What lies here is read here."""
+    for name in ("a", "a.tar"):
+        with open_bundle(multipart / name, UnsafeTrustAnyone()) as bundle:
+            assert bundle.copies == ()
+
+
+def test_a_cache_that_others_may_write_is_refused(place: OnWeb | InBucket, command: Command, tmp_path: Path) -> None:
+    """In a folder that others may change, they could put links to the reader's own files."""
+    folder = tmp_path / "cache" / "dpgraph"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    done = command("dp-bundle", "inspect", f"{place.address}/a")
+    assert (done.returncode, f"chmod go-w {folder}" in done.stderr) == (1, True)
+    folder.chmod(0o700)
+    folder.parent.chmod(0o777)
+    assert command("dp-bundle", "inspect", f"{place.address}/a").returncode == 1
+    folder.parent.chmod(0o1777)
+    assert command("dp-bundle", "inspect", f"{place.address}/a").returncode == 0
