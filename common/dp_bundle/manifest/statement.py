@@ -41,6 +41,11 @@ class Shape(NamedTuple):
     n_columns: int
 
 
+def shape_of(release: Release) -> Shape:
+    """Return the shape of a release."""
+    return Shape(release.kind, len(release.columns))
+
+
 class Subject(Model):
     """A member and its digest."""
 
@@ -112,7 +117,7 @@ class Statement(Model):
             raise BundleFormatError("the signed manifest does not describe a release") from error
         if version not in VERSIONS:
             raise UnsupportedVersionError(quote_name(version), f"{', '.join(VERSIONS[:-1])} and {FORMAT_VERSION}")
-        if require_shape is not None and (shape := _shape_of(document["predicate"])) is not None:
+        if require_shape is not None and (shape := _stated_shape(document["predicate"])) is not None:
             require_shape(shape)
         del document  # as large as what it is read to
         try:
@@ -160,7 +165,7 @@ def _parse(content: bytes) -> Any:
     return document
 
 
-def _shape_of(predicate: dict[str, Any]) -> Shape | None:
+def _stated_shape(predicate: dict[str, Any]) -> Shape | None:
     """Return the shape that a release states, or None where it is no release, as is said of it later."""
     kind, columns = predicate.get("kind", "rows"), predicate.get("columns")
     return Shape(kind, len(columns)) if isinstance(kind, str) and isinstance(columns, list) else None
