@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.memory import WORTH_TELLING, format_size, parse_size
+from dp_bundle.memory import parse_size
 from dp_bundle.quoting import escape, quote_path
 from dp_bundle.startup import launch
 from dp_bundle.store import RemotePath, is_uri, located
@@ -180,12 +180,6 @@ def tell(message: str, *, quiet: bool = False) -> None:
     if not quiet:
         with contextlib.suppress(OSError):
             click.echo(_printable(message), err=True)
-
-
-def tell_memory(needed: int, *, quiet: bool = False) -> None:
-    """Say how many bytes of memory the work that begins may need, where they are many."""
-    if needed >= WORTH_TELLING:
-        tell(f"note: this may need {format_size(needed)} of memory", quiet=quiet)
 
 
 def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoReturn:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dp_bundle.errors import MemoryLimitError, ParameterError
 
-WORTH_TELLING = 2 * 10**9  # bytes: a need that is announced before the work starts
+_WORTH_TELLING = 2 * 10**9  # bytes
 _SIZE = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*([kmgt])(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 _SYSTEM = Path("/")
@@ -83,6 +83,11 @@ def require_memory(needed: int, limit: int | None, work: str) -> int:
             work, needed, allowed, format_size(needed), format_size(allowed), from_machine=limit is None
         )
     return needed
+
+
+def describe_need(needed: int) -> list[str]:
+    """Return the sentence that announces work that may need so many bytes, where they are many."""
+    return [f"note: this may need {format_size(needed)} of memory"] if needed >= _WORTH_TELLING else []
 
 
 def _available(system: Path) -> int:

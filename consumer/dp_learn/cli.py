@@ -28,7 +28,6 @@ from dp_bundle.console import (
     quiet_option,
     run,
     tell,
-    tell_memory,
     version_option,
 )
 from dp_bundle.errors import ParameterError
@@ -153,6 +152,7 @@ def cli(
     from dp_bundle import open_bundles
     from dp_bundle.engines import Dask
     from dp_bundle.manifest import shape_of
+    from dp_bundle.memory import describe_need
     from dp_learn.pipeline import require_learnable
 
     if target is not None and estimator == "graphical-lasso":
@@ -175,9 +175,9 @@ def cli(
         )
         opened = open_bundles(files, allow_older=allow_older, engine=workers, require_shape=require)
         bundles = [stack.enter_context(bundle) for bundle in opened]
-        for note in (note for bundle in bundles for note in bundle.notes):
-            tell(f"note: {note}", quiet=quiet)
-        tell_memory(max(require(shape_of(bundle.release)) for bundle in bundles), quiet=quiet)
+        needed = max(require(shape_of(bundle.release)) for bundle in bundles)
+        for note in (*(f"note: {note}" for bundle in bundles for note in bundle.notes), *describe_need(needed)):
+            tell(note, quiet=quiet)
 
         from dp_learn.output import Result, describe_learned, summarize, title_of, write_results
         from dp_learn.pipeline import learn_graph  # whose libraries take longer to import than a refusal
