@@ -63,23 +63,31 @@ def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any])
     """
     document: dict[str, Any] = {}
     if path is not None:
-        try:
-            content = read_regular(path, _MOST)
-            if len(_SECTION_OF_COLUMN.findall(content)) > MAX_COLUMNS:  # counted before all are made into objects
-                raise _too_many(path)
-            document = tomllib.loads(content.decode("utf-8"))
-        except OSError as error:
-            raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number or a nesting beyond all sense
-            raise PolicyError(f"the policy {path} is not valid TOML: {error}") from error
-        if isinstance(columns := document.get("columns"), dict) and len(columns) > MAX_COLUMNS:
-            raise _too_many(path)
+        document = _read(path)
     where = str(path) if path is not None else "given on the command line"
     return _parse(document, where, default_name, overrides)
 
 
-def _too_many(path: Path) -> PolicyError:
-    return PolicyError(
+def _read(path: Path) -> dict[str, Any]:
+    """Return a policy file's TOML, for no more columns than a release may have."""
+    try:
+        content = read_regular(path, _MOST)
+    except OSError as error:
+        raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
+    _require_columns(path, len(_SECTION_OF_COLUMN.findall(content)))  # before objects are made of all of them
+    try:
+        document = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number or a nesting beyond all sense
+        raise PolicyError(f"the policy {path} is not valid TOML: {error}") from error
+    columns = document.get("columns")
+    _require_columns(path, len(columns) if isinstance(columns, dict) else 0)
+    return document
+
+
+def _require_columns(path: Path, n_columns: int) -> None:
+    if n_columns <= MAX_COLUMNS:
+        return
+    raise PolicyError(
         f"the policy {path} has sections for more than {MAX_COLUMNS:,} columns, which is more than a release may have: "
         "remove those of columns that the table does not have, or that are not published"
     )
