@@ -13,7 +13,8 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.errors import DpGraphError, ParameterError
+from dp_bundle.memory import parse_size
 from dp_bundle.options import ALWAYS, With, option
 from dp_bundle.quoting import escape, quote_path
 from dp_bundle.startup import launch
@@ -95,6 +96,30 @@ class NewPath(click.Path):
         if not self.folder and os.fspath(value).endswith(tuple(filter(None, ("/", os.sep, os.altsep)))):
             self.fail(f"{quote_path(value)} names a folder: add the name of a file", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class MemorySize(click.ParamType[int]):
+    """A size of memory, as bytes."""
+
+    name = "size"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the bytes."""
+        try:
+            return value if isinstance(value, int) else parse_size(value)
+        except ParameterError as error:
+            self.fail(f"{value!r} is not {error.allowed}", param, ctx)
+
+
+def memory_option(command: F) -> F:
+    """Add `--max-memory`."""
+    return option(
+        "--max-memory",
+        applies=ALWAYS,
+        type=MemorySize(),
+        help="Refuse, before it begins, work that may need more memory than this, such as 4GB; by default than this "
+        "machine can give.",
+    )(command)
 
 
 def json_option(command: F) -> F:

@@ -17,6 +17,7 @@ wrong and what to do.
       KeyStoreError                      a private key that is missing, locked or unreadable
       StoreError                         a folder, object store or web server that cannot be read or written
       ClosedBundleError (also ValueError) a bundle that is read after it was closed
+      MemoryLimitError                   work that needs more memory than it may have
       BundleError                        do not trust this file: the one catch for everything untrusted
         BundleFormatError                not a bundle, damaged, or contradicting itself
         UnsupportedVersionError          a format version this software does not know
@@ -260,6 +261,36 @@ class ClosedBundleError(DpGraphError, ValueError):
 
     def __init__(self) -> None:
         super().__init__("the bundle is closed: open it again")
+
+
+class MemoryLimitError(DpGraphError):
+    """Work that needs more memory than it may have; it was not begun.
+
+    Parameters
+    ----------
+    work : str
+        What it is for, as the beginning of a sentence.
+    needed, allowed : int
+        Bytes.
+    needed_size, allowed_size : str
+        The same, as sizes in words.
+    from_machine : bool
+        Whether the limit is what the machine has to give, rather than one that was asked for.
+    """
+
+    exit_code = 2
+
+    def __init__(
+        self, work: str, needed: int, allowed: int, needed_size: str, allowed_size: str, *, from_machine: bool
+    ) -> None:
+        self.work = work
+        self.needed = needed
+        self.allowed = allowed
+        whose = "this machine can give" if from_machine else "the limit is"
+        super().__init__(
+            f"{work} may need {needed_size} of memory, and {whose} {allowed_size}: nothing was begun; use fewer "
+            f"columns, or allow it with --max-memory {needed_size} where there is as much"
+        )
 
 
 class BundleError(DpGraphError):

@@ -24,6 +24,7 @@ from dp_bundle.console import (
     answer,
     engine_options,
     json_option,
+    memory_option,
     quiet_option,
     run,
     tell,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 _GRAPHICAL_LASSO = With("estimator", ("graphical-lasso",))
 _SPARSE = ("graphical-lasso", "neighborhood", "scio", "clime")  # the estimators with a sparse precision matrix
 _PREDICTING = ("regression", "lda")
-_WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler"}  # on what is found
+_WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler", "max_memory"}  # on what is found
 _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 took an eighth of a small run
 
 
@@ -144,6 +145,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
 @option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
 @engine_options("verifies and reads rows")
 @option("--out", applies=ALWAYS, type=NewPath(folder=True), help="The folder for the results; NAME.graph by default.")
+@memory_option
 @json_option
 @quiet_option
 @version_option
@@ -158,6 +160,7 @@ def cli(
     engine: str,
     scheduler: str | None,
     out: Path | None,
+    max_memory: int | None,
     as_json: bool,
     quiet: bool,
     **settings: Any,
@@ -174,22 +177,32 @@ def cli(
     from dp_bundle import open_bundles
     from dp_bundle.bundle import describe_copies
     from dp_bundle.engines import Dask
-    from dp_learn.output import Result, describe_learned, foreign_content, summarize, title_of, write_results
-    from dp_learn.pipeline import learn_graph
+    from dp_bundle.manifest import shape_of
+    from dp_bundle.memory import describe_need
+    from dp_learn.pipeline import require_learnable
 
     penalty = _parse_alpha(alpha)
 
     names = [_name(file).removesuffix(".tar").removesuffix(".bundle") for file in files]
     folder = out or Path(f"{'+'.join(names)}.graph")
-    if os.path.lexists(folder) and (why := foreign_content(folder)) is not None:
-        raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
+    _require_result(folder)
 
     with contextlib.ExitStack() as stack:
         workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
-        opened = open_bundles(files, allow_older=allow_older, engine=workers)
+        here = workers.n_workers if workers is not None and scheduler is None else 0
+        require = partial(
+            require_learnable, limit=max_memory, estimator=estimator, n_bundles=len(files), n_workers=here
+        )
+        opened = open_bundles(files, allow_older=allow_older, engine=workers, require_shape=require)
         bundles = [stack.enter_context(bundle) for bundle in opened]
-        for note in (note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))):
-            tell(f"note: {note}", quiet=quiet)
+        needed = max(require(shape_of(bundle.release)) for bundle in bundles)
+        notes = [note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))]
+        for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
+            tell(note, quiet=quiet)
+
+        from dp_learn.output import Result, describe_learned, summarize, title_of, write_results
+        from dp_learn.pipeline import learn_graph  # whose libraries take longer to import than a refusal
+
         show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
         before_compiling(partial(_announce_compiling, show, quiet))
 
@@ -201,7 +214,7 @@ def cli(
             )
         else:
             stack.callback(show, "")  # however the work ends
-            learned = learn_graph(bundles, alpha=penalty, fdr=fdr, progress=show, **settings)
+            learned = learn_graph(bundles, max_memory=max_memory, alpha=penalty, fdr=fdr, progress=show, **settings)
             summary = described = summarize(learned, bundles)
             page = _make_page(bundles, show, summary, graph=learned.estimate, learned=learned) if report else None
             show("writing the results")
@@ -214,6 +227,16 @@ def cli(
 
     for sentence in summary["contradictions"]:
         tell(f"warning: {sentence}", quiet=quiet)
+
+
+def _require_result(folder: Path) -> None:
+    """Refuse a folder for results where there is something else than an earlier one."""
+    if not os.path.lexists(folder):
+        return
+    from dp_learn.output import foreign_content
+
+    if (why := foreign_content(folder)) is not None:
+        raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
 
 
 def _name(file: Path | RemotePath) -> str:

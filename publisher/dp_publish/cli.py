@@ -22,6 +22,7 @@ from dp_bundle.console import (
     answer,
     engine_options,
     json_option,
+    memory_option,
     quiet_option,
     run,
     tell,
@@ -30,7 +31,7 @@ from dp_bundle.console import (
 from dp_bundle.errors import ParameterError, PrivacyError
 from dp_bundle.files import write_whole
 from dp_bundle.options import ALWAYS, Where, With, option
-from dp_bundle.startup import before_compiling
+from dp_bundle.startup import before_compiling, count_cores
 from dp_bundle.store import Place, RemotePath
 from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
 from dp_publish.cli_ledger import ledger_group
@@ -105,6 +106,7 @@ def cli() -> None:
     is_flag=True,
     help="Publish even what would be refused as useless or as a likely mistake.",
 )
+@memory_option
 @json_option
 @quiet_option
 def publish_command(
@@ -120,6 +122,7 @@ def publish_command(
     job: Path | None,
     log: Path | None,
     anyway: bool,
+    max_memory: int | None,
     as_json: bool,
     quiet: bool,
     **privacy: Any,
@@ -148,7 +151,15 @@ def publish_command(
     policy = _load_policy(data, policy_file, privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
-    resolved = check_in_advance(data, policy, withheld, anyway=anyway, tell=partial(tell, quiet=quiet))
+    resolved = check_in_advance(
+        data,
+        policy,
+        withheld,
+        anyway=anyway,
+        tell=partial(tell, quiet=quiet),
+        max_memory=max_memory,
+        n_workers=count_cores() if engine == "dask" and scheduler is None else 0,
+    )
 
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
@@ -220,8 +231,9 @@ def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None,
 @click.argument("data", type=DATA)
 @dialect_options
 @option("--out", applies=ALWAYS, type=NewPath(), help="The policy file to write; beside DATA by default.")
+@memory_option
 @quiet_option
-def policy_command(data: Place, out: Path | None, quiet: bool, **given: Any) -> None:
+def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet: bool, **given: Any) -> None:
     """Write a commented policy for DATA from its column names and types alone; no value is read.
 
     \b
@@ -229,10 +241,11 @@ def policy_command(data: Place, out: Path | None, quiet: bool, **given: Any) -> 
       dp-publish policy wine.parquet
     """
     from dp_publish.data import make_dialect, open_table
-    from dp_publish.policy import describe_undecided, policy_path, policy_template
+    from dp_publish.policy import describe_undecided, policy_path, policy_template, require_template
 
     dialect = make_dialect(given)
     table = open_table(data, dialect)
+    require_template(len(table.types), max_memory)
     template = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
     usual = policy_path(data)
     target = out or usual
@@ -269,6 +282,7 @@ def policy_command(data: Place, out: Path | None, quiet: bool, **given: Any) -> 
     is_flag=True,
     help="Also read the first rows, and report what publishing would say about them.",
 )
+@memory_option
 @json_option
 @quiet_option
 def plan_command(
@@ -279,6 +293,7 @@ def plan_command(
     report: Path | None,
     ledger_place: str | None,
     look: bool,
+    max_memory: int | None,
     as_json: bool,
     quiet: bool,
     **privacy: Any,
@@ -301,7 +316,7 @@ def plan_command(
         from dp_publish.forecast import require_page
 
         require_page(report)
-    plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread)
+    plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
     notes = describe_first_rows(plan, looked=look)
     for note in notes:
         tell(note, quiet=quiet)

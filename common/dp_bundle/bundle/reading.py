@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from dp_bundle.describe import DESCRIPTORS, DataMember
 from dp_bundle.engines import Engine, map_in_order
 from dp_bundle.errors import BundleFormatError, DigestMismatchError, DpGraphError
 from dp_bundle.files import MAX_MEMBER_SIZE, Digests, Member, MemberReader, Members, digest_member
-from dp_bundle.manifest import Release, Statement, Subject
+from dp_bundle.manifest import Release, Shape, Statement, Subject
 from dp_bundle.quoting import quote_path
 from dp_bundle.startup import count_cores
 from dp_bundle.store import RemotePath, located
@@ -92,8 +92,16 @@ def open_bundles(
     allow_older: bool = False,
     engine: Engine | None = None,
     anew: bool = False,
+    require_shape: Callable[[Shape], object] | None = None,
 ) -> list[Bundle]:
     """Verify several bundles, each as `open_bundle` does; an older release may come together with a newer one.
+
+    Parameters
+    ----------
+    paths, trust, allow_older, engine
+        As of `open_bundle`.
+    require_shape : callable, optional
+        Raises an error for a release that is too large to work with, as soon as its signature was verified.
 
     Returns
     -------
@@ -107,7 +115,9 @@ def open_bundles(
     """
     policy = trust if trust is not None else TrustStore()
     with contextlib.ExitStack() as opened:
-        bundles = [opened.enter_context(_open(located(path), policy, engine, anew=anew)) for path in paths]
+        bundles = [
+            opened.enter_context(_open(located(path), policy, engine, require_shape, anew=anew)) for path in paths
+        ]
 
         # 9. The reader has seen no other release of this number, and no newer one in its series, by this signer.
         newest: set[tuple[PublicKey, str]] = set()
@@ -121,7 +131,14 @@ def open_bundles(
     return bundles
 
 
-def _open(path: Path | RemotePath, trust: TrustPolicy, engine: Engine | None, *, anew: bool) -> Bundle:
+def _open(
+    path: Path | RemotePath,
+    trust: TrustPolicy,
+    engine: Engine | None,
+    require_shape: Callable[[Shape], object] | None,
+    *,
+    anew: bool,
+) -> Bundle:
     with contextlib.ExitStack() as opened:
         try:
             source = opened.enter_context(contextlib.closing(members_at(path, anew=anew)))
@@ -133,7 +150,7 @@ def _open(path: Path | RemotePath, trust: TrustPolicy, engine: Engine | None, *,
                 reason = "there is nothing at this address"
             raise BundleFormatError(f"{quote_path(path)} cannot be opened: {reason}") from error
         try:
-            bundle = _verify(path, source, trust, engine, anew=anew)
+            bundle = _verify(path, source, trust, engine, require_shape, anew=anew)
         except OSError as error:
             raise BundleFormatError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
         opened.pop_all()
@@ -155,7 +172,13 @@ def sighting_of(bundle: Bundle) -> Sighting:
 
 
 def _verify(
-    path: Path | RemotePath, source: Members, trust: TrustPolicy, engine: Engine | None, *, anew: bool
+    path: Path | RemotePath,
+    source: Members,
+    trust: TrustPolicy,
+    engine: Engine | None,
+    require_shape: Callable[[Shape], object] | None,
+    *,
+    anew: bool,
 ) -> Bundle:
     """Verify one bundle, each step only after all before it."""
     # 1. It begins with a manifest of bounded size.
@@ -171,10 +194,11 @@ def _verify(
     trust.require(signer_of(reader.read()))
 
     # 3. The manifest is an envelope in its one serialised form, and the signature is the signer's.
-    # 4. The payload is a release of a known format version, in its one spelling, that does not contradict itself.
+    # 4. The payload is a release of a known format version, in its one spelling, that does not contradict itself; and
+    #    before all of it is looked at, no larger than the reader can work with.
     reader.seek(0)
     manifest = b"".join(reader.chunks())
-    statement, signer = verify_manifest(manifest, trust)
+    statement, signer = verify_manifest(manifest, trust, require_shape)
     release = statement.predicate
 
     # 5. The statement's subjects are the members of such a release.
@@ -227,8 +251,10 @@ def _have_digests_taken(engine: Engine, tasks: list[PartTask]) -> dict[str, tupl
     return {task.part.name: each for task, each in zip(tasks, found, strict=True)}
 
 
-def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, TrustedKey]:
-    """Verify the bytes of a manifest member: form, signer, signature, statement.
+def verify_manifest(
+    content: bytes, trust: TrustPolicy, require_shape: Callable[[Shape], object] | None = None
+) -> tuple[Statement, TrustedKey]:
+    """Verify the bytes of a manifest member: form, signer, signature, statement; `require_shape` as of `open_bundles`.
 
     Raises
     ------
@@ -237,7 +263,7 @@ def verify_manifest(content: bytes, trust: TrustPolicy) -> tuple[Statement, Trus
     """
     envelope = Envelope.from_bytes(content)
     signer = trust.require(envelope.signer)
-    return Statement.from_bytes(verify_envelope(envelope)), signer
+    return Statement.from_bytes(verify_envelope(envelope), require_shape), signer
 
 
 def _largest_descriptions(release: Release, subjects: Sequence[Subject]) -> dict[str, int]:

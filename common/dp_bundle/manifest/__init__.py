@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
     from dp_bundle.manifest.schema import manifest_schema
     from dp_bundle.manifest.sources import MAX_LEVELS, NO_VALUE, Source
-    from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject
+    from dp_bundle.manifest.statement import MAX_PAYLOAD, Shape, Statement, Subject, shape_of
     from dp_bundle.manifest.two_rounds import FourthMoment
     from dp_bundle.manifest.versions import FORMAT_VERSION, software_with_code, split_software
 else:

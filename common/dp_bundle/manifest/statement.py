@@ -15,8 +15,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
@@ -32,6 +32,18 @@ _MAX_MARKS = 700_000  # commas and opening brackets: more than the largest relea
 _MAX_ENTRIES = 64  # of an object
 _MAX_DEPTH = 8
 _PREDICATE_TYPE = "dpgraph:release/v"
+
+
+class Shape(NamedTuple):
+    """The size of a release, as its manifest gives it before that was checked: what work with it takes."""
+
+    kind: str
+    n_columns: int
+
+
+def shape_of(release: Release) -> Shape:
+    """Return the shape of a release."""
+    return Shape(release.kind, len(release.columns))
 
 
 class Subject(Model):
@@ -76,8 +88,15 @@ class Statement(Model):
         return _spell(self._document())
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Statement:
+    def from_bytes(cls, content: bytes, require_shape: Callable[[Shape], object] | None = None) -> Statement:
         """Read a statement; the inverse of `to_bytes`. Call it on verified bytes only.
+
+        Parameters
+        ----------
+        content : bytes
+            The JSON.
+        require_shape : callable, optional
+            Raises an error for a release that is too large to work with, before it is checked field by field.
 
         Raises
         ------
@@ -87,10 +106,10 @@ class Statement(Model):
             It is not a release in its one spelling, or contradicts itself.
         """
         with _uncollected():
-            return cls._read(content)
+            return cls._read(content, require_shape)
 
     @classmethod
-    def _read(cls, content: bytes) -> Statement:
+    def _read(cls, content: bytes, require_shape: Callable[[Shape], object] | None) -> Statement:
         document = _parse(content)
         try:
             version = str(document["predicate"]["format_version"])
@@ -98,6 +117,9 @@ class Statement(Model):
             raise BundleFormatError("the signed manifest does not describe a release") from error
         if version not in VERSIONS:
             raise UnsupportedVersionError(quote_name(version), f"{', '.join(VERSIONS[:-1])} and {FORMAT_VERSION}")
+        if require_shape is not None and (shape := _stated_shape(document["predicate"])) is not None:
+            require_shape(shape)
+        del document  # as large as what it is read to
         try:
             statement = cls.model_validate_json(content)
         except ArithmeticError as error:
@@ -141,6 +163,12 @@ def _parse(content: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         raise BundleFormatError("the signed manifest is not sound: it is not the JSON of a release") from error
     return document
+
+
+def _stated_shape(predicate: dict[str, Any]) -> Shape | None:
+    """Return the shape that a release states, or None where it is no release, as is said of it later."""
+    kind, columns = predicate.get("kind", "rows"), predicate.get("columns")
+    return Shape(kind, len(columns)) if isinstance(kind, str) and isinstance(columns, list) else None
 
 
 def _spell(document: Any) -> bytes:

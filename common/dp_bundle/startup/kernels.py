@@ -1,9 +1,11 @@
 """Kernels compiled by numba, and their cache: compiling all of them takes 50 seconds of CPU time.
 
-The cache is in the code's own folder if that is writable, else in the user's cache folder (numba's own order), else in
-a private folder under the system's temporary one. If none of them can be used, every run compiles. A cache in the
-code's folder also serves users who can only read it: one run by whoever installed the package compiles for everybody.
-A damaged cache entry is compiled again, and a full disk only prevents caching.
+The cache is in the folder that NUMBA_CACHE_DIR names, else in the code's own folder if that is writable, else in the
+user's cache folder, else in a private folder under the system's temporary one. What lies there is unpickled and run, so
+a folder that others could write to, or that has a file of theirs, is passed over for the next one; what a settings file
+in the current folder says of it is, too. If none can be used, every run compiles. A cache in the code's folder also
+serves users who can only read it: one run by whoever installed the package compiles for everybody. A damaged cache
+entry is compiled again, and a full disk only prevents caching.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+_KERNELS = (".nbi", ".nbc")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 F = TypeVar("F", bound=Callable[..., Any])
 _listeners: list[Callable[[bool], None]] = []
 _unkept: list[str] = []
@@ -34,7 +39,7 @@ def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         kernel = numba.njit(**options)(function)
         if cache and hasattr(kernel, "enable_caching"):  # not where NUMBA_DISABLE_JIT is set
-            _keep(kernel)
+            _keep(kernel, Path(function.__code__.co_filename))
             kernel._cache = _Kept(kernel._cache, _shared_cache(function))
         return cast(F, kernel)
 
@@ -74,24 +79,68 @@ class _Kept:
             self._own.save_overload(signature, compiled)
 
 
-def _keep(kernel: Any) -> None:
-    """Let numba choose a folder for the cache, or else use one under the temporary folder."""
-    try:
-        kernel.enable_caching()
-    except RuntimeError:  # numba found none
+def _keep(kernel: Any, code: Path) -> None:
+    """Let numba keep a kernel in the first place that nobody else can change, of those that it can write to."""
+    for find in (_chosen_folder, _user_folder, _temporary_folder):
         try:
-            with _cache_folder(_temporary_folder()):
+            with _cache_folder(find()):
                 kernel.enable_caching()
-        except (OSError, RuntimeError):
-            _unkept.append(kernel.__name__)
+        except (OSError, RuntimeError):  # numba found none, or this user has no such folder
+            continue
+        if _is_ours(Path(kernel._cache.cache_path), code):
+            return
+    kernel._cache = _no_cache()
+    _unkept.append(kernel.__name__)
+
+
+def _no_cache() -> Any:
+    caching: Any = importlib.import_module("numba.core.caching")
+    return caching.NullCache()
+
+
+def _chosen_folder() -> Path | None:
+    """Return the folder that the user named for kernels; None to have numba choose: the code's own, or the user's."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    return Path(chosen).absolute() if chosen else None
+
+
+def _user_folder() -> Path:
+    """Return a folder where this system keeps what can be lost of a user."""
+    from platformdirs import user_cache_path
+
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    return (Path(chosen, "dpgraph") if chosen else user_cache_path("dpgraph", appauthor=False)) / "kernels"
+
+
+@cache
+def _is_ours(folder: Path, code: Path) -> bool:
+    """Return True if none but this user, root and whoever owns the code could have put anything into a folder.
+
+    That is a question of all folders that it is in, by name and by where links lead, and of what it holds already.
+    """
+    trusted = {0, os.geteuid()}
+    try:
+        trusted.add(code.stat().st_uid)
+        real = folder.resolve(strict=True)
+        for place in dict.fromkeys((real, *real.parents, *folder.absolute().parents)):
+            status = place.stat()
+            shared = place != real and status.st_mode & stat.S_ISVTX  # where nobody can rename the files of others
+            if status.st_uid not in trusted or (status.st_mode & _OTHERS_WRITE and not shared):
+                return False
+        files = [entry.stat(follow_symlinks=False) for entry in os.scandir(real) if entry.name.endswith(_KERNELS)]
+    except OSError:
+        return False
+    return all(
+        stat.S_ISREG(file.st_mode) and file.st_uid in trusted and not file.st_mode & _OTHERS_WRITE for file in files
+    )
 
 
 @contextlib.contextmanager
-def _cache_folder(folder: Path) -> Iterator[None]:
-    """Make numba cache in this folder what is decorated inside the block."""
+def _cache_folder(folder: Path | None) -> Iterator[None]:
+    """Make numba cache in this folder, or in one of its own choice, what is decorated inside the block."""
     config: Any = importlib.import_module("numba.core.config")
     before = config.CACHE_DIR
-    config.CACHE_DIR = str(folder)
+    config.CACHE_DIR = str(folder or "")
     try:
         yield
     finally:
@@ -111,8 +160,9 @@ def _temporary_folder() -> Path:
 
 def _shared_cache(function: Callable[..., Any]) -> Any:
     """Return a read-only cache in the code's own folder, if that holds kernels and is not writable."""
-    folder = Path(function.__code__.co_filename).parent / "__pycache__"
-    if os.access(folder, os.W_OK) or not any(folder.glob("*.nbi")):
+    code = Path(function.__code__.co_filename)
+    folder = code.parent / "__pycache__"
+    if os.access(folder, os.W_OK) or not any(folder.glob("*.nbi")) or not _is_ours(folder, code):
         return None
     try:
         caching: Any = importlib.import_module("numba.core.caching")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_bundle.manifest import SecondMoments
+from dp_bundle.manifest import SecondMoments, shape_of
 from dp_bundle.quoting import quote_path
 from dp_learn.covariance import (
     PooledCovariance,
@@ -35,6 +35,7 @@ from dp_learn.graph import GraphEstimate
 from dp_learn.inference import EdgeInference, error_forms, fit_for_inference, infer_edges, score_pairs
 from dp_learn.matrices import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_edges, fit_graph
+from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.reliable import describe_share, require_testable
 from dp_learn.pipeline.settings import Fit, Options, Settings
@@ -98,6 +99,7 @@ def learn_graph(
     fdr: float | None = None,
     error_bars: bool = True,
     progress: Callable[[str], None] | None = None,
+    max_memory: int | None = None,
     **settings: Unpack[Options],
 ) -> Learned:
     """Estimate the sparse graph of the rows before the noise, from one bundle or from several pooled.
@@ -113,6 +115,8 @@ def learn_graph(
         Whether to estimate them, which takes one more pass over the rows.
     progress : callable, optional
         Called with a few words on every step when it begins.
+    max_memory : int, optional
+        Bytes; learning that may need more is refused before it begins. By default what this machine can give.
     **settings
         The fields of `Settings`: alpha, select, alphas, weights, scale, repair, refit, penalize_diagonal, solver, tol,
         max_iter.
@@ -123,6 +127,8 @@ def learn_graph(
         The bundles cannot be pooled.
     EstimationError
         There is no estimate: NoSolutionError, NotConvergedError, DrownedColumnError, or no alpha to choose.
+    MemoryLimitError
+        It may need more memory than it may have.
     """
     if fdr is not None and not 0.0 < fdr < 1.0:
         raise ParameterError("fdr", "between 0 and 1", fdr)
@@ -130,6 +136,7 @@ def learn_graph(
     chosen = Settings(**settings)
     if fdr is not None and not chosen.refit:
         raise ParameterError("refit", "true with fdr: edges found by tests have no penalised estimate", chosen.refit)
+    require_learnable(shape_of(opened[0].release), max_memory, n_bundles=len(opened))
     with few_threads(len(opened[0].release.columns)):
         return _learn(opened, chosen, fdr, progress or (lambda _: None), error_bars=error_bars)
 

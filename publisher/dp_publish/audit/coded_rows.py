@@ -120,7 +120,7 @@ def _alone(cells: Sequence[RawCell], rng: np.random.Generator) -> _States:
     states = np.column_stack([rng.integers(0, cell.n_states, _ROWS) for cell in cells])
     for batch, (start, stop) in enumerate(pairwise(_cuts()[: _ALONE + 1])):
         states[start:stop] = [-1 - batch % cell.n_states for cell in cells]
-    return states % np.array([cell.n_states for cell in cells])
+    return np.remainder(states, [cell.n_states for cell in cells])
 
 
 def _rare(cells: Sequence[RawCell], replaced: dict[str, NDArray[np.bool_]]) -> _States:

@@ -28,6 +28,8 @@ from dp_bundle.store import Place, open_remote
 from dp_publish.data.cells import describe_as_record
 
 _LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time
+_MOST_BLANK = 2**20  # characters of blank lines in a row: a small packed file could hold any number
+_MOST_COLUMNS = 2**20  # marks in a first line, before names are made of it
 _START = 2**20  # bytes; where the first line is expected to end
 PACKED = {".gz": "gzip", ".bz2": "bz2"}
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -125,6 +127,8 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
         )
 
     delimiter = dialect.delimiter or _delimiter_of(path, line)
+    if line.count(delimiter) > _MOST_COLUMNS:
+        raise SchemaError(f"the first line of {path} names more than {_MOST_COLUMNS:,} columns: it is not a text table")
     with open_lines(path, encoding, "replace") as lines:
         record = next((record for record in csv.reader(lines, delimiter=delimiter) if record), [])
     if not record:
@@ -156,17 +160,30 @@ def open_lines(path: Place, encoding: str, errors: str) -> Iterator[Iterator[str
     Raises
     ------
     SchemaError
-        A line that is longer than any of a table, and would fill the memory, when it is reached.
+        A line that is longer than any of a table, and would fill the memory, or blank lines without end, when they are
+        reached.
     """
     with open_bytes(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as lines:
         yield _bounded_lines(path, lines)
 
 
 def _bounded_lines(path: Place, lines: IO[str]) -> Iterator[str]:
+    n_blank = 0
     while line := lines.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
             raise SchemaError(f"{path} has a line of more than {_LONGEST_LINE:,} characters: it is not a text table")
+        n_blank = n_blank + len(line) if line.isspace() else 0
+        if n_blank > _MOST_BLANK:
+            raise endless_blank(path)
         yield line
+
+
+def endless_blank(path: Place) -> SchemaError:
+    """Return the error for a text file with more blank lines in a row than any table has."""
+    return SchemaError(
+        f"{path} has more than {_MOST_BLANK:,} characters of blank lines in a row: it is not a text table, unless "
+        "those are removed"
+    )
 
 
 def unpacked_name(path: Place) -> str:

@@ -12,9 +12,10 @@ from itertools import chain
 from dp_bundle.errors import CellError, SchemaError
 from dp_bundle.store import Place
 from dp_publish.data.cells import Fault, read_cell
-from dp_publish.data.dialect import Layout, open_bytes, open_lines
+from dp_publish.data.dialect import Layout, endless_blank, open_bytes, open_lines
 
 _CHUNK = 2**20
+_BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
 _END = "\0\n"  # no row of a table
 
 
@@ -37,9 +38,18 @@ def line_of_open_quote(path: Place, layout: Layout) -> int | None:
     """Return the line of a quotation mark that is never closed, which would swallow all rows after it; None if none.
 
     An even number of quotation marks is taken to be in order.
+
+    Raises
+    ------
+    SchemaError
+        There are blank lines without end, which pyarrow would pass over in silence.
     """
+    n_quotes = 0
     with open_bytes(path) as file:
-        n_quotes = sum(chunk.count(b'"') for chunk in iter(lambda: file.read(_CHUNK), b""))
+        while chunk := file.read(_CHUNK):
+            n_quotes += chunk.count(b'"')
+            if len(chunk) == _CHUNK and not chunk.strip(_BLANK):
+                raise endless_blank(path)
     if n_quotes % 2 == 0:
         return None
     with open_lines(path, layout.encoding, "replace") as lines:

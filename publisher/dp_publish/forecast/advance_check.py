@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from dp_bundle.memory import describe_need
 from dp_bundle.store import Place
 from dp_publish.covariance import moment_columns, set_mechanism
 from dp_publish.data import count_rows, glance, open_table
@@ -17,13 +18,21 @@ from dp_publish.policy import (
     point_out_names,
     quote_header,
     raw_names,
+    require_publishing,
     resolve,
     survey,
 )
 
 
 def check_in_advance(
-    data: Place, policy: Policy, withheld: Collection[str], *, anyway: bool, tell: Callable[[str], None]
+    data: Place,
+    policy: Policy,
+    withheld: Collection[str],
+    *,
+    anyway: bool,
+    tell: Callable[[str], None],
+    max_memory: int | None = None,
+    n_workers: int = 0,
 ) -> Policy:
     """Refuse a release that cannot be, or that its publisher would regret; nothing is spent.
 
@@ -39,6 +48,10 @@ def check_in_advance(
         Whether to let pass what shows nothing, or shows a column as it is.
     tell : callable
         Takes each sentence that the publisher should read, in time, before anything is refused.
+    max_memory : int, optional
+        Bytes, beyond which a release is refused that may need more; by default what this machine can give.
+    n_workers : int
+        How many processes of Dask will work at it here.
 
     Returns
     -------
@@ -49,10 +62,15 @@ def check_in_advance(
     ------
     SchemaError, DataError, PolicyError, PrivacyError
         The table or the policy allows no release, or the release would help nobody.
+    MemoryLimitError
+        The release may need more memory than it may have.
     """
     table = open_table(data, policy.table)
     table, resolved = resolve(table, policy, withheld)
     kinds, _ = choose_columns(table, resolved, withheld)
+    needed = require_publishing(len(kinds), policy.privacy.release, max_memory, n_workers=n_workers)
+    for note in describe_need(needed):
+        tell(note)
     if policy.privacy.release == "covariance":
         set_mechanism(resolved, kinds, lambda: 1)  # refuses what does not go together, whatever the number of rows
         moment_columns(resolved, kinds)

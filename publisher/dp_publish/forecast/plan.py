@@ -33,6 +33,7 @@ from dp_publish.policy import (
     Policy,
     choose_columns,
     find_policy,
+    require_plan,
     resolve,
 )
 from dp_publish.rows import rows_for_search, share_mu
@@ -121,6 +122,7 @@ def make_plan(
     overrides: dict[str, Any] | None = None,
     *,
     spread: float = DEFAULT_SPREAD,
+    max_memory: int | None = None,
 ) -> Plan:
     """Forecast what a release of a table would leave visible; nothing is spent, and no value is read.
 
@@ -138,16 +140,21 @@ def make_plan(
     spread : float
         The assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives
         none.
+    max_memory : int, optional
+        Bytes, beyond which a forecast is refused that may need more; by default what this machine can give.
 
     Raises
     ------
     SchemaError, PolicyError, ParameterError
         The table, the policy or `spread` does not allow a forecast.
+    MemoryLimitError
+        It may need more memory than it may have.
     """
     policy = find_policy(data, policy_file, default_name, overrides or {})
     table = open_table(data, policy.table)
     table, policy = resolve(table, policy)
     kinds, _ = choose_columns(table, policy, without_bounds=True)
+    require_plan(len(kinds), max_memory)
     n_rows = _count_rows_of(data, policy)
     notes = [*_text_notes(table, policy, kinds), *_bounds_notes(n_rows, policy, kinds)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.files import read_regular
+from dp_bundle.manifest import MAX_COLUMNS
 from dp_bundle.store import Place, RemotePath
 from dp_publish.data import unpacked_name
 from dp_publish.policy.choices import STRENGTHS
@@ -17,6 +19,7 @@ from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import Policy
 
 _DEFAULT_MU = 1.0
+_SECTION_OF_COLUMN = re.compile(rb"^[ \t]*\[[ \t]*columns[ \t]*\.", re.MULTILINE)
 _MOST = 2**23  # bytes of a policy; 20,000 columns with all that can be said of them take fewer
 
 
@@ -60,14 +63,34 @@ def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any])
     """
     document: dict[str, Any] = {}
     if path is not None:
-        try:
-            document = tomllib.loads(read_regular(path, _MOST).decode("utf-8"))
-        except OSError as error:
-            raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number or a nesting beyond all sense
-            raise PolicyError(f"the policy {path} is not valid TOML: {error}") from error
+        document = _read(path)
     where = str(path) if path is not None else "given on the command line"
     return _parse(document, where, default_name, overrides)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return a policy file's TOML, for no more columns than a release may have."""
+    try:
+        content = read_regular(path, _MOST)
+    except OSError as error:
+        raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
+    _require_columns(path, len(_SECTION_OF_COLUMN.findall(content)))  # before objects are made of all of them
+    try:
+        document = tomllib.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number or a nesting beyond all sense
+        raise PolicyError(f"the policy {path} is not valid TOML: {error}") from error
+    columns = document.get("columns")
+    _require_columns(path, len(columns) if isinstance(columns, dict) else 0)
+    return document
+
+
+def _require_columns(path: Path, n_columns: int) -> None:
+    if n_columns <= MAX_COLUMNS:
+        return
+    raise PolicyError(
+        f"the policy {path} has sections for more than {MAX_COLUMNS:,} columns, which is more than a release may have: "
+        "remove those of columns that the table does not have, or that are not published"
+    )
 
 
 def _parse(document: dict[str, Any], where: str, default_name: str, overrides: dict[str, Any]) -> Policy:

@@ -1,0 +1,69 @@
+"""The memory that learning may need, from the shape of a release: known before a number of it is read.
+
+Rows are streamed, so that only the columns count: what holds a number for every pair of them, and the libraries. The
+constants were measured, as peak resident memory of commands at 100 to 1,500 columns; the tests measure again.
+"""
+
+from __future__ import annotations
+
+from dp_bundle.manifest import Shape
+from dp_bundle.memory import require_memory
+
+_LIBRARIES = 250 * 10**6
+_PER_COLUMN, _MOST_COLUMNS = 500_000, 500  # solvers and pages of larger problems, whose code is loaded by and by
+_WORKER = 250 * 10**6  # one process of Dask's
+_NUMBER = 8
+_MATRICES = {"graphical-lasso": 60, "regression": 40, "lda": 40}  # of a number for every pair of columns
+_OF_OTHERS = 130  # of estimators whose graph may be dense: a table of all pairs is written
+_OF_BUNDLE = 8  # of each further bundle
+
+
+def learning_memory(
+    n_columns: int, *, estimator: str = "graphical-lasso", n_bundles: int = 1, n_workers: int = 0
+) -> int:
+    """Return the bytes of memory that learning may need at its peak.
+
+    Compiling takes up to half a gigabyte more, once on a machine.
+
+    Parameters
+    ----------
+    n_columns : int
+        Of each bundle.
+    estimator : str
+        The name that `--estimator` has for it.
+    n_bundles : int
+        How many are pooled.
+    n_workers : int
+        How many processes of Dask are started here.
+    """
+    matrices = _MATRICES.get(estimator, _OF_OTHERS) + _OF_BUNDLE * (n_bundles - 1)
+    own = _LIBRARIES + _PER_COLUMN * min(n_columns, _MOST_COLUMNS) + matrices * _NUMBER * n_columns**2
+    return own + n_workers * _WORKER
+
+
+def require_learnable(
+    shape: Shape,
+    limit: int | None = None,
+    *,
+    estimator: str = "graphical-lasso",
+    n_bundles: int = 1,
+    n_workers: int = 0,
+) -> int:
+    """Return the bytes that learning from a release may need, if it may have as many.
+
+    Parameters
+    ----------
+    shape : Shape
+        Of the release.
+    limit : int, optional
+        Bytes; by default what this machine can give.
+    estimator, n_bundles, n_workers
+        As of `learning_memory`.
+
+    Raises
+    ------
+    MemoryLimitError
+        It may need more.
+    """
+    needed = learning_memory(shape.n_columns, estimator=estimator, n_bundles=n_bundles, n_workers=n_workers)
+    return require_memory(needed, limit, f"learning from {shape.n_columns:,} columns")
