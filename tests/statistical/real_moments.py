@@ -69,11 +69,16 @@ def _laplace(shift: float) -> Law:
 
 
 def _chi_squared(degrees: float, shift: float) -> Law:
-    """Return the law of a chi-squared number against itself moved upwards."""
-    law = stats.chi2(degrees)
-    edges = np.unique(np.concatenate([[0.0], law.ppf(np.geomspace(1e-14, 0.5, 300)), law.isf(np.geomspace(0.5, 1e-14, 300))]))
-    edges = np.append(np.sort(np.append(edges, edges + shift)), math.inf)
-    return law_of(np.diff(law.cdf(edges)), np.diff(law.cdf(edges - shift)))
+    """Return the law of a chi-squared number, which has values of its own, against itself moved upwards."""
+    law, levels = stats.chi2(degrees), np.geomspace(1e-14, 0.5, 300)
+    still = np.concatenate([[0.0], law.ppf(levels), law.isf(levels)])
+    edges = np.append(np.unique(np.concatenate([still, still + shift])), math.inf)
+
+    def within(ends: Any) -> Any:
+        below, above = np.diff(law.cdf(ends)), -np.diff(law.sf(ends))
+        return np.maximum(np.where(ends[1:] < degrees, below, above), 0.0)
+
+    return law_of(within(edges), within(edges - shift))
 
 
 def _chi_squared_difference(degrees: float, shift: float) -> Law:
