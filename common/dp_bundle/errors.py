@@ -154,8 +154,8 @@ class MissingValuesError(DataError):
                 f'unit = "cell"), or "drop" ({known}), or "midpoint" (of a category "category")'
             )
         super().__init__(
-            f"column {column!r} says whose rows are protected together, and has rows without a value: "
-            "fill them in, or remove those rows from the data"
+            f"column {column!r} says whose rows are protected together, and has rows without a value (nothing, blanks, "
+            "or a word for a gap, such as NA): fill them in, or remove those rows from the data"
             if names_entities
             else f"column {column!r} has missing values: set missing = {remedies}, or fill them before publishing"
         )

@@ -6,7 +6,6 @@ Each command imports its libraries when it runs, so help appears at once and no 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import shlex
 import sys
@@ -358,8 +357,7 @@ def _account_of(plan: Plan, ledger_place: str | None) -> Account:
     entries = ledger.entries(name)
     if not entries:
         return Account(budget_mu=budget)
-    total = ledger.total(name, privacy.account)
-    spent = None if total is None or total.rho is None else math.sqrt(2 * total.rho)
+    spent = ledger.spent_mu(name, privacy.account)
     return Account(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.discrete_noise import exact_mu
 
 from dp_bundle import open_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe import SEVERAL_CELLS, registry_record
 from dp_bundle.describe.subject import description
+from dp_bundle.manifest import cost_of_several
 from dp_bundle.trust import UnsafeTrustAnyone
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -59,18 +62,21 @@ def test_people_in_several_cells_are_told_of_everywhere(weekly: Path, command: C
 
 
 def test_several_cells_compose_as_said(weekly: Path, command: Command) -> None:
-    """The log-likelihood ratio of ten changed cells has ten times the mean, twice rho, of that of one, in the noise."""
+    """One cell keeps to the mu that was asked for, and ten to sqrt(10) times as much; rho is that of mu, and holds."""
     assert command("dp-publish", weekly.name, "--mu", 1).returncode == 0
     with open_bundle(Path("weekly.bundle.tar"), UnsafeTrustAnyone()) as bundle:
-        noise = {column.cell_noise.sigma for column in bundle.release.columns}
-        rho = bundle.release.guarantee.rho if bundle.release.guarantee else np.nan
-    (sigma,) = noise
+        columns, guarantee = bundle.release.columns, bundle.release.guarantee
+    assert guarantee is not None
+    (sigma,) = {column.cell_noise.sigma for column in columns}
     steps = np.arange(-200, 201)
     mass = np.exp(-0.5 * (steps / sigma) ** 2)
     mass /= mass.sum()
     one = float(np.sum(mass * (2 * steps + 1)) / (2 * sigma**2))  # Kullback-Leibler, between it and it moved by one
-    assert one == pytest.approx(rho, rel=1e-6)
-    assert 10 * one == pytest.approx(0.5 * (np.sqrt(10) * np.sqrt(2 * rho)) ** 2)
+    assert one == pytest.approx(1 / (2 * sigma**2), rel=1e-6)
+    assert one <= guarantee.rho == pytest.approx(0.5)
+    assert exact_mu(1, sigma) == pytest.approx(1.0, rel=1e-9)
+    several = cost_of_several(guarantee, columns, 10)
+    assert (several.mu, several.rho) == (pytest.approx(math.sqrt(10)), pytest.approx(10 * one))
 
 
 @pytest.mark.parametrize("first", ["cells", "changes"])
@@ -87,8 +93,9 @@ def test_totals_for_changes_count_releases_of_cells(first: str, weekly: Path, co
         with open_bundle(Path(f"{name}.tar"), UnsafeTrustAnyone()) as bundle:
             releases[name] = bundle.release
     of_cells, of_changes = (releases[name].columns[0].cell_noise.sigma for name in ("cells", "changes"))
-    per_change = 0.5 * ((400 / of_cells) ** 2 + (1 / of_changes) ** 2)
-    per_cell = 0.5 * ((400 / of_cells) ** 2 + (400 / of_changes) ** 2)  # where bounds end, a cell can move no farther
+    whole, case = exact_mu(400, of_changes), exact_mu(1, of_changes)  # where bounds end, a cell can move no farther
+    per_change = 0.5 * (exact_mu(400, of_cells) ** 2 + case**2)
+    per_cell = 0.5 * (exact_mu(400, of_cells) ** 2 + whole**2)
     last = releases[order[-1]].cumulative
     stated = {last.unit: last.rho, **last.other_units_rho}
     assert stated["cell"] == pytest.approx(per_cell)

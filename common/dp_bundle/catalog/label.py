@@ -76,7 +76,7 @@ def worded_label(release: Release) -> dict[str, Any]:
         "guess": guess[:1].upper() + guess[1:],
         "right": chance_of_guess(guarantee),
         "strength": strength,
-        "unprotected": [*describe_unprotected(guarantee, release.kind), *_OTHERS],
+        "unprotected": [*describe_unprotected(guarantee, release.kind, release.columns), *_OTHERS],
     }
 
 

@@ -17,6 +17,8 @@ from dp_bundle.manifest import (
     NoisyMatrix,
     Release,
     SecondMoments,
+    cost_of_several,
+    sound_conditional_mu,
     source_names,
 )
 from dp_bundle.quoting import counted, quote, quote_name
@@ -31,6 +33,7 @@ REPLACEMENT = (
     "the epsilon, of either alone."
 )
 _KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, TOGETHER_PUBLIC}
+_ROWS_TOGETHER = 10  # of a person, whose protection is stated for an example
 _NAMED = 8  # so many columns are named in a sentence
 _SEVERAL_SINCE = "5"  # the version since which files in a bundle have that sentence
 
@@ -185,7 +188,8 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
     if guarantee is None:
         lines = ["No privacy guarantee: the noise was scaled to the private data's own standard deviation."]
         if release.conditional_mu is not None:
-            mu = round_up(release.conditional_mu)
+            stated = release.conditional_mu
+            mu = round_up(stated if in_file else sound_conditional_mu(release.columns, stated))
             lines.append(f"Had the same noise been fixed beforehand, one cell would be protected at mu = {mu}.")
         return lines
 
@@ -219,12 +223,13 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
 def describe_several(guarantee: Guarantee | None) -> list[str]:
     """Return a sentence on people who are in several cells where one change of one cell is protected; else nothing.
 
-    Noise on different cells is independent, so that k of them compose: mu^2 and rho add up.
+    Nothing is found privately of such releases, and noise on different cells is independent, so that the cost is that
+    of `cost_of_several`: mu^2 and rho add up.
     """
     return [SEVERAL_CELLS] if guarantee is not None and guarantee.unit == "change" else []
 
 
-def describe_unprotected(guarantee: Guarantee, kind: str) -> list[str]:
+def describe_unprotected(guarantee: Guarantee, kind: str, columns: Sequence[Column] = ()) -> list[str]:
     """Return sentences that say what no guarantee of this kind protects.
 
     Parameters
@@ -233,9 +238,13 @@ def describe_unprotected(guarantee: Guarantee, kind: str) -> list[str]:
         The guarantee.
     kind : str
         "rows" or "covariance".
+    columns : sequence of Column
+        Those of a release, by which it is said what is left for a person with several rows; none of a plan.
     """
     facts = [fact if fact in _KNOWN_PUBLIC else quote(fact) for fact in guarantee.public]
     unit = "If a person has several rows, each of them is protected as stated, but not all of them together."
+    if columns:
+        unit = f"{unit.removesuffix('.')}: {_describe_rows_together(guarantee, columns)}."
     if guarantee.unit == "entity":
         unit = f"Rows of one {quote(guarantee.entity or '')} beyond {guarantee.max_rows} are left out of the release."
     elif guarantee.unit == "change":
@@ -248,6 +257,16 @@ def describe_unprotected(guarantee: Guarantee, kind: str) -> list[str]:
         "What follows from everybody’s rows together. If the data show that smokers fall ill more often, then this is "
         "learned about every smoker, whether in the table or not.",
     ]
+
+
+def _describe_rows_together(guarantee: Guarantee, columns: Sequence[Column]) -> str:
+    """Return what protects a person with so many rows that it is to be seen how protection falls off."""
+    cost = cost_of_several(guarantee, columns, _ROWS_TOGETHER)
+    if cost.excepted_delta >= 1:
+        return f"{_ROWS_TOGETHER} rows together are not protected at all"
+    but = f", except with a probability of {round_up(cost.excepted_delta)}" if cost.excepted_delta else ""
+    strength = f"mu = {round_up(cost.mu)}" if cost.epsilon is None else f"epsilon = {round_up(cost.epsilon)}"
+    return f"{_ROWS_TOGETHER} rows together are protected at {strength}{but}"
 
 
 def _change(guarantee: Guarantee, columns: Sequence[Column]) -> str:

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from dp_bundle.manifest.base import Text
     from dp_bundle.manifest.cells import Cell, cells_of, mu_of_gap
     from dp_bundle.manifest.columns import Ball, Column, Missing, Noise, RandomizedResponse, Standard, source_names
-    from dp_bundle.manifest.costs import unit_costs
+    from dp_bundle.manifest.costs import Strength, booked_rhos, cost_of_several, unit_costs, unit_rhos
     from dp_bundle.manifest.dataset import Dataset
     from dp_bundle.manifest.details import (
         DOI,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         dataset_details,
     )
     from dp_bundle.manifest.guarantee import Cumulative, EpsilonDelta, Guarantee
-    from dp_bundle.manifest.guarantee_checks import release_mu
+    from dp_bundle.manifest.guarantee_checks import release_mu, release_rho, sound_conditional_mu
     from dp_bundle.manifest.matrix_noise import (
         DiscreteLaplace,
         MatrixNoise,

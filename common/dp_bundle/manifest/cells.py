@@ -8,6 +8,9 @@ A number beside an indicator of its gaps moves by the width w of its bounds, and
 has the middle of the bounds, by half of w, and the indicator by 1. On a grid of steps of g the middle may be a step
 off. With noise of sigma on the number and of s on the indicator, the cell's mu is the larger one of w / sigma and
 sqrt(((w / 2 + g) / sigma)^2 + 1 / s^2): an indicator with enough noise costs nothing.
+
+Where noise is discrete, its mu stands in place of a distance over sigma (`Noise.mu_of`): mu is true of every cell, and
+what cells of one row add up to by squares is true of the row.
 """
 
 from __future__ import annotations
@@ -43,12 +46,20 @@ class Cell(NamedTuple):
 
     @property
     def mu(self) -> float:
-        """The distinguishability of the cell."""
+        """The distinguishability of the cell: a mu of which it is mu-GDP, whatever the kind of its noise."""
         if self.column.response is not None:
             return self.column.cell_mu
-        noise = self.column.cell_noise
-        alone = math.sqrt(self.n_moved) * self.reach / noise.sigma
-        return alone if self.gaps is None else max(alone, mu_of_gap(self.reach, noise, self.gaps.cell_mu))
+        alone = math.sqrt(self.n_moved) * self.column.mu_of(self.reach)
+        if self.gaps is None:
+            return alone
+        return max(alone, mu_of_gap(self.reach, self.column.cell_noise, self.gaps.cell_mu))
+
+    @property
+    def rho(self) -> float:
+        """The rho of the cell: mu^2 / 2, or less of discrete noise, for which (D / sigma)^2 / 2 is exact."""
+        if self.column.is_gaussian or self.gaps is not None:
+            return 0.5 * self.mu**2
+        return 0.5 * self.n_moved * (self.reach / self.column.cell_noise.sigma) ** 2
 
     @property
     def loss(self) -> DiscreteLoss:
@@ -95,7 +106,7 @@ def mu_of_gap(width: float, noise: Noise, indicator_mu: float) -> float:
     indicator_mu : float
         What the indicator's change from 0 to 1 costs alone.
     """
-    return math.hypot((0.5 * width + noise.granularity) / noise.sigma, indicator_mu)
+    return math.hypot(noise.mu_of(0.5 * width + noise.granularity), indicator_mu)
 
 
 def _alone(column: Column, unit: str) -> Cell:

@@ -10,7 +10,12 @@ from pydantic import Field, model_validator
 
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
-from dp_bundle.privacy import discrete_gaussian_variance, normal_quantile, rounded_gaussian_variance
+from dp_bundle.privacy import (
+    discrete_gaussian_mu,
+    discrete_gaussian_variance,
+    normal_quantile,
+    rounded_gaussian_variance,
+)
 
 _FOUND = ("private-histogram", "private-quantiles")
 Missing = Literal["refuse", "midpoint", "drop", "center", "indicator"]
@@ -41,6 +46,15 @@ class Noise(Model):
         """Return discrete Gaussian noise, with its variance computed."""
         variance = discrete_gaussian_variance(sigma)
         return cls(distribution="discrete-gaussian", sigma=sigma, granularity=1.0, variance=variance)
+
+    def mu_of(self, reach: float) -> float:
+        """Return the distinguishability of a value that moves so far, alone: the smallest mu of which it is mu-GDP.
+
+        That is the distance over sigma, and more where noise is discrete; whole numbers move by whole steps.
+        """
+        if self.distribution == "rounded-gaussian" or math.isinf(reach):
+            return reach / self.sigma
+        return discrete_gaussian_mu(max(1, math.floor(reach)), self.sigma)
 
     @model_validator(mode="after")
     def _check(self) -> Noise:
@@ -198,8 +212,15 @@ class Column(Model):
 
     @property
     def cell_mu(self) -> float:
-        """The distinguishability of this column of one cell, alone: width over sigma; infinite without bounds."""
-        return self.response.mu if self.response is not None else self.width / self.cell_noise.sigma
+        """The distinguishability of this column of one cell, alone; infinite without bounds."""
+        return self.response.mu if self.response is not None else self.mu_of(self.width)
+
+    def mu_of(self, reach: float) -> float:
+        """Return the distinguishability of a cell that moves this column so far, by the noise that is added to it.
+
+        In a ball the distance may be shared out over many columns, and small steps of whole numbers cost most.
+        """
+        return self.cell_noise.mu_of(reach) if self.ball is None else reach * self.cell_noise.mu_of(1.0)
 
     @property
     def response(self) -> RandomizedResponse | None:
@@ -223,7 +244,7 @@ class Column(Model):
 
     @property
     def is_gaussian(self) -> bool:
-        """True if mu-GDP holds of a cell, and not only rho = mu^2 / 2: of all noise but the discrete Gaussian."""
+        """True if manifests state the mu of a cell, and not only its rho: of all noise but the discrete Gaussian."""
         return self.noise is not None and self.noise.distribution != "discrete-gaussian"
 
     @property

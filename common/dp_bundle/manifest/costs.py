@@ -1,18 +1,52 @@
 """The cost of one release in every unit of privacy that it protects, from the bounds and noise that it states.
 
 In rows, one changed cell is a part of its row, and that a part of its entity's rows; noise on an entity's rows protects
-each row as well, and better. A reader compares totals with it, and a publisher rebuilds her ledger from it.
+each row as well, and better. A publisher rebuilds her ledger from it, and a reader compares totals with it.
+
+Somebody who is in several units, in k rows where rows are protected, say, loses more. Noise on different cells is
+independent, so that its mu^2 and rho add up over rows: mu grows as sqrt(k). What was found in all rows together, bounds
+and means, he moves k times as far, so that its mu grows as k; so does that of second moments, and their epsilon. What
+is (epsilon, delta)-private for one row is ``(k epsilon, delta (1 + e^epsilon + ... + e^((k - 1) epsilon)))``-private
+for k, row by row from one table to the other, and so grows the probability with which a guarantee does not hold.
+
+References
+----------
+Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1), theorem 2.14, corollary 3.3. Bun & Steinke (2016),
+proposition 1.9, for rho of groups. Dwork, Kenthapadi, McSherry, Mironov & Naor (2006); Vadhan (2017), The complexity of
+differential privacy, lemma 2.2, for delta of groups.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.manifest.guarantee_checks import release_mu
+from dp_bundle.manifest.guarantee_checks import SLACK, release_mu, release_rho
 from dp_bundle.privacy import mu_implied_by_epsilon
+
+_LARGEST_EXPONENT = 700.0  # of e, in float64
+
+
+class Strength(NamedTuple):
+    """A guarantee in numbers, as a manifest has them; but mu is true of discrete noise as well.
+
+    Attributes
+    ----------
+    mu, rho : float
+        Both hold.
+    epsilon : float or None
+        Where the guarantee is by epsilon.
+    excepted_delta : float
+        The probability with which none of that holds; at 1 nothing is guaranteed.
+    """
+
+    mu: float
+    rho: float
+    epsilon: float | None
+    excepted_delta: float
 
 
 def unit_costs(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict[str, float]:
@@ -29,10 +63,69 @@ def unit_costs(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> di
     """
     if columns[0].noise is None:
         return _of_moments(guarantee, unit)
-    return _of_rows(guarantee, columns, unit)
+    return _of_rows(guarantee, columns, unit, release_mu)
 
 
-def _of_rows(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict[str, float]:
+def unit_rhos(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict[str, float]:
+    """Return the least rho of a release in the same units: mu^2 / 2, or less of discrete noise; see `unit_costs`."""
+    roots = (
+        _of_moments(guarantee, unit) if columns[0].noise is None else _of_rows(guarantee, columns, unit, _root_of_rho)
+    )
+    return {each: 0.5 * root * root for each, root in roots.items()}
+
+
+def booked_rhos(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict[str, float]:
+    """Return the rho that a publisher books: where noise was calibrated by mu, that which mu implies.
+
+    By the rho that is stated it shows which of the two a release was calibrated by.
+    """
+    implied = {each: 0.5 * mu * mu for each, mu in unit_costs(guarantee, columns, unit).items()}
+    return implied if guarantee.rho >= implied[unit] * (1 - SLACK) else unit_rhos(guarantee, columns, unit)
+
+
+def cost_of_several(guarantee: Guarantee, columns: Sequence[Column], number: int = 1) -> Strength:
+    """Return what protects somebody who is in so many of a release's units, of all of them together.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What the release states.
+    columns : sequence of Column
+        Its columns: with noise, or of a covariance release.
+    number : int
+        In how many units: cells, rows, changes, or entities.
+    """
+    if columns[0].noise is not None:
+        rows = guarantee.max_rows or 1
+        found = number * math.hypot(guarantee.bounds_mu, guarantee.centers_mu)
+        mu = math.hypot(math.sqrt(number) * release_mu(guarantee.unit, columns, rows), found)
+        return Strength(mu, number * release_rho(guarantee.unit, columns, rows) + 0.5 * found**2, None, 0.0)
+
+    rho = number**2 * guarantee.rho
+    if guarantee.epsilon is None:
+        return Strength(number * (guarantee.mu or 0.0), rho, None, 0.0)
+    epsilon = number * guarantee.epsilon
+    excepted = min(1.0, guarantee.excepted_delta * steps_of_exception(guarantee.epsilon, number))
+    return Strength(mu_implied_by_epsilon(epsilon), rho, epsilon, excepted)
+
+
+def steps_of_exception(epsilon: float, number: int) -> float:
+    """Return 1 + e^epsilon + ... + e^((number - 1) epsilon): by what an excepted delta grows over so many steps."""
+    if number * epsilon > _LARGEST_EXPONENT:
+        return 1.0 if number == 1 else math.inf
+    return (
+        math.fsum(math.exp(step * epsilon) for step in range(number))
+        if number < 100
+        else (math.expm1(number * epsilon) / math.expm1(epsilon))
+    )
+
+
+def _of_rows(
+    guarantee: Guarantee,
+    columns: Sequence[Column],
+    unit: str,
+    of_noise: Callable[[str, Sequence[Column], int], float],
+) -> dict[str, float]:
     """Return the mu of the columns' noise, and of the searches for bounds and for the means of rows with gaps.
 
     A row moves the counts of the one in each column, and the sums of the other as far as any of its cells can.
@@ -41,11 +134,16 @@ def _of_rows(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict
     searched = sum(column.bounds_found for column in columns)
     moved = {"row": math.sqrt(searched), unit: math.sqrt(searched) * max_rows}
     moved["cell"] = 1.0
-    noise = {"cell": release_mu("cell", columns), "row": release_mu("row", columns)}
-    noise.setdefault(unit, release_mu("change" if unit == "change" else "entity", columns, max_rows))
+    noise = {"cell": of_noise("cell", columns, 1), "row": of_noise("row", columns, 1)}
+    noise.setdefault(unit, of_noise("change" if unit == "change" else "entity", columns, max_rows))
     search = {each: guarantee.bounds_mu * moved[each] / moved[unit] if searched else 0.0 for each in noise}
     centers = {each: guarantee.centers_mu * (1.0 if each == unit else 1 / max_rows) for each in noise}
     return {each: math.hypot(noise[each], search[each], centers[each]) for each in noise}
+
+
+def _root_of_rho(unit: str, columns: Sequence[Column], max_rows: int) -> float:
+    """Return sqrt(2 rho), which adds up as mu does."""
+    return math.sqrt(2 * release_rho(unit, columns, max_rows))
 
 
 def _of_moments(guarantee: Guarantee, unit: str) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Checks that a stated guarantee follows from what a reader can see: bounds, radius and noise.
 
 A release of rows is the Gaussian mechanism: mu of a cell is how far it moves over sigma (see `cells`), over a row the
-root of the sum of squares.
+root of the sum of squares. Where noise is discrete, mu is larger, and (distance / sigma)^2 / 2 is rho: a manifest
+states rho alone, which is what a reader holds it to.
 
 References
 ----------
@@ -31,9 +32,12 @@ def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float
     A row's is the root of the sum of squares over cells; where rows are clipped to a ball, it is the worst column's.
     Where rows with gaps are put at the center whole, one cell decides over its row, and is protected as that is.
     """
-    mus = [cell.mu for cell in cells_of(columns, unit)]
-    together = _is_whole(unit, columns) and columns[0].ball is None
-    return math.sqrt(max_rows) * (math.sqrt(math.fsum(mu * mu for mu in mus)) if together else max(mus))
+    return math.sqrt(max_rows * _of_cells(unit, columns, [cell.mu**2 for cell in cells_of(columns, unit)]))
+
+
+def release_rho(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
+    """Return the rho that bounds and noise give: mu^2 / 2, or less where noise is discrete; see `release_mu`."""
+    return max_rows * _of_cells(unit, columns, [cell.rho for cell in cells_of(columns, unit)])
 
 
 def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
@@ -49,7 +53,7 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
         raise ValueError("every column has a fill exactly where rows with gaps stand at the center")
     _check_changes(guarantee, columns)
 
-    own = release_mu(guarantee.unit, columns, guarantee.max_rows or 1)
+    own = math.sqrt(2 * release_rho(guarantee.unit, columns, guarantee.max_rows or 1))  # mu, unless noise is discrete
     mu = math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu)
     if not 0 < mu < math.inf:
         raise ValueError("the bounds and the noise give no guarantee")
@@ -65,13 +69,22 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
 
 
 def check_rows_without_guarantee(columns: Sequence[Column], conditional_mu: float | None) -> None:
-    """Refuse, by ValueError, rows that say they cost something, or that one cell's mu is smaller than it is."""
+    """Refuse, by ValueError, rows that say they cost something, or that one cell's mu is smaller than it is.
+
+    Of discrete noise, older versions stated sqrt(2 rho) for it, which is too small; that is not held against a bundle,
+    and not repeated (see `sound_conditional_mu`).
+    """
     if any(column.bounds_found or column.missing == "center" for column in columns):
         raise ValueError("bounds or centers were found privately, and no guarantee states their cost")
     if any(column.fill is not None for column in columns):
         raise ValueError("a column has a fill although no rows stand at a center")
-    if conditional_mu is not None and conditional_mu < release_mu("cell", columns) * (1 - SLACK):
+    if conditional_mu is not None and conditional_mu < math.sqrt(2 * release_rho("cell", columns)) * (1 - SLACK):
         raise ValueError("the conditional mu is smaller than the bounds and the noise allow")
+
+
+def sound_conditional_mu(columns: Sequence[Column], conditional_mu: float) -> float:
+    """Return the mu that a cell would have had if noise that was taken from the data had been fixed beforehand."""
+    return max(conditional_mu, release_mu("cell", columns))
 
 
 def check_unit(guarantee: Guarantee) -> None:
@@ -142,6 +155,12 @@ def _worst_cells(cells: Sequence[Cell]) -> Iterator[tuple[DiscreteLoss, int]]:
     for n_moved in (1, 2):
         losses = {cell.loss for cell in cells if cell.n_moved == n_moved}
         yield from ((loss, n_moved) for loss in (likely_worst(losses) if losses else ()))
+
+
+def _of_cells(unit: str, columns: Sequence[Column], squares: Sequence[float]) -> float:
+    """Return the sum of what cells of a row lose, or the worst cell's where they are not protected together."""
+    together = _is_whole(unit, columns) and columns[0].ball is None
+    return math.fsum(squares) if together else max(squares)
 
 
 def _is_whole(unit: str, columns: Sequence[Column]) -> bool:

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
+from dp_bundle.manifest.costs import steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.guarantee_checks import CURVE_SLACK, SLACK, check_gaussian_strength, check_pure_epsilon
 from dp_bundle.privacy import Neighbours, discrete_laplace_variance, rounded_gaussian_variance
@@ -89,6 +90,13 @@ class MatrixNoise:
     def bias(self) -> float:
         """The mean of the noise, as a multiple of the identity."""
         return 0.0
+
+    def excepted_for_replacement(self, guarantee: Guarantee) -> float:
+        """Return the delta that is excepted where a row is removed and another one added: for most, the same.
+
+        What is computed to a finite precision is computed to one that leaves room for that.
+        """
+        return guarantee.excepted_delta
 
     def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:  # noqa: ARG002  for those made of it
         """Refuse, by ValueError, a guarantee that this noise cannot give for rows within these limits."""
@@ -181,6 +189,12 @@ class WishartNoise(MatrixNoise):
     def bias(self) -> float:
         """The mean, which a reader subtracts."""
         return self.degrees_of_freedom * self.scale
+
+    def excepted_for_replacement(self, guarantee: Guarantee) -> float:
+        """Return what two steps from table to table except, where a replacement takes two."""
+        return guarantee.excepted_delta * steps_of_exception(
+            guarantee.epsilon or 0.0, guarantee.neighbours.per_replacement
+        )
 
     def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:
         """Refuse a delta below that of one entry on the diagonal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.costs import unit_costs
+from dp_bundle.manifest.costs import unit_rhos
 from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
@@ -33,10 +33,10 @@ def check_total(total: Cumulative, guarantee: Guarantee | None) -> None:
 
 def check_total_in_every_unit(total: Cumulative, guarantee: Guarantee, columns: Sequence[Column]) -> None:
     """Refuse, by ValueError, totals that leave out a unit that the release protects, or are below its cost in it."""
-    own = unit_costs(guarantee, columns, total.unit)
+    own = unit_rhos(guarantee, columns, total.unit)
     others = {*own} - {total.unit} if total.rho is not None else set[str]()
     if {*total.other_units_rho} != others:
         raise ValueError("totals are stated in all units that this release protects, or in none")
     for unit, rho in {total.unit: total.rho, **total.other_units_rho}.items():
-        if rho is not None and rho < 0.5 * own[unit] ** 2 * (1 - _SLACK):
+        if rho is not None and rho < own[unit] * (1 - _SLACK):
             raise ValueError(f"the stated total per {unit} is smaller than this release's own")

@@ -4,6 +4,7 @@ from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
+    from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu, discrete_gaussian_sigma, largest_mu_for_rho
     from dp_bundle.privacy.neighbours import Neighbours
     from dp_bundle.privacy.noise import (
         MAX_SIGMA,

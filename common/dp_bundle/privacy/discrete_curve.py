@@ -32,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_bundle.privacy.normal import gaussian_delta, normal_tail
 
 _TAIL = 9.5  # standard deviations, beyond which nothing is counted
@@ -56,13 +57,18 @@ class DiscreteLoss(NamedTuple):
 
     @property
     def mu(self) -> float:
-        """Width over sigma."""
+        """The distinguishability: the smallest mu of which the cell is mu-GDP."""
+        return discrete_gaussian_mu(self.width, self.sigma)
+
+    @property
+    def ratio(self) -> float:
+        """Width over sigma: sqrt(2 rho), which is below mu, and what mu would be of continuous noise."""
         return self.width / self.sigma
 
     @property
     def smooth_mu(self) -> float:
         """The mu that is left once so much is added to the noise that it is continuous."""
-        return self.mu * math.sqrt(max(0.0, 1 - _SMOOTH / self.sigma**2))
+        return self.ratio * math.sqrt(max(0.0, 1 - _SMOOTH / self.sigma**2))
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ def likely_worst(losses: Collection[DiscreteLoss]) -> set[DiscreteLoss]:
     """Return the few cells that lose most at five standard deviations, and a step more."""
 
     def likely(loss: DiscreteLoss) -> float:
-        return loss.mu * (loss.mu / 2 + 5 + 1 / loss.sigma)
+        return loss.ratio * (loss.ratio / 2 + 5 + 1 / loss.sigma)
 
     smoothest = max(losses, key=lambda loss: loss.smooth_mu)
     return {smoothest, *heapq.nlargest(_MOST_CELLS, losses, key=likely)}
@@ -126,7 +132,7 @@ def _worth_convolving(kinds: Sequence[tuple[DiscreteLoss, int]], total: float) -
 
     def lost(kind: tuple[DiscreteLoss, int]) -> float:
         loss, number = kind
-        return number * (loss.mu**2 - loss.smooth_mu**2)
+        return number * (loss.ratio**2 - loss.smooth_mu**2)
 
     fitting = [kind for kind in kinds if 2 * _TAIL * kind[0].sigma <= _LONGEST]
     least = _MUCH * total * total if len(kinds) > 1 else 0.0
@@ -135,7 +141,7 @@ def _worth_convolving(kinds: Sequence[tuple[DiscreteLoss, int]], total: float) -
 
 def _law_of_all(kinds: Sequence[tuple[DiscreteLoss, int]], mu: float) -> _Law | None:
     """Return the law of the sum of all losses; None if it is better known without steps."""
-    total = math.hypot(mu, *(math.sqrt(number) * loss.mu for loss, number in kinds))
+    total = math.hypot(mu, *(math.sqrt(number) * loss.ratio for loss, number in kinds))
     chosen = _worth_convolving(kinds, total)
     if not chosen:
         return None
@@ -152,7 +158,7 @@ def _law(loss: DiscreteLoss, number: int) -> _Law:
     number = min(number, int((_LONGEST / (2 * _TAIL * loss.sigma)) ** 2) or 1)
     sum_of_draws = _power(_discrete_gaussian(loss.sigma), number, loss.sigma)
     unit = loss.width / loss.sigma**2
-    start = number * (loss.mu**2 / 2) - (len(sum_of_draws) // 2) * unit
+    start = number * (loss.ratio**2 / 2) - (len(sum_of_draws) // 2) * unit
     return _Law(start, unit, sum_of_draws)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 ROUND_UP = 1 + 1e-12  # what is stated or booked is rounded to the safe side by far more than its float error
 SLACK = 1 + 1e-9  # by which sums of the same costs may differ, being rounded one by one
@@ -20,11 +21,13 @@ class Cost:
     mu : dict of str to float
         The mu of every unit that it protects ("cell", "row", "entity:COLUMN"); empty if it states no guarantee.
     continuous : bool
-        Whether mu-GDP holds, and not only rho = mu^2 / 2.
+        Whether its manifest states mu: no noise is discrete Gaussian.
     excepted_delta : float
         The probability with which none of that holds.
     changes : mapping of str to (float or None)
         Where the unit is "change", the `max_change` of every column, None where it has none.
+    rho : mapping of str to float
+        The rho of the same units where noise is discrete; empty where it is mu^2 / 2.
     """
 
     unit: str
@@ -32,6 +35,7 @@ class Cost:
     continuous: bool
     excepted_delta: float = 0.0
     changes: Mapping[str, float | None] = field(default_factory=dict)
+    rho: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def booked(self) -> dict[str, float]:
@@ -41,3 +45,8 @@ class Cost:
         """
         cell = self.mu.get("cell")
         return self.mu if cell is None else {"change": cell, **self.mu}
+
+    @property
+    def booked_roots(self) -> dict[str, float]:
+        """The same for sqrt(2 rho)."""
+        return {**self.booked, **replace(self, mu={unit: math.sqrt(2 * rho) for unit, rho in self.rho.items()}).booked}

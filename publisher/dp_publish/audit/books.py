@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from scipy import special
 
 from dp_bundle.manifest import Column
+from dp_bundle.privacy import discrete_gaussian_mu
 from dp_publish.accounting import (
     SLACK,
     ApproximateDP,
@@ -23,15 +25,18 @@ from dp_publish.audit.press import Published
 from dp_publish.covariance import Mechanism
 from dp_publish.policy import Policy, Privacy
 
+_MANY_STEPS = 200.0  # of sigma
+_MOST_STEPS = 10**6
+
 
 def claimed_mu(policy: Policy, columns: Sequence[Column]) -> float:
-    """Return the mu that the policy asks for; with integer columns at (epsilon, delta), the one that serves them."""
+    """Return the mu that the policy asks for; of whole numbers at another strength, the one that their noise has."""
     privacy = policy.privacy
     if privacy.mu is not None:
         return privacy.mu
-    if privacy.rho is not None:
-        return mu_for_rho(privacy.rho)
     continuous = all(column.is_gaussian for column in columns)
+    if privacy.rho is not None and continuous:
+        return mu_for_rho(privacy.rho)
     if privacy.epsilon is not None and privacy.delta is not None and continuous:
         return mu_for_epsilon_delta(privacy.epsilon, privacy.delta)
     return _mus(privacy, columns)[privacy.account]
@@ -40,14 +45,19 @@ def claimed_mu(policy: Policy, columns: Sequence[Column]) -> float:
 def check_books(policy: Policy, columns: Sequence[Column], published: Published) -> Check:
     """Check the guarantee and the ledger's entry of a release of rows; `columns` are those that calibration made."""
     privacy, release = policy.privacy, published.release
-    mus = _mus(privacy, release.columns)
-    mu, asked = mus[privacy.account], claimed_mu(policy, columns)
+    mus, roots = _mus(privacy, release.columns), _mus(privacy, release.columns, as_rho=True)
+    mu, root, asked = mus[privacy.account], roots[privacy.account], claimed_mu(policy, columns)
     faults = []
+    if privacy.rho is not None and rho_for_mu(root) > privacy.rho * SLACK:
+        faults.append(
+            f"bounds and noise amount to rho = {rho_for_mu(root):.6g}, above the {privacy.rho:.6g} of the policy"
+        )
     if mu > asked * SLACK:
         faults.append(f"bounds and noise amount to mu = {mu:.6g}, above the {asked:.6g} of the policy")
     if privacy.epsilon is not None and privacy.delta is not None:
         faults += _above_curve(privacy, release.columns, mu)
-    if release.guarantee is None or release.guarantee.rho * SLACK < rho_for_mu(mu):
+    stated = release.guarantee
+    if stated is None or stated.rho * SLACK < rho_for_mu(root) or (stated.mu is not None and stated.mu * SLACK < mu):
         faults.append(f"the manifest states less than the mu = {mu:.6g} that bounds and noise amount to")
     for account, least in mus.items():
         booked = published.cost.mu.get(account, 0.0)
@@ -76,18 +86,14 @@ def check_books_of_moments(policy: Policy, mechanism: Mechanism, published: Publ
     return make_check("books", faults, "stated and booked as the policy asked for")
 
 
-def _mus(privacy: Privacy, columns: Sequence[Column]) -> dict[str, float]:
-    """Return what bounds and noise come to for every unit that they protect."""
-    cells = [_cell_mu(group, privacy) for group in _grouped(columns, privacy)]
+def _mus(privacy: Privacy, columns: Sequence[Column], *, as_rho: bool = False) -> dict[str, float]:
+    """Return what bounds and noise come to for every unit that they protect, as mu, or as sqrt(2 rho)."""
+    groups = _grouped(columns, privacy)
+    cells = [_cell_mu(group, privacy, as_rho=as_rho) for group in groups]
     row = max(cells) if privacy.l2_radius is not None else math.hypot(*cells)
     mus = {"cell": max(cells), "row": row}
     if privacy.unit == "change":
-        limits = [column.max_change for column, *_ in _grouped(columns, privacy)]
-        widths = [column.width for column, *_ in _grouped(columns, privacy)]
-        mus["change"] = max(
-            mu if limit is None else mu * min(limit, width) / width
-            for mu, limit, width in zip(cells, limits, widths, strict=True)
-        )
+        mus["change"] = max(_cell_mu(group, privacy, group[0].max_change, as_rho=as_rho) for group in groups)
     if privacy.entity:
         mus[privacy.account] = math.sqrt(privacy.max_rows) * row
     return mus
@@ -102,20 +108,44 @@ def _grouped(columns: Sequence[Column], privacy: Privacy) -> list[list[Column]]:
     return list(groups.values())
 
 
-def _cell_mu(group: list[Column], privacy: Privacy) -> float:
-    """Return the distinguishability of a cell, from what its values may become."""
+def _cell_mu(group: list[Column], privacy: Privacy, limit: float | None = None, *, as_rho: bool = False) -> float:
+    """Return the distinguishability of a cell, from what its values may become, at most so far apart."""
     column = group[0]
     if column.response is not None:
         n, replaced = column.response.n_levels, column.response.replaced
         likely, rare = 1 - replaced * (n - 1) / n, replaced / n  # of one outcome, where it is the cell's own, or not
         return float(special.ndtri(likely) - special.ndtri(rare))
-    alone = column.width / column.cell_noise.sigma
+    width = column.width if limit is None else min(limit, column.width)
+    whole = column.kind == "integer" and not as_rho
+    alone = _best_threshold(math.floor(width), column.cell_noise.sigma) if whole else width / column.cell_noise.sigma
     if len(group) == 1 or privacy.l2_radius is not None:
         return alone
     if column.missing != "indicator":
         return math.sqrt(2) * alone  # one indicator falls, and another one rises
     farthest = 0.5 * column.width + column.cell_noise.granularity  # from the middle of the bounds, on the grid
     return max(alone, math.hypot(farthest / column.cell_noise.sigma, 1 / group[1].cell_noise.sigma))
+
+
+def _best_threshold(steps: int, sigma: float) -> float:
+    """Return the mu of whole numbers so many steps apart: the largest that any threshold tells, of all that may count.
+
+    Beyond a sigma of many steps the noise is nearly continuous, and thresholds in the middle tell
+    ``1 + 1 / (24 sigma^2) + ...`` times as much as they would of that.
+    """
+    if steps > _MOST_STEPS:  # of noise that hides nothing
+        return discrete_gaussian_mu(steps, sigma)
+    if sigma > _MANY_STEPS:
+        return steps / sigma * (1 + 1 / (24 * sigma**2) + 3.7e-3 / sigma**4)
+    reach = math.ceil(4 * sigma) + steps + 1
+    k = np.arange(-reach, reach + math.ceil(40 * sigma) + 1)
+    weights = -0.5 * (k / sigma) ** 2
+    tails = np.logaddexp.accumulate(weights[::-1])[::-1]  # of all that is from k on
+    scores = -special.ndtri_exp(tails[1:] - np.logaddexp.reduce(-0.5 * (np.arange(-k[-1], k[-1] + 1) / sigma) ** 2))
+    scores = scores[: 2 * reach + 1]  # of the thresholds from -reach on, each between k and k + 1
+    middle = len(scores) // 2
+    upper = scores[middle:]
+    both = np.concatenate([-upper[::-1], upper])  # those below the middle mirror those above
+    return float(np.max(both[steps:] - both[:-steps]))
 
 
 def _above_curve(privacy: Privacy, columns: Sequence[Column], mu: float) -> list[str]:

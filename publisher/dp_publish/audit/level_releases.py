@@ -30,7 +30,7 @@ from pydantic import ValidationError
 from scipy import special, stats
 
 from dp_bundle.errors import DpGraphError
-from dp_bundle.manifest import Column, RandomizedResponse
+from dp_bundle.manifest import Column, RandomizedResponse, release_mu
 from dp_publish.accounting import SLACK
 from dp_publish.audit.books import check_books, claimed_mu
 from dp_publish.audit.cell_states import AuditedCell, CategoryCell, audited_cell, table_in_states
@@ -99,14 +99,20 @@ def audit_levels(
 
 
 def _find_cells(policy: Policy, names: list[str], columns: Sequence[Column], claim: float) -> list[AuditedCell]:
-    """Return the cells, each with the part of mu that is its own: all of a cell's, of a row's by weights."""
+    """Return the cells, each with the part of mu that is its own: all of a cell's, of a row's by weights.
+
+    Where the policy asks for no mu, that of noise on whole numbers is what their noise has.
+    """
     sources = [source for source in policy.sources if source.columns[0] in names]
     weights = [policy.column(source.columns[0]).weight for source in sources]
     alone = policy.privacy.unit_name in ("cell", "change")
     found = []
     for source, weight in zip(sources, weights, strict=True):
         share = 1.0 if alone else math.sqrt(weight / math.fsum(weights) / policy.privacy.max_rows)
-        found.append(audited_cell(source, [names.index(name) for name in source.columns], columns, claim * share))
+        places = [names.index(name) for name in source.columns]
+        own = [columns[place] for place in places]
+        is_mu = policy.privacy.mu is not None or own[0].is_gaussian
+        found.append(audited_cell(source, places, columns, claim * share if is_mu else release_mu("cell", own)))
     return found
 
 

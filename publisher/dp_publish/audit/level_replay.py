@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dp_publish.audit.cell_states import AuditedCell, CategoryCell, table_in_states
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.press import Press
+from dp_publish.audit.replay import mu_of_move
 from dp_publish.audit.replayer import Replayer
 from dp_publish.policy import Policy
 
@@ -41,7 +42,7 @@ def _moved_faults(each: AuditedCell, moved: NDArray[np.float64], row: int) -> li
     moved[row, each.places] = 0.0
     faults = [f"a cell of {each.source.name!r} moves other cells, too"] if moved.any() else []
     if each.response is None:
-        apart = float(np.linalg.norm(own / [column.cell_noise.sigma for column in each.columns]))
+        apart = mu_of_move(each.columns, own)
         if apart > each.claim * (1 + 1e-6):
             faults.append(
                 f"with the same random bits a cell of {each.source.name!r} moves by {apart:.4g}, above {each.claim:.4g}"

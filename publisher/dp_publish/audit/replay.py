@@ -15,6 +15,7 @@ follows from the matrix, are left out of the comparison.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -181,8 +182,18 @@ def _replay_entities(tables: _Neighbours, base: Table, crowd: int) -> None:
 
 
 def loss_of_rows(published: Published, moved: NDArray[np.float64]) -> float:
-    """Return how far apart two releases of rows are: their distance in standard deviations."""
-    return float(np.linalg.norm(moved / [column.cell_noise.sigma for column in published.release.columns]))
+    """Return how far apart two releases of rows are, as mu: the root of the sum of squares over cells."""
+    return mu_of_move(published.release.columns, moved)
+
+
+def mu_of_move(columns: Sequence[Column], moved: NDArray[np.float64]) -> float:
+    """Return the mu of rows, or of one, that are so far from others in these columns."""
+    mus = [
+        column.cell_noise.mu_of(distance)
+        for column, distances in zip(columns, np.abs(np.atleast_2d(moved)).T, strict=True)
+        for distance in distances[distances > 0].tolist()
+    ]
+    return math.hypot(*mus)
 
 
 def _end(column: Column, columns: Sequence[Column]) -> float | int:

@@ -12,7 +12,7 @@ from dp_publish.audit.checks import Check
 class AuditReport:
     """The findings of an audit.
 
-    `stated_mu` is what is promised for one unit, sqrt(2 rho) where noise is discrete; `mu_lower` is what the attack
+    `stated_mu` is what is promised for one unit; `mu_lower` is what the attack
     proves at this confidence. Of mechanisms attacked by their releases alone, `stated_epsilon` and
     `epsilon_lower` say the same of epsilon, at `stated_delta`, and the two mu are None. Where the policy's unit is an
     entity and `unit` is "row", all of that is of one of an entity's `max_rows` rows.

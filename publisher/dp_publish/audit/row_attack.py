@@ -7,12 +7,12 @@ of correct guesses is binomial, and Clopper & Pearson's bound p holds for his ch
 Continuous columns: whatever is mu-GDP lets nobody succeed more often than Phi(mu / 2), so mu >= 2 Phi^-1(p). That
 supposes nothing about the noise.
 
-Integer columns: discrete Gaussian noise is not mu-GDP for mu = width / sigma; at a sigma of few steps its attacker
-does better than Phi(mu / 2), and that formula would accuse an honest mechanism. There p is compared with the exact
-chance of success against noise of the stated kind that is s times as wide, which falls as s grows (the noise is
-symmetric and unimodal, so sums of it are ordered by peakedness: Birnbaum 1948), and mu >= (stated mu) / s, where mu
-stands for sqrt(2 rho). The chance comes from inverting the characteristic function of the test statistic, to which the
-attacker adds a little Gaussian noise of his own where it would otherwise live on a lattice; this costs him 0.5 % of mu.
+Integer columns: the mu of discrete Gaussian noise is that of its best threshold, and over many columns no attacker
+reaches all of it, so that this bound would be too low. There p is compared with the exact chance of success against
+noise of the stated kind that is s times as wide, which falls as s grows (the noise is symmetric and unimodal, so sums
+of it are ordered by peakedness: Birnbaum 1948), and mu is at least that of noise so wide. The
+chance comes from inverting the characteristic function of the test statistic, to which the attacker adds a little
+Gaussian noise of his own where it would otherwise live on a lattice; this costs him 0.5 % of mu.
 
 References
 ----------
@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from dp_bundle.manifest import Column
+from dp_bundle.privacy import discrete_gaussian_mu
 from dp_publish.audit.hypothesis_tests import least_chance
 
 _LEAST_SMOOTH = 0.01  # the share of the statistic's variance that must be continuous
@@ -56,8 +57,15 @@ class Attack:
 
     @property
     def mu(self) -> float:
-        """The stated distinguishability at these distances: the root of sum (distance / sigma)^2."""
-        return float(np.linalg.norm(self.distances / self._sigmas))
+        """The stated distinguishability at these distances: the root of the sum of squares over columns."""
+        return self.mu_at(1.0)
+
+    def mu_at(self, scale: float) -> float:
+        """Return that of noise which is `scale` times as wide as stated."""
+        discrete, sigmas = self._discrete, scale * self._sigmas
+        whole = zip(self.distances[discrete].tolist(), sigmas[discrete].tolist(), strict=True)
+        mus = [discrete_gaussian_mu(abs(round(distance)), sigma) for distance, sigma in whole]
+        return math.hypot(*mus, *(self.distances / sigmas)[~discrete].tolist())
 
     def count_correct(
         self, centred: NDArray[np.float64], coins: NDArray[np.bool_], rng: np.random.Generator
@@ -89,13 +97,13 @@ class Attack:
         if chance <= self.success(most):
             return 0.0
         if chance >= self.success(least):
-            return self.mu / least
+            return self.mu_at(least)
         root = optimize.brentq(lambda log: self.success(math.exp(log)) - chance, math.log(least), math.log(most))
-        return self.mu / math.exp(float(root))
+        return self.mu_at(math.exp(float(root)))
 
     def success(self, scale: float) -> float:
         """Return the chance of a correct guess when the noise is `scale` times as wide as stated."""
-        half, discrete = 0.5 * self.mu, self._discrete
+        half, discrete = 0.5 * self._ratio, self._discrete
         smooth = float(np.sum(self._weights[~discrete] ** 2)) * scale**2 + self._own_variance
         if not any(discrete):
             return float(special.ndtr(half / scale))
@@ -114,7 +122,12 @@ class Attack:
 
     @property
     def _weights(self) -> NDArray[np.float64]:
-        return self.distances / self._sigmas / self.mu
+        return self.distances / self._sigmas / self._ratio
+
+    @property
+    def _ratio(self) -> float:
+        """How far the two canaries are apart in units of sigma."""
+        return float(np.linalg.norm(self.distances / self._sigmas))
 
     @property
     def _discrete(self) -> NDArray[np.bool_]:

@@ -50,10 +50,10 @@ class ExactMoments:
     """
 
     scaling: Scaling
-    n_rows: int
+    n_rows: int = field(repr=False)
     products: NDArray[Any] = field(repr=False)
     sums: NDArray[Any] = field(repr=False)
-    n_clipped: int = 0
+    n_clipped: int = field(default=0, repr=False)
 
     @property
     def steps(self) -> NDArray[Any]:

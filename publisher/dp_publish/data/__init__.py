@@ -3,11 +3,12 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_publish.data.cells import KINDS_OF_WORDS
+    from dp_publish.data.cells import KINDS_OF_WORDS, missing_numbers
     from dp_publish.data.contribution_cap import (
         NAME,
         CappedRanges,
         EntityCap,
+        add_counts,
         count_entities,
         count_left_out,
         draw_quotas,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from functools import lru_cache
 
-_MISSING = ("", "na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".")
+GAPS = ("", "na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".")  # in lower case
 _TRUTH = {"true": 1, "yes": 1, "false": 0, "no": 0}
 _FLOAT = r"[+-]?(?:\d+(?:{0}\d*)?|{0}\d+)(?:[eE][+-]?\d+)?|[+-]?inf(?:inity)?"
 _PLAIN = {
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _QUANTITY = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s?(?:[kcmµ]?[mg]|[kmc]?l|s|min|h|°?[CF]|mmHg|years?|yrs?|[€$£])")
 
 KINDS_OF_WORDS = '"category", "ordered" or "boolean"'  # what a policy may say of a column of words
-MISSING = tuple(dict.fromkeys(form for word in _MISSING for form in (word, word.upper(), word.title(), "NaN", "-NaN")))
+MISSING = tuple(dict.fromkeys(form for word in GAPS for form in (word, word.upper(), word.title(), "NaN", "-NaN")))
 
 
 class Fault(enum.Enum):
@@ -80,7 +80,7 @@ def missing_numbers(missing: tuple[str, ...], decimal: str) -> frozenset[float]:
 
 def _read(word: str, kind: str, decimal: str, missing: Collection[str]) -> float | Fault | None:
     bare = word.strip()
-    if bare.lower() in _MISSING or word in missing or bare in missing:
+    if bare.lower() in GAPS or word in missing or bare in missing:
         return None
     if (truth := _TRUTH.get(bare.lower())) is not None:
         return truth
@@ -111,7 +111,7 @@ def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
     bare = name.strip().replace("\u2212", "-")
     if not bare:
         return "is empty"
-    if bare.lower() in _MISSING or bare in missing:
+    if bare.lower() in GAPS or bare in missing:
         return "stands for a missing value"
     if bare.lower() in _TRUTH:
         return "is a truth value"

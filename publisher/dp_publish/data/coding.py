@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from dp_bundle.errors import SchemaError
 from dp_bundle.manifest import Source
+from dp_publish.data.words import is_text, read_words
 
 AS_IT_IS = "raw"  # the kind of a column that is read in its own type, and coded here
 TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}
@@ -30,9 +31,12 @@ class Coding:
     ----------
     sources : sequence of Source
         They have different names, and no published column in common.
+    missing : sequence of str, optional
+        Of a text file, whose cells come as they are written: words for gaps besides the usual ones.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], missing: Sequence[str] | None = None) -> None:
+        self._missing = missing
         self._source_of = {name: source for source in sources for name in source.columns}
 
     def raw_kinds(self, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -59,12 +63,12 @@ class Coding:
                 if source is None:
                     coded[name] = batch.column(name)
                 elif name not in coded:
-                    coded |= zip(source.columns, encode(batch.column(source.name), source), strict=True)
+                    coded |= zip(source.columns, encode(batch.column(source.name), source, self._missing), strict=True)
             arrays = [pc.cast(coded[field.name], field.type) for field in target]
             yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
-def encode(values: pa.Array, source: Source) -> list[pa.Array]:
+def encode(values: pa.Array, source: Source, missing: Sequence[str] | None = None) -> list[pa.Array]:
     """Return the published columns of a source, as integers or floats, null where there is no value.
 
     Parameters
@@ -72,12 +76,16 @@ def encode(values: pa.Array, source: Source) -> list[pa.Array]:
     values : pyarrow.Array
         In any type that its kind can be read from.
     source : Source
+    missing : sequence of str, optional
+        As of a `Coding`.
 
     Raises
     ------
     SchemaError
         A value is none of the levels, or no date or time.
     """
+    if is_text(values.type):
+        values = read_words(values, source.levels, missing)
     if source.levels:
         codes = _codes(values, source)
         if source.has_level_columns:
@@ -87,11 +95,11 @@ def encode(values: pa.Array, source: Source) -> list[pa.Array]:
         return _with_gaps(values, source)
     try:
         return _with_gaps(_ENCODED[source.kind](values), source)
-    except pa.ArrowException as error:
+    except pa.ArrowException:  # which quotes the value
         raise SchemaError(
             f"column {source.name!r} has a value that is no {_WORDS[source.kind]}: correct it in the data, or set "
             "drop = true for the column in the policy"
-        ) from error
+        ) from None
 
 
 def _codes(values: pa.Array, source: Source) -> pa.Array:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.errors import MissingValuesError
+from dp_publish.data.entities import identify
 from dp_publish.data.parquet_files import table_changed
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
@@ -29,7 +29,7 @@ _SUMMED = 64  # batches of counts that are added up at a time
 _MOST_AT_ONCE = 64  # rows that are drawn for all entities at once; more take less time one by one
 
 
-def count_entities(batches: Iterable[pa.RecordBatch], entity: str) -> pa.Table:
+def count_entities(batches: Iterable[pa.RecordBatch], entity: str, missing: Sequence[str] = ()) -> pa.Table:
     """Return the number of rows of every entity, in the columns `NAME` and `N_ROWS`; it is private.
 
     Parameters
@@ -38,6 +38,8 @@ def count_entities(batches: Iterable[pa.RecordBatch], entity: str) -> pa.Table:
         Their first column says whose row it is, as text.
     entity : str
         That column, for messages.
+    missing : sequence of str
+        As of `identify`.
 
     Raises
     ------
@@ -46,10 +48,7 @@ def count_entities(batches: Iterable[pa.RecordBatch], entity: str) -> pa.Table:
     """
     counts = [pa.table({NAME: pa.array([], pa.string()), N_ROWS: pa.array([], pa.int64())})]
     for batch in batches:
-        names = batch.column(0)
-        if names.null_count:
-            raise MissingValuesError(entity, names_entities=True)
-        found = pc.value_counts(names)
+        found = pc.value_counts(identify(batch.column(0), entity, missing))
         counts.append(pa.table({NAME: found.field("values"), N_ROWS: found.field("counts")}))
         if len(counts) > _SUMMED:
             counts = [add_counts(counts)]
@@ -173,7 +172,7 @@ class Keeper:
         self._kept = kept.flatten().to_numpy() + np.repeat(self._next, pc.list_value_length(kept).to_numpy())
 
     def keep(self, entities: pa.Array) -> NDArray[np.bool_]:
-        """Return which of the next rows are kept, from the names of their entities."""
+        """Return which of the next rows are kept, from the ids of their entities in their one spelling."""
         keep = np.ones(len(entities), dtype=bool)
         if not len(self._names):
             return keep
@@ -194,7 +193,7 @@ class Keeper:
         return inside
 
 
-def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table) -> bytes:
+def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table, entity: str, missing: Sequence[str] = ()) -> bytes:
     """Return which rows of a split are kept, as bits.
 
     Parameters
@@ -203,10 +202,12 @@ def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table) -> bytes:
         All rows of the split; their first column says whose each is, as text.
     quota : Table
         As of a `Keeper`.
+    entity, missing : str, sequence of str
+        As of `count_entities`.
     """
     keeper, packed, rest = Keeper(quota), [], np.zeros(0, dtype=bool)
     for batch in batches:
-        keep = np.concatenate([rest, keeper.keep(batch.column(0))])
+        keep = np.concatenate([rest, keeper.keep(identify(batch.column(0), entity, missing))])
         whole = len(keep) // 8 * 8
         packed.append(np.packbits(keep[:whole]).tobytes())
         rest = keep[whole:]
@@ -227,7 +228,7 @@ class EntityCap:
     table : Table
         Read twice here.
     entity : str
-        The column that tells whose row it is; any type, no missing values.
+        The column that tells whose row it is; any type, no missing values. See `identify` for who is one.
     max_rows : int
         How many rows of an entity are kept.
     rows_at_once : int
@@ -235,6 +236,8 @@ class EntityCap:
 
     Attributes
     ----------
+    n_entities : int
+        How many entities there are; it is private, as the next number is.
     n_left_out : int
         How many rows will be left out.
     require_unchanged : callable
@@ -243,9 +246,11 @@ class EntityCap:
 
     def __init__(self, table: Table, entity: str, max_rows: int, rows_at_once: int) -> None:
         self._table, self._rows, self.require_unchanged = table, rows_at_once, table.unchanged()
-        counts = count_entities(table.read({entity: "text"}, rows_at_once), entity)
+        missing = () if table.layout is None else table.layout.missing_values
+        counts = count_entities(table.read({entity: "text"}, rows_at_once), entity, missing)
         (quota,) = draw_quotas([counts], max_rows)
-        self._bits = find_kept(table.read({entity: "text"}, rows_at_once), quota)
+        self._bits = find_kept(table.read({entity: "text"}, rows_at_once), quota, entity, missing)
+        self.n_entities = len(counts)
         self.n_left_out = (pc.sum(quota.column(N_ROWS)).as_py() or 0) - max_rows * len(quota)
 
     def read(self, kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:

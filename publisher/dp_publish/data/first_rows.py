@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Glance:
-    """The first rows.
+    """The first rows, which its repr does not show.
 
     Attributes
     ----------
@@ -32,8 +32,8 @@ class Glance:
         What each column holds in them, in order of size, without gaps.
     """
 
-    n_rows: int
-    values: dict[str, Floats]
+    n_rows: int = field(repr=False)
+    values: dict[str, Floats] = field(repr=False)
 
 
 def glance(table: Table, kinds: dict[str, str]) -> Glance:

@@ -15,18 +15,26 @@ from dp_bundle.errors import MissingValuesError
 from dp_bundle.manifest import Column
 
 
-@dataclass
+@dataclass(repr=False)
 class RowReport:
-    """Counts of what was done to raw values; for the publisher's eyes only, as they tell of private data."""
+    """Counts of what was done to raw values; for the publisher's eyes only, as they tell of private data.
+
+    They are read by their names: its repr shows none, so that neither a notebook nor a log holds them unasked. A pickle
+    of it does. `n_entities` is 0 unless an entity is the unit of privacy.
+    """
 
     n_rows: int = 0
     n_dropped: int = 0
     n_centered: int = 0
     n_over_cap: int = 0
     n_clipped_rows: int = 0
+    n_entities: int = 0
     clipped: dict[str, int] = field(default_factory=dict)
     filled: dict[str, int] = field(default_factory=dict)
     indicated: dict[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return "<RowReport: private counts, to be read by their names>"
 
     @property
     def tells(self) -> bool:
@@ -39,6 +47,7 @@ class RowReport:
             or self.n_centered
             or self.n_over_cap
             or self.n_clipped_rows
+            or self.n_entities
         )
 
     def add(self, other: RowReport) -> None:
@@ -48,6 +57,7 @@ class RowReport:
         self.n_centered += other.n_centered
         self.n_over_cap += other.n_over_cap
         self.n_clipped_rows += other.n_clipped_rows
+        self.n_entities += other.n_entities
         for name, number in other.clipped.items():
             self.count(self.clipped, name, number)
         for name, number in other.filled.items():

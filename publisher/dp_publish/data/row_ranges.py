@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TypeAlias
@@ -40,7 +40,7 @@ class RowRanges:
         Whether nothing has to be decoded, so that reading may begin anywhere.
     """
 
-    sizes: Sequence[int]
+    sizes: Sequence[int] = field(repr=False)
     read_pieces: ReadPieces
     decoded: bool = False
 

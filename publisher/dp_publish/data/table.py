@@ -2,7 +2,8 @@
 
 A `Table` knows its columns' declared types without looking at a value, and yields batches of bounded size as often as
 asked. Its order of rows is that of the files. CSV has no types: its columns are `UNKNOWN` until the policy names a
-kind, because a type guessed from values could differ between neighbouring tables, and would tell them apart.
+kind, because a type guessed from values could differ between neighbouring tables, and would tell them apart. So are a
+data frame's columns of objects, which are published under a declared kind alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 import shlex
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from dp_bundle.store import Place, RemotePath, located
 from dp_publish.data.coding import Coding
 from dp_publish.data.dialect import Dialect, Layout
 from dp_publish.data.fingerprint import describe_files
+from dp_publish.data.frames import Frame
 from dp_publish.data.parquet_files import is_folder, open_parquet_file, parquet_files, read_groups, table_changed
 from dp_publish.data.row_ranges import (
     RowRanges,
@@ -44,14 +46,13 @@ if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
 
 Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame"]
-_TO_CSV, _TO_PARQUET = ("to_csv({}, index=False)", ".csv"), ("to_parquet({})", ".parquet")
-_READERS = {  # of pandas, for tables that it reads and we do not
-    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), ("read_excel({})", *_TO_CSV)),
-    ".json": ("read_json({})", *_TO_PARQUET),
-    **dict.fromkeys((".jsonl", ".ndjson"), ("read_json({}, lines=True)", *_TO_PARQUET)),
-    ".dta": ("read_stata({})", *_TO_PARQUET),
-    ".sav": ("read_spss({})", *_TO_PARQUET),
-    ".sas7bdat": ("read_sas({})", *_TO_PARQUET),
+_READERS = {  # of pandas, for tables that it reads and we do not; text has none of the types that it finds by the cells
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), "read_excel({}, keep_default_na=False)"),
+    ".json": "read_json({})",
+    **dict.fromkeys((".jsonl", ".ndjson"), "read_json({}, lines=True)"),
+    ".dta": "read_stata({})",
+    ".sav": "read_spss({})",
+    ".sas7bdat": "read_sas({})",
 }
 _TEXTS = (".txt", ".dat", ".data")
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
@@ -60,7 +61,8 @@ _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one sl
 class ColumnType(enum.Enum):
     """A column's declared type, as far as it matters here.
 
-    `TIME` is a moment, `TIME_OF_DAY` has no date, and `NESTED` are lists, structures and maps.
+    `TIME` is a moment, `TIME_OF_DAY` has no date, and `NESTED` are lists, structures and maps. `OBJECT` is a data
+    frame's column whose cells may be of any type each, and `UNKNOWN` one of a text file.
     """
 
     CONTINUOUS = "continuous"
@@ -72,12 +74,13 @@ class ColumnType(enum.Enum):
     DURATION = "duration"
     NESTED = "nested"
     OTHER = "other"
+    OBJECT = "object"
     UNKNOWN = "unknown"
 
     @property
     def may_be_numbers(self) -> bool:
         """True if a column is published as it is: unless it is text that is no numbers, which a text file hides."""
-        return self in (ColumnType.CONTINUOUS, ColumnType.INTEGER, ColumnType.UNKNOWN)
+        return self in (ColumnType.CONTINUOUS, ColumnType.INTEGER, ColumnType.OBJECT, ColumnType.UNKNOWN)
 
 
 _OTHER_TYPES = (
@@ -103,7 +106,7 @@ class Table:
     read : callable
         `read(kinds, rows)` yields record batches of at most `rows` rows with the columns of `kinds` (name to
         "continuous", "integer", "text" or "raw") in their order, as float64, int64, strings or in whatever type they
-        have, nulls kept.
+        have, nulls kept. Of a text file, the last two are the cells as they are written.
     booleans : frozenset of str
         The integer columns whose declared type allows 0 and 1 alone.
     layout : Layout or None
@@ -147,7 +150,8 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
     """
     if not sources:
         return table
-    coding, by_name = Coding(sources), {source.name: source for source in sources}
+    by_name = {source.name: source for source in sources}
+    coding = Coding(sources, None if table.layout is None else table.layout.missing_values)
     types: dict[str, ColumnType] = {}
     for name, declared in table.types.items():
         source = by_name.get(name)
@@ -183,14 +187,13 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
     HeaderError
         The first line of a text file may be a row, and `dialect` does not say.
     """
-    if not isinstance(source, str | Path | RemotePath | pa.Table):
-        source = _from_pandas(source)
-    if isinstance(source, pa.Table):
-        table = source
+    if not isinstance(source, str | Path | RemotePath):
+        table = source if isinstance(source, pa.Table) else _frame(source)
         return _typed_table(
             table.schema,
             lambda names, rows: table.select(names).to_batches(max_chunksize=rows),
             lambda: memory_ranges(table),
+            table.untyped if isinstance(table, Frame) else (),
         )
     path = located(source)
     try:
@@ -251,10 +254,9 @@ def _other_format(path: Path, suffix: str) -> str:
             f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, or a "
             "folder of Parquet"
         )
-    reader, writer, target = _READERS[suffix]
-    read = reader.format(json.dumps(str(path), ensure_ascii=False))
-    write = writer.format(json.dumps(str(path.with_suffix(target)), ensure_ascii=False))
-    line = shlex.join(["python", "-c", f"import pandas; pandas.{read}.{write}"])
+    read = _READERS[suffix].format(json.dumps(str(path), ensure_ascii=False))
+    target = json.dumps(str(path.with_suffix(".csv")), ensure_ascii=False)
+    line = shlex.join(["python", "-c", f"import pandas; pandas.{read}.to_csv({target}, index=False)"])
     return f"{path} is not a table that dp-publish reads: convert it with {line}"
 
 
@@ -299,6 +301,7 @@ def _typed_table(
     schema: pa.Schema,
     batches: Callable[[list[str], int], Iterable[pa.RecordBatch]],
     find_ranges: Callable[[], RowRanges],
+    untyped: Collection[str] = (),
 ) -> Table:
     _require_distinct(schema.names)
 
@@ -310,7 +313,8 @@ def _typed_table(
             return TypedRanges(find_ranges())
 
     booleans = frozenset(field.name for field in schema if pa.types.is_boolean(_value_type(field.type)))
-    return Table({field.name: _type_of(field.type) for field in schema}, read, booleans, ranges=ranges)
+    types = {field.name: ColumnType.OBJECT if field.name in untyped else _type_of(field.type) for field in schema}
+    return Table(types, read, booleans, ranges=ranges)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
@@ -326,16 +330,9 @@ def _type_of(kind: pa.DataType) -> ColumnType:
     return next((declared for is_of, declared in _OTHER_TYPES if is_of(kind)), ColumnType.OTHER)
 
 
-def _from_pandas(frame: pd.DataFrame) -> pa.Table:
-    names = [str(name) for name in frame.columns]
-    _require_distinct(names)
-    columns = {}
-    for index, name in enumerate(names):
-        try:
-            columns[name] = pa.array(frame.iloc[:, index], from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise SchemaError(f"column {name!r} of the data frame has no single type: convert it or drop it") from error
-    return pa.table(columns)
+def _frame(frame: pd.DataFrame) -> Frame:
+    _require_distinct([str(name) for name in frame.columns])
+    return Frame(frame)
 
 
 def _require_distinct(names: list[str]) -> None:

@@ -72,10 +72,10 @@ class TextFile:
                     n_done += batch.num_rows
                     for start in range(0, batch.num_rows, rows):
                         yield batch.slice(start, rows)
-            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # which may quote the row
                 name = self._column_at(error)
                 if name is None or name in loose or kinds.get(name, "text") == "text":
-                    raise locate_fault(self.path, self.layout, kinds, decimal) from error
+                    raise locate_fault(self.path, self.layout, kinds, decimal) from None
                 loose = {*loose, name}  # begin again, and pass over the rows that were read already
             else:
                 return
@@ -93,8 +93,8 @@ class TextFile:
         convert = pacsv.ConvertOptions(include_columns=[first], column_types={first: _RAW})
         try:
             return sum(batch.num_rows for batch in self._batches(convert))
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise locate_fault(self.path, self.layout, {}, ".") from error
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
+            raise locate_fault(self.path, self.layout, {}, ".") from None
 
     def _stream(self, kinds: dict[str, str], loose: set[str], decimal: str, n_done: int) -> Iterator[pa.RecordBatch]:
         """Yield whole blocks from row `n_done` on, the columns in `loose` converted here."""
@@ -104,7 +104,7 @@ class TextFile:
             column_types={written[name]: _RAW if name in loose else TYPES[kind] for name, kind in kinds.items()},
             include_columns=[written[name] for name in kinds],
             null_values=[*MISSING, *self.layout.missing_values],
-            strings_can_be_null=True,
+            strings_can_be_null=False,  # whether a word is a gap depends on its column's levels
             decimal_point=decimal,
         )
 

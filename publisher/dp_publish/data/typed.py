@@ -13,6 +13,7 @@ from dp_bundle.errors import SchemaError
 from dp_publish.data.coding import AS_IT_IS, TYPES, Coding
 from dp_publish.data.parquet_files import table_changed
 from dp_publish.data.row_ranges import RowRanges
+from dp_publish.data.words import is_text
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,19 @@ def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if field.type == pa.int64():
             _require_whole(values, field.name)
+    if is_text(values.type) and field.type != pa.string():  # of a data frame's objects
+        values = _without_truth(values)
     if pa.types.is_uint64(values.type) and field.type == pa.int64():
         values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
     try:
         return pc.cast(values, field.type, safe=field.type == pa.int64())
-    except pa.ArrowException as error:
-        raise _not_of_its_kind(field.name) from error
+    except pa.ArrowException:  # which quotes the value
+        raise _not_of_its_kind(field.name) from None
+
+
+def _without_truth(words: pa.Array) -> pa.Array:
+    """Return words with the numbers 1 and 0 in the places of truth values."""
+    return pc.if_else(pc.equal(words, "true"), "1", pc.if_else(pc.equal(words, "false"), "0", words))
 
 
 def _require_whole(values: pa.Array, name: str) -> None:
@@ -88,8 +96,8 @@ def schema_errors() -> Iterator[None]:
     """Turn Arrow's errors into ours, which never quote a value of the private table."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
-        raise SchemaError("the table cannot be read to its end: it is damaged") from error
+    except (pa.ArrowException, OSError):
+        raise SchemaError("the table cannot be read to its end: it is damaged") from None
 
 
 def _not_of_its_kind(name: str) -> SchemaError:

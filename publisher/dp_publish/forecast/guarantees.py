@@ -27,7 +27,7 @@ from dp_publish.accounting import (
     rho_for_mu,
     trade_off_epsilons,
 )
-from dp_publish.covariance import Mechanism, guarantee_of_moments, moment_columns, set_mechanism
+from dp_publish.covariance import Mechanism, cost_of_moments, guarantee_of_moments, moment_columns, set_mechanism
 from dp_publish.forecast.assumptions import calibrate_assumed, fill_bounds
 from dp_publish.policy import Policy, Privacy
 from dp_publish.rows import guarantee_of_rows, losses_of, share_mu
@@ -43,10 +43,13 @@ class Protection:
         As the manifest would state it.
     trade_off : TradeOff
         What it leaves to an attacker.
+    booked_mu : float
+        The mu that the ledger would book for its unit of privacy.
     """
 
     guarantee: Guarantee
     trade_off: TradeOff
+    booked_mu: float
 
 
 def protection_of(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> Protection:
@@ -71,9 +74,10 @@ def protection_of(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     filled = fill_bounds(policy, kinds)
     mechanism = set_mechanism(filled, kinds, count_rows)
     guarantee = guarantee_of_moments(filled, mechanism, moment_columns(filled, kinds))
+    booked = cost_of_moments(filled, mechanism).mu[policy.privacy.account]
     if guarantee.epsilon is not None:
-        return Protection(guarantee, EnvelopeTradeOff([(guarantee.epsilon, guarantee.excepted_delta)]))
-    return Protection(guarantee, GaussianTradeOff(_known(guarantee.mu)))
+        return Protection(guarantee, EnvelopeTradeOff([(guarantee.epsilon, guarantee.excepted_delta)]), booked)
+    return Protection(guarantee, GaussianTradeOff(_known(guarantee.mu)), booked)
 
 
 def epsilon_of_moments(mechanism: Mechanism, delta: float) -> float:
@@ -105,21 +109,21 @@ def has_unknown_steps(kinds: Mapping[str, str], columns: Sequence[Column]) -> bo
 
 
 def _protection_of_rows(policy: Policy, kinds: Mapping[str, str]) -> Protection:
-    columns, _ = calibrate_assumed(policy, kinds)
+    columns, booked = calibrate_assumed(policy, kinds)
     guarantee = guarantee_of_rows(policy, columns, share_mu(policy, kinds))
     if guarantee is None:
         raise TypeError("noise that is scaled to the data has no guarantee")
     if has_unknown_steps(kinds, columns):
-        return _by_rho(guarantee)
+        return _by_rho(guarantee, booked)
     if guarantee.mu is not None:
-        return Protection(guarantee, GaussianTradeOff(guarantee.mu))
+        return Protection(guarantee, GaussianTradeOff(guarantee.mu), booked)
     epsilons = trade_off_epsilons(math.sqrt(2 * guarantee.rho))
     losses = losses_of(columns, guarantee.unit)
     deltas = deltas_of_unit(guarantee.unit, losses, epsilons, policy.privacy.max_rows, guarantee.bounds_mu)
-    return Protection(guarantee, EnvelopeTradeOff(list(zip(epsilons, deltas, strict=True))))
+    return Protection(guarantee, EnvelopeTradeOff(list(zip(epsilons, deltas, strict=True))), booked)
 
 
-def _by_rho(guarantee: Guarantee) -> Protection:
+def _by_rho(guarantee: Guarantee, booked_mu: float) -> Protection:
     """Return what rho alone protects, whatever the steps of the noise are."""
     rho = guarantee.rho
     curve = tuple(
@@ -128,7 +132,7 @@ def _by_rho(guarantee: Guarantee) -> Protection:
     )
     stated = guarantee.model_copy(update={"mu": None, "epsilon_delta": curve})
     points = [(epsilon, delta_for_epsilon_zcdp(rho, epsilon)) for epsilon in trade_off_epsilons(math.sqrt(2 * rho))]
-    return Protection(stated, EnvelopeTradeOff(points))
+    return Protection(stated, EnvelopeTradeOff(points), booked_mu)
 
 
 def _known(mu: float | None) -> float:

@@ -27,7 +27,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
@@ -61,7 +61,7 @@ class ForecastRow:
     Attributes
     ----------
     mu, epsilon, delta : float
-        The guarantee for one unit of privacy, as mu (sqrt(2 rho) where noise is discrete) and as (epsilon, delta).
+        The guarantee for one unit of privacy, as mu and as (epsilon, delta).
     sigma : dict of str to float
         Each column's noise in a release of rows, as a standard deviation in data units; without those whose bounds, and
         so their units, are not known yet.
@@ -83,6 +83,8 @@ class ForecastRow:
     least_rows_for_moments : int
         How many rows it takes until second moments show anything of two median columns, or of the only one; 0 if there
         is no formula, or no such release.
+
+    The repr leaves out what is computed from the table's number of rows, which may be protected.
     """
 
     mu: float
@@ -91,17 +93,17 @@ class ForecastRow:
     sigma: Mapping[str, float]
     sigma_over_width: float
     noise_to_signal: float
-    error_in_rows: float
-    error_in_moments: float
-    seen_in_rows: float | None
-    seen_in_moments: float | None
-    clearest_in_rows: float | None
-    clearest_in_moments: float | None
-    drowned_in_rows: int | None
-    drowned_in_moments: int | None
-    rows_needed: Mapping[float, int]
-    rows_needed_for_moments: Mapping[float, int]
-    least_rows_for_moments: int
+    error_in_rows: float = field(repr=False)
+    error_in_moments: float = field(repr=False)
+    seen_in_rows: float | None = field(repr=False)
+    seen_in_moments: float | None = field(repr=False)
+    clearest_in_rows: float | None = field(repr=False)
+    clearest_in_moments: float | None = field(repr=False)
+    drowned_in_rows: int | None = field(repr=False)
+    drowned_in_moments: int | None = field(repr=False)
+    rows_needed: Mapping[float, int] = field(repr=False)
+    rows_needed_for_moments: Mapping[float, int] = field(repr=False)
+    least_rows_for_moments: int = field(repr=False)
 
     @property
     def moments_possible(self) -> bool:

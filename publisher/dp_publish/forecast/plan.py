@@ -7,7 +7,7 @@ counting those of a text file.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,25 +82,27 @@ class Plan:
         Whose rows were counted.
     policy : Policy
         What is known of its columns; resolved.
+
+    The repr leaves out the number of rows, which may be protected, and what is computed from it.
     """
 
     name: str
-    n_rows: int
+    n_rows: int = field(repr=False)
     kinds: dict[str, str]
     unit: str
     release: str
     mechanism: str | None
     spread: float
     assumed: str
-    rows: list[ForecastRow]
-    curve: list[ForecastRow]
-    own: ForecastRow | None
-    focus: ForecastRow
-    notes: list[str]
-    paper: dict[str, float]
-    narrower: dict[float, ForecastRow]
-    table: Table
-    policy: Policy
+    rows: list[ForecastRow] = field(repr=False)
+    curve: list[ForecastRow] = field(repr=False)
+    own: ForecastRow | None = field(repr=False)
+    focus: ForecastRow = field(repr=False)
+    notes: list[str] = field(repr=False)
+    paper: dict[str, float] = field(repr=False)
+    narrower: dict[float, ForecastRow] = field(repr=False)
+    table: Table = field(repr=False)
+    policy: Policy = field(repr=False)
 
     @property
     def is_pure(self) -> bool:

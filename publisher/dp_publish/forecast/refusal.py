@@ -17,7 +17,7 @@ from scipy import special
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.manifest import Column, source_names
-from dp_bundle.privacy import normal_quantile
+from dp_bundle.privacy import discrete_gaussian_mu, normal_quantile
 from dp_bundle.quoting import counted, listed
 from dp_publish.covariance import mechanism_named
 from dp_publish.data import ColumnType
@@ -133,6 +133,8 @@ def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[st
 def _weaker(column: Column) -> float:
     """Return the share of its mu at which about one in a hundred of a column's values changes."""
     response = column.response
+    if response is None and column.kind == "integer":
+        return discrete_gaussian_mu(max(1, math.floor(column.width)), ENOUGH_SIGMA) / column.cell_mu
     if response is None:
         return column.cell_noise.sigma / _ENOUGH_SIGMA[column.kind]
     other = (1 - _VERBATIM) / (response.n_levels - 1)

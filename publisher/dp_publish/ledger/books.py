@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dp_publish.accounting import Cost
+from dp_bundle.privacy import largest_mu_for_rho
+from dp_publish.accounting import Cost, rho_for_mu
 from dp_publish.ledger.budget import Account, Entry
 from dp_publish.ledger.events import read_event
 
@@ -95,16 +96,24 @@ def read_books(lines: Iterable[str]) -> Books:
 
 
 def entry_of(content: dict[str, Any]) -> Entry:
-    """Return the release that an event puts on the books."""
+    """Return the release that an event puts on the books.
+
+    Older lines give sqrt(2 rho) as the mu of discrete noise, which is too small, and no rho. What its mu can be at most
+    takes its place.
+    """
     excepted = content.get("excepted_delta", 0.0)  # which older lines do not have
-    cost = Cost(content["unit"], content["mu"], content["continuous"], excepted, content.get("changes", {}))
+    mu, rho = content["mu"], content.get("rho", {})
+    if not content["continuous"] and "rho" not in content:
+        rho = {unit: 0.5 * root * root for unit, root in mu.items()}
+        mu = {unit: largest_mu_for_rho(each) for unit, each in rho.items()}
+    cost = Cost(content["unit"], mu, content["continuous"], excepted, content.get("changes", {}), rho)
     entry = Entry(content["dataset"], content["partition"], content["number"], content["time"], cost)
     return replace(entry, state=content.get("state", "reserved"), **_whereabouts(content))
 
 
 def content_of(entry: Entry) -> dict[str, Any]:
     """Return what an event says that puts a release on the books; the inverse of `entry_of`."""
-    content = {
+    content: dict[str, Any] = {
         "dataset": entry.dataset,
         "partition": entry.partition,
         "number": entry.number,
@@ -114,6 +123,8 @@ def content_of(entry: Entry) -> dict[str, Any]:
         "continuous": entry.cost.continuous,
         "excepted_delta": entry.cost.excepted_delta,
     }
+    if not entry.cost.continuous:
+        content["rho"] = dict(entry.cost.rho) or {unit: rho_for_mu(mu) for unit, mu in entry.cost.mu.items()}
     return {**content, "changes": dict(entry.cost.changes)} if entry.cost.changes else content
 
 

@@ -1,7 +1,8 @@
 """The sum of what releases of a dataset cost, and its budgets.
 
 The cost of a release is kept for every unit of privacy that it protects, so that releases at different levels add up to
-a sound total for each: mu = sqrt(sum mu_k^2), rho the sum. A release for cells or rows counts for changes of cells as
+a sound total for each: mu = sqrt(sum mu_k^2), and rho the sum, which is less than mu^2 / 2 where noise is discrete. A
+release for cells or rows counts for changes of cells as
 well (`Cost.booked`). Partitions are disjoint parts of the rows (one month each,
 say) and cost in parallel: a dataset's total is that of its costliest partition, with all unpartitioned releases added.
 An entity may have rows in every partition, so that for it all releases add up. The probabilities with which guarantees
@@ -21,6 +22,7 @@ from dp_publish.accounting import SLACK, Cost, rho_for_mu
 
 LARGEST_EXCEPTION = 1e-3  # the probability with which a budget may fail to hold
 _ENTITY = "entity:"  # before the column, in the name of a unit
+_RHO = "rho:"  # before a unit, in the name of a sum
 _BITS = 2148  # after the point: the square of any float64 is a whole number of 2^-2148
 
 
@@ -60,7 +62,8 @@ class Account:
     excepted : int
         The sum of excepted probabilities, as `exact` has it.
     sums : dict of str to int
-        By unit, the sum of mu^2 over releases without a partition, or, for an entity, over all.
+        By unit, the sum of mu^2 over releases without a partition, or, for an entity, over all; and, by "rho:" and the
+        unit, that of 2 rho.
     parts : dict of str to dict of str to int
         The same for partitions: for all of them, or for the one that is about to get a release.
     largest : dict of str to int
@@ -107,9 +110,12 @@ class Account:
             self.entities[column] = min(entry.number, self.entities.get(column, entry.number))
         for column, limit in cost.changes.items():
             self.changes.setdefault(column, [limit, entry.number])
+        roots = cost.booked_roots
         for unit, mu in cost.booked.items():
             self.units[unit] = self.units.get(unit, 0) + 1
-            self._spend(unit, None if unit.startswith(_ENTITY) else entry.partition, exact(mu, squared=True))
+            partition = None if unit.startswith(_ENTITY) else entry.partition
+            self._spend(unit, partition, exact(mu, squared=True))
+            self._spend(f"{_RHO}{unit}", partition, exact(roots[unit], squared=True))
         if entry.state == "published":
             self.publish(entry.number, entry.manifest_sha256 or "")
 
@@ -126,9 +132,14 @@ class Account:
 
     def mu(self, unit: str) -> float | None:
         """Return the mu of all releases together, or None where one of them does not protect the unit."""
-        if self.units.get(unit, 0) != self.releases:
-            return None
-        return root(self.sums.get(unit, 0) + self.largest.get(unit, 0))
+        return self._root(unit) if self.units.get(unit, 0) == self.releases else None
+
+    def rho(self, unit: str) -> float | None:
+        """Return the rho of all releases together, or None where one of them does not protect the unit."""
+        return rho_for_mu(self._root(f"{_RHO}{unit}")) if self.units.get(unit, 0) == self.releases else None
+
+    def _root(self, name: str) -> float:
+        return root(self.sums.get(name, 0) + self.largest.get(name, 0))
 
     @property
     def excepted_delta(self) -> float:
@@ -137,16 +148,16 @@ class Account:
 
     def total(self, unit: str, others: Iterable[str]) -> Cumulative:
         """Return what releases cost together, for a unit and for others."""
-        mu, excepted = self.mu(unit), self.excepted_delta
-        if mu is None or excepted >= 1.0:
+        mu, rho, excepted = self.mu(unit), self.rho(unit), self.excepted_delta
+        if rho is None or excepted >= 1.0:
             return Cumulative(unit=unit, releases=self.releases, mu=None, rho=None, excepted_delta=min(excepted, 1.0))
-        rest = {name: self.mu(name) for name in others if name != unit}
+        rest = {name: self.rho(name) for name in others if name != unit}
         return Cumulative(
             unit=unit,
             releases=self.releases,
             mu=None if self.discrete else mu,
-            rho=rho_for_mu(mu),
-            other_units_rho={name: rho_for_mu(other) for name, other in rest.items() if other is not None},
+            rho=rho,
+            other_units_rho={name: other for name, other in rest.items() if other is not None},
             excepted_delta=excepted,
         )
 
@@ -185,10 +196,23 @@ def require_budgets(dataset: str, before: Account, after: Account, entry: Entry,
 
 def total(entries: Sequence[Entry], unit: str) -> Cumulative:
     """Return what releases cost together, whatever their state, for a unit and others that the last one protects."""
+    return _account(entries).total(unit, entries[-1].cost.mu)
+
+
+def spent_mu(entries: Sequence[Entry], unit: str) -> float | None:
+    """Return the mu of releases together, whatever their state; None where nothing is guaranteed for a unit.
+
+    A total states none where noise is discrete, as no manifest does.
+    """
+    account = _account(entries)
+    return None if account.excepted_delta >= 1.0 else account.mu(unit)
+
+
+def _account(entries: Sequence[Entry]) -> Account:
     account = Account()
     for entry in entries:
         account.add(entry)
-    return account.total(unit, entries[-1].cost.mu)
+    return account
 
 
 def exact(amount: float, *, squared: bool = False) -> int:

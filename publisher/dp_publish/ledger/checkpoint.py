@@ -35,7 +35,7 @@ _WHOLE = ""  # the part of a row about a whole dataset
 _PARTITION, _RELEASE = "partition ", "release "  # and the beginnings of others
 _SUMS = ("sums", "largest")
 _UNFINISHED = ("reserved", "sealed")
-_VERSION = 2  # 1 had no sums for changes of cells where a release was for cells or rows
+_VERSION = 3  # 1 had no sums for changes of cells where a release was for cells or rows, 2 none of rho
 _CHANGES = slice(24, 28)  # of SQLite's header: how often the file was changed
 
 

@@ -77,6 +77,7 @@ _OPTIONAL: dict[str, Callable[[Any], bool]] = {  # which older lines, or most, d
     "excepted_delta": _is_cost,
     "budgets": _are_costs,
     "changes": _are_changes,
+    "rho": _are_costs,
     "state": lambda value: value in _STATES,
     "manifest_sha256": _is_digest,
     "file": lambda value: value is None or _is_text(value),

@@ -23,7 +23,7 @@ from dp_bundle.manifest import Cumulative, Lineage
 from dp_bundle.trust import home_folder
 from dp_publish.accounting import Cost
 from dp_publish.ledger.books import Books, content_of, entry_of, line_that_restores, read_books
-from dp_publish.ledger.budget import Account, Entry, require_budgets, total
+from dp_publish.ledger.budget import Account, Entry, require_budgets, spent_mu, total
 from dp_publish.ledger.events import read_event
 from dp_publish.ledger.logs import LedgerLog, LocalLog, OpenLog
 
@@ -178,6 +178,11 @@ class Ledger:
         """Return the total cost of a dataset's releases in a unit of privacy; None if there are none."""
         entries = self.entries(dataset)
         return total(entries, unit) if entries else None
+
+    def spent_mu(self, dataset: str, unit: str) -> float | None:
+        """Return the mu of a dataset's releases together; None where one does not protect the unit."""
+        entries = self.entries(dataset)
+        return spent_mu(entries, unit) if entries else None
 
     def budgets(self, dataset: str) -> dict[str, float]:
         """Return a dataset's budgets by unit of privacy, as they were last given."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from dp_bundle.bundle import find_bundles, open_bundle
 from dp_bundle.errors import BundleError, KeyStoreError, UntrustedKeyError
-from dp_bundle.manifest import Release, unit_costs
+from dp_bundle.manifest import Release, booked_rhos, unit_costs
+from dp_bundle.privacy import largest_mu_for_rho
 from dp_bundle.trust import PublicKey, TrustedKey, UnsafeTrustAnyone, home_folder
 from dp_publish.accounting import ROUND_UP, Cost
 from dp_publish.ledger.books import Books
@@ -122,12 +123,14 @@ def cost_of_release(release: Release) -> Cost:
     guarantee, unit = release.guarantee, release.cumulative.unit
     if guarantee is None:
         return Cost(unit, {}, continuous=all(column.kind == "continuous" for column in release.columns))
+    continuous = guarantee.mu is not None
     mu = {each: cost * ROUND_UP for each, cost in unit_costs(guarantee, release.columns, unit).items()}
-    excepted = guarantee.excepted_delta
-    if not guarantee.neighbours.n_rows_public:
-        excepted *= 1 + math.exp(guarantee.epsilon or 0.0)
+    rhos = {} if continuous else booked_rhos(guarantee, release.columns, unit)
+    rho = {each: cost * ROUND_UP**2 for each, cost in rhos.items()}
+    moments = release.second_moments
+    excepted = 0.0 if moments is None else moments.noise.excepted_for_replacement(guarantee)
     changes = {column.name: column.max_change for column in release.columns} if unit == "change" else {}
-    return Cost(unit, mu, continuous=guarantee.mu is not None, excepted_delta=excepted, changes=changes)
+    return Cost(unit, mu, continuous, excepted, changes, rho)
 
 
 def _read_witnesses(places: Sequence[Path]) -> tuple[list[tuple[Path, Release, str]], dict[Path, str]]:
@@ -181,8 +184,10 @@ def _lost(books: Books, release: Release) -> Entry | None:
     if not any(beyond.values()) and not excepted:
         return None
 
-    mu = {} if math.inf in beyond.values() else {unit: math.sqrt(2 * rho) for unit, rho in beyond.items()}
-    cost = Cost(stated.unit, mu, continuous=stated.mu is not None, excepted_delta=excepted)
+    continuous = stated.mu is not None
+    lost = {} if math.inf in beyond.values() else beyond
+    mu = {unit: math.sqrt(2 * rho) if continuous else largest_mu_for_rho(rho) for unit, rho in lost.items()}
+    cost = Cost(stated.unit, mu, continuous, excepted, rho={} if continuous else lost)
     numbers = {entry.number for entry in known}
     gap = next((each for each in range(1, number) if each not in numbers), number)
     return Entry(release.dataset.name, None, gap, release.lineage.created, cost, state="lost")

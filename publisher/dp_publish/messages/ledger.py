@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,8 @@ def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
         return f"nothing has been published yet, according to {ledger.place}"
     lines = _release_lines(entries)
     for (name, unit), (total, budget) in _totals(ledger, entries).items():
-        spent = "no guarantee" if total.rho is None else f"mu = {round_up(math.sqrt(2 * total.rho))}"
+        mu = ledger.spent_mu(name, unit)
+        spent = "no guarantee" if mu is None else f"mu = {round_up(mu)}"
         limit = "" if budget is None else f", of a budget of {budget:g}"
         but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
         parts = {entry.partition for entry in entries if entry.dataset == name}
@@ -60,6 +60,7 @@ def ledger_document(ledger: Ledger, dataset: str | None = None) -> dict[str, Any
             "dataset": name,
             "unit": unit,
             **total.model_dump(mode="json"),
+            "mu": ledger.spent_mu(name, unit),
             **({} if budget is None else {"budget_mu": budget}),
         }
         for (name, unit), (total, budget) in _totals(ledger, entries).items()

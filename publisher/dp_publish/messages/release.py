@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total, licence_gap
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Release, source_names
+from dp_bundle.manifest import Release, cost_of_several, source_names
 from dp_bundle.quoting import counted, listed, quote_name
 from dp_bundle.rounding import percent_at_most
 from dp_bundle.store import RemotePath
@@ -74,6 +74,7 @@ def _describe_report(receipt: Receipt) -> list[str]:
     report, release = receipt.report, receipt.release
     outside = _describe_shortened(release) if _in_two_rounds(release) else _OUTSIDE[release.kind]
     return [
+        *_describe_entities(report.n_entities),
         *_describe_cells(report.clipped, "clipped to its bounds"),
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
         *_describe_rows(report.n_over_cap, "left out, beyond the max_rows of their entity"),
@@ -114,15 +115,16 @@ def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None)
             "rows_at_center": report.n_centered,
             "rows_dropped": report.n_dropped,
             "rows_over_cap": report.n_over_cap,
+            **({"entities": report.n_entities} if report.n_entities else {}),
         },
     }
 
 
 def _describe_weakness(release: Release) -> list[str]:
-    """Warn if a guess is right nearly always, by Phi(mu / 2); rho counts as mu = sqrt(2 rho)."""
+    """Warn if a guess is right nearly always, by Phi(mu / 2), with a mu that is true of the noise that was drawn."""
     if release.guarantee is None:
         return []
-    mu = release.guarantee.mu or math.sqrt(2 * release.guarantee.rho)
+    mu = release.guarantee.mu or cost_of_several(release.guarantee, release.columns).mu
     right = NormalDist().cdf(mu / 2)
     if right <= _NEARLY_ALWAYS:
         return []
@@ -225,6 +227,16 @@ def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     if rest:
         lines.append(f"  {sum(number for _, number in rest)} cells of {counted(len(rest), 'more column')} {what}")
     return lines
+
+
+def _describe_entities(number: int) -> list[str]:
+    if not number:
+        return []
+    found = "1 entity" if number == 1 else f"{number:,} entities"
+    return [
+        f"  {found} found (one with each id, without blanks around it, and of a whole number without zeros before it "
+        "or behind its point)"
+    ]
 
 
 def _describe_rows(number: int, what: str) -> list[str]:

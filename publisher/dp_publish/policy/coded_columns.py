@@ -16,7 +16,7 @@ from dp_publish.data import ColumnType, Table, coded
 from dp_publish.policy.model import ColumnPolicy, Policy
 
 _GAPS_SPREAD = 0.3  # the standard deviation of an indicator of gaps in a tenth of the rows, for forecasts
-_OF_TEXT = (ColumnType.TEXT, ColumnType.UNKNOWN)
+_OF_TEXT = (ColumnType.TEXT, ColumnType.OBJECT, ColumnType.UNKNOWN)
 _READABLE = {  # the declared types that a kind is read from
     "boolean": (*_OF_TEXT, ColumnType.INTEGER),
     "category": (*_OF_TEXT, ColumnType.INTEGER),

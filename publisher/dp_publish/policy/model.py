@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
-from dp_bundle.manifest import Dataset, Details, Source, Text
+from dp_bundle.manifest import NO_VALUE, Dataset, Details, Source, Text
 from dp_bundle.privacy import Neighbours
 from dp_bundle.quoting import listed, require_one_line
 from dp_publish.accounting import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
-from dp_publish.data import Dialect
+from dp_publish.data import Dialect, missing_numbers
 from dp_publish.policy.choices import BY_EPSILON_AND_DELTA, NEVER_PURE, STRENGTHS, Mechanism, ReleaseKind
 
 _MAX_ROWS = 10**9  # of one entity
@@ -182,7 +182,8 @@ class ColumnPolicy(_Model):
     `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`; in
     a covariance release of two rounds they are public knowledge, which saves the cost of finding them.
     `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
-    `missing` "category" makes gaps a level; "indicator" publishes beside a number where it has none.
+    `missing` "category" makes gaps a level; "indicator" publishes beside a number where it has none. A word for gaps
+    that is listed as a level is a value.
     """
 
     bounds: tuple[Finite, Finite] | None = None
@@ -260,6 +261,10 @@ class ColumnPolicy(_Model):
 
         if len(set(levels)) != len(levels):
             raise ValueError(f"{wanted} must be different from one another")
+        if self.missing == "category" and NO_VALUE in levels:
+            raise ValueError(
+                f'{NO_VALUE!r} is the level of gaps under missing = "category": give the category another name'
+            )
         if self.kind == "boolean" and len(levels) != 2:
             raise ValueError('levels of a boolean are two words: ["no", "yes"]')
         if self.bounds is not None:
@@ -310,7 +315,22 @@ class Policy(_Model):
             raise ValueError(f"weight, of {listed(weighted)}, means nothing in a covariance release: leave it out")
         self._check_places()
         self._check_changes()
+        self._check_words()
         return self
+
+    def _check_words(self) -> None:
+        """Refuse a word that is a level and a gap; of the usual words for gaps, a listed level takes its own."""
+        words = self.table.missing_values
+        gaps = {word.strip() for word in words}
+        numbers = missing_numbers(words, self.table.decimal or ".")
+        for name, entry in self.columns.items():
+            levels = [level for level in (*(entry.levels_in_order or ()), entry.other) if level is not None]
+            both = [level for level in levels if level.strip() in gaps or missing_numbers((level,), ".") & numbers]
+            if both and not entry.drop:
+                raise ValueError(
+                    f"missing_values under [table] and the levels of column {name!r} both list {listed(both)}, and a "
+                    "word is a value or a gap: leave it out of one of the two lists"
+                )
 
     def _check_changes(self) -> None:
         """Refuse a max_change where changes are not the unit of privacy, and changes of columns that have none."""

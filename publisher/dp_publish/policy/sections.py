@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -41,8 +41,8 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
     Raises
     ------
     PolicyError
-        A name or a pattern is no column's, what patterns say of a column contradicts its own section, or a column is
-        not of its kind.
+        A name or a pattern is no column's, what patterns say of a column contradicts its own section, a column is not
+        of its kind, or one of a data frame has neither a type nor a kind.
     """
     table = coded(table, policy.sources)
     patterns = sorted((name for name in policy.columns if name not in table.types and {"*", "?"} & {*name}), key=len)
@@ -60,7 +60,22 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
         for name in table.types
     }
     skipped = {*withheld, *([policy.privacy.entity.entity] if policy.privacy.entity else [])}
+    _require_types(table, {name: entry for name, entry in sections.items() if name not in skipped})
     return code_columns(table, policy.model_copy(update={"columns": sections}), skipped)
+
+
+def _require_types(table: Table, sections: Mapping[str, ColumnPolicy]) -> None:
+    """Refuse columns of a data frame of which neither the frame nor the policy says what they are."""
+    objects = [name for name, entry in sections.items() if table.types[name] is ColumnType.OBJECT and not entry.drop]
+    undeclared = [name for name in objects if sections[name].kind is None]
+    if not undeclared:
+        return
+    column = f"frame[{undeclared[0]!r}]"
+    raise PolicyError(
+        f"columns of the data frame have no type (their dtype is object), so that a single cell would decide how they "
+        f"are published: {listed(undeclared)}; give each a type, as in {column} = {column}.astype('Float64') (or "
+        "'Int64', 'boolean', 'string'), or a kind in the policy, or set drop = true for it"
+    )
 
 
 def _section(name: str, table: Table, policy: Policy, patterns: list[str], withheld: bool) -> ColumnPolicy:

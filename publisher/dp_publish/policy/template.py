@@ -130,7 +130,7 @@ def _table_section(layout: Layout, header: str | None) -> Table:
         section.add(tomlkit.comment('decimal = ","            # by default what the first rows have'))
     if header is None:
         section.add(tomlkit.comment('header = "none"          # if the first line is a row, and no column names'))
-    missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, ."
+    missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, . unless listed as levels"
     section.add(tomlkit.comment(f'missing_values = ["-999"]   # {missing}'))
     section.add(tomlkit.nl())
     return section

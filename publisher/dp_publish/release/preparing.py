@@ -125,7 +125,8 @@ def _local_work(table: Table, privacy: Privacy, n_columns: int, *, keeps_numbers
     if privacy.entity is None:
         return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, keeps_numbers), RowReport()
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
-    return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap), RowReport(n_over_cap=cap.n_left_out)
+    report = RowReport(n_entities=cap.n_entities, n_over_cap=cap.n_left_out)
+    return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap), report
 
 
 def _absolute(place: str | os.PathLike[str]) -> Path | RemotePath:

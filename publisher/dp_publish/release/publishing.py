@@ -49,17 +49,20 @@ class Receipt:
     `blake2b` is the BLAKE2b-512 digest of the whole file, which minisign signs.
     `report`, and it alone, tells of private values: keep it. `remark` says what was chosen for her, and why. `withheld`
     are those of the columns left out that were the unit of privacy of an earlier release; `budgets` holds by unit.
+
+    The repr, which a notebook saves with its cell, shows what everybody may see; all else is read by its name. A pickle
+    of a receipt holds all of it.
     """
 
     path: Path | RemotePath
     release: Release
     manifest_sha256: str
     blake2b: bytes
-    left_out: tuple[str, ...]
-    report: RowReport
-    remark: str | None = None
-    withheld: tuple[str, ...] = ()
-    budgets: Mapping[str, float] = field(default_factory=dict)
+    left_out: tuple[str, ...] = field(repr=False)
+    report: RowReport = field(repr=False)
+    remark: str | None = field(default=None, repr=False)
+    withheld: tuple[str, ...] = field(default=(), repr=False)
+    budgets: Mapping[str, float] = field(default_factory=dict, repr=False)
 
 
 def publish(

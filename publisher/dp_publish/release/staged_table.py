@@ -29,6 +29,7 @@ from dp_bundle.store import Store, open_store
 from dp_publish.data import (
     NAME,
     TypedRanges,
+    add_counts,
     coded,
     count_entities,
     count_left_out,
@@ -197,11 +198,13 @@ def count_split(task: SplitTask) -> list[str]:
     ]
 
 
-def draw_bucket(task: SplitTask) -> tuple[int, str]:
+def draw_bucket(task: SplitTask) -> tuple[int, int, str]:
     """Draw which rows of a bucket's crowded entities are kept, unless that is drawn, and stage it.
 
     Returns
     -------
+    n_entities : int
+        How many entities the bucket has.
     n_left_out : int
         How many rows are left out.
     sha256 : str
@@ -230,7 +233,7 @@ def draw_bucket(task: SplitTask) -> tuple[int, str]:
         require_quotas(counts, [_from_bytes(content, split) for split in splits], most)
     except (pa.ArrowException, KeyError, IndexError, ValueError) as error:
         raise changed_there(store) from error
-    return count_left_out(counts, most), hashlib.sha256(content).hexdigest()
+    return len(add_counts(counts)), count_left_out(counts, most), hashlib.sha256(content).hexdigest()
 
 
 def keep_split(task: SplitTask) -> str:
@@ -243,7 +246,8 @@ def keep_split(task: SplitTask) -> str:
         for bucket, sha256 in enumerate(digests)
     ]
     batches = table.ranges.read({entity: "text"}, batch_rows(1), start, stop)
-    return create_staged(store, _kept_name(task.job, task.place), find_kept(batches, pa.concat_tables(quotas)))
+    kept = find_kept(batches, pa.concat_tables(quotas), entity)
+    return create_staged(store, _kept_name(task.job, task.place), kept)
 
 
 def pass_split(

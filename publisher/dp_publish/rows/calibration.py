@@ -3,10 +3,15 @@
 A strength becomes a mu for the unit of privacy, a part of which goes into finding the bounds that the policy leaves out
 (`bounds_share` of mu^2), a hundredth of what is left into the means at which rows with gaps stand, if any do, and the
 rest is shared out over the raw table's columns: a row's mu^2 in proportion to their weights, so that without weights
-width over sigma is equal; a cell's is each column's own. A category's own part goes to noise on the columns of all its
-levels, which move by the square root of 2 together, or to randomised response. A number's own part goes to its noise;
-an indicator of its gaps gets so much noise that a gap beside a value tells no more than two values. In a wide table
-sigmas are rounded up to a common `ladder`. What that guarantees is in `guarantee`.
+width over sigma is equal; a cell's is each column's own. Discrete noise on whole numbers gets the sigma for which its
+part of mu is true, which is more than width over mu (`dp_bundle.privacy.discrete_mu`). Where the strength is rho, or
+epsilon and delta, its sigma is width over its part of sqrt(2 rho), for which rho is exact, and mu is what follows; not
+so where bounds have to be found, as their cost is booked before it is known how many steps they hold.
+
+A category's own part goes to noise on the columns of all its levels, which move by the square root of 2 together, or to
+randomised response. A number's own part goes to its noise; an indicator of its gaps gets so much noise that a gap
+beside a value tells no more than two values. In a wide table sigmas are rounded up to a common `ladder`. What that
+guarantees is in `guarantee`.
 """
 
 from __future__ import annotations
@@ -18,7 +23,16 @@ from dataclasses import dataclass, field
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Ball, Column, Noise, RandomizedResponse, Source, mu_of_gap
 from dp_bundle.quoting import listed
-from dp_publish.accounting import ROUND_UP, ApproximateDP, Strength, epsilon_of_unit, mu_for_rho, rho_for_epsilon_delta
+from dp_publish.accounting import (
+    ROUND_UP,
+    ApproximateDP,
+    GaussianDP,
+    Strength,
+    epsilon_of_unit,
+    mu_for_rho,
+    rho_for_epsilon_delta,
+    rho_for_mu,
+)
 from dp_publish.policy import Policy, blocks_of, raw_names
 from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.noise import ROW_NOISE, Bounds, RowNoise, losses_of
@@ -39,9 +53,11 @@ class Shares:
     target : float
         The whole; infinite where sigma itself was given, so that mu is whatever follows.
     columns : dict of str to float
-        Each published column's own mu: its reach over its sigma. Empty for strength by SNR.
+        Each published column's own part. Empty for strength by SNR.
     cells : dict of str to float
-        The mu of every cell of a row, by the raw column's name: that of its one column, or of a category's together.
+        The part of every cell of a row, by the raw column's name: that of its one column, or of a category's together.
+    is_mu : bool
+        Whether these parts are mu of discrete noise too. They are sqrt(2 rho) of it otherwise.
     responses : dict of str to RandomizedResponse
         The columns that have this in place of noise.
     searched : tuple of str
@@ -55,6 +71,7 @@ class Shares:
     target: float
     columns: dict[str, float]
     cells: dict[str, float] = field(default_factory=dict)
+    is_mu: bool = True
     responses: dict[str, RandomizedResponse] = field(default_factory=dict)
     searched: tuple[str, ...] = ()
     choice_mu: float = 0.0
@@ -79,6 +96,7 @@ def _share_target(
 ) -> Shares:
     """Share the unit's mu out."""
     privacy, ball = policy.privacy, policy.privacy.l2_radius is not None
+    is_mu = isinstance(privacy.strength, GaussianDP) or bool(searched)
     for_bounds = privacy.bounds_share if searched else 0.0
     for_centers = _CENTERS_SHARE if centered else 0.0  # of the rest
 
@@ -91,7 +109,7 @@ def _share_target(
     responses = {
         name: response
         for source in policy.sources
-        for response in [_response_of(policy, source, cells)]
+        for response in [_response_of(policy, source, cells, is_mu=is_mu)]
         if response is not None
         for name in source.columns
     }
@@ -104,17 +122,17 @@ def _share_target(
     if centered:
         cost = target * math.sqrt((1 - for_bounds) * for_centers)
         sums_sigma = centers_sigma(len(kinds), cost, privacy.max_rows) * ROUND_UP
-    return Shares(target, columns, cells, responses, searched, each, sums_sigma)
+    return Shares(target, columns, cells, is_mu, responses, searched, each, sums_sigma)
 
 
 def _shares_without_strength(policy: Policy, kinds: Mapping[str, str]) -> Shares:
-    """Return the mu that follows from a given sigma; none for strength by SNR."""
+    """Return the parts that follow from a given sigma; none for strength by SNR."""
     privacy, members = policy.privacy, _cells(policy, kinds)
     asked = [source.name for source in policy.sources if _mechanism(policy, source) == "randomized-response"]
     if asked:
         raise PolicyError(f"randomised response, of {listed(asked)}, needs a strength: mu, epsilon and delta, or rho")
     if privacy.sigma is None:
-        return Shares(math.inf, {})
+        return Shares(math.inf, {}, is_mu=False)
     reaches = {name: _reach(policy, name, policy.column(name).bounds) for name in kinds}
     columns = {name: _checked_mu(reach / privacy.sigma) for name, reach in reaches.items()}
     cells = {cell: columns[names[0]] * _moved(names, policy) for cell, names in members.items()}
@@ -122,7 +140,7 @@ def _shares_without_strength(policy: Policy, kinds: Mapping[str, str]) -> Shares
         if _indicates_gaps(policy, value):
             noise = ROW_NOISE[kinds[value]].describe(privacy.sigma, policy.column(value).bounds)
             cells[cell] = max(cells[cell], mu_of_gap(reaches[value], noise, columns[others[0]]))
-    return Shares(math.inf, columns, cells)
+    return Shares(math.inf, columns, cells, is_mu=False)
 
 
 def _cells(policy: Policy, kinds: Mapping[str, str]) -> dict[str, list[str]]:
@@ -144,7 +162,9 @@ def _indicates_gaps(policy: Policy, name: str) -> bool:
     return policy.column(name).missing == "indicator"
 
 
-def _response_of(policy: Policy, source: Source, cells: Mapping[str, float]) -> RandomizedResponse | None:
+def _response_of(
+    policy: Policy, source: Source, cells: Mapping[str, float], *, is_mu: bool
+) -> RandomizedResponse | None:
     """Return randomised response for a category or a truth value, where it is asked for, or is more accurate."""
     wanted = _mechanism(policy, source)
     if policy.privacy.l2_radius is not None and wanted == "randomized-response":
@@ -157,7 +177,9 @@ def _response_of(policy: Policy, source: Source, cells: Mapping[str, float]) -> 
     ):
         return None
     n_levels, mu = len(source.levels), cells[source.name]
-    if wanted is None and not is_response_better(n_levels, mu):
+    moved = math.sqrt(2) if n_levels > 2 else 1.0
+    sigma = ROW_NOISE["integer"].sigma_for(1.0, mu / moved) if is_mu else moved / mu
+    if wanted is None and not is_response_better(n_levels, mu, sigma):
         return None
     response = response_for(n_levels, mu / ROUND_UP)
     if response is None and wanted is not None:
@@ -273,7 +295,8 @@ def _sigma(policy: Policy, name: str, noise: RowNoise, reach: float, shares: Sha
         return max(10 ** (-(privacy.snr_db or 0.0) / 20) * deviation, noise.least_sigma)
     if privacy.sigma is not None:
         return privacy.sigma
-    sigma = reach / shares.columns[name] * ROUND_UP
+    part = shares.columns[name]
+    sigma = (noise.sigma_for(reach, part) if shares.is_mu else reach / part) * ROUND_UP
     searched = policy.column(name).bounds is None and privacy.l2_radius is None
     return noise.sigma_for_found(sigma) if searched else sigma
 
@@ -293,7 +316,7 @@ def _sigma_beside(policy: Policy, value: Column, shares: Shares) -> float:
 
 
 def _target_mu(policy: Policy, strength: Strength, kinds: Mapping[str, str], *, searched: bool) -> float:
-    """Return the unit's mu: that of the strength, or, of discrete noise, the largest under (epsilon, delta)."""
+    """Return the unit's mu: that of the strength; of discrete noise at (epsilon, delta) the largest sqrt(2 rho)."""
     discrete = [name for name, kind in kinds.items() if not ROW_NOISE[kind].is_gaussian]
     if not isinstance(strength, ApproximateDP) or not discrete:
         return strength.mu
@@ -306,7 +329,7 @@ def _target_mu(policy: Policy, strength: Strength, kinds: Mapping[str, str], *, 
     privacy, highest = policy.privacy, 1.5 * strength.mu
 
     def excess(mu: float) -> float:
-        trial = privacy.model_copy(update={"mu": mu, "epsilon": None, "delta": None})
+        trial = privacy.model_copy(update={"rho": rho_for_mu(mu), "epsilon": None, "delta": None})
         losses = losses_of(calibrate(policy.model_copy(update={"privacy": trial}), kinds), privacy.unit_name)
         return epsilon_of_unit(privacy.unit_name, losses, strength.delta, privacy.max_rows) - strength.epsilon
 

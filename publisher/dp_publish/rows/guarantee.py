@@ -7,13 +7,13 @@ parts, which compose: the noise on the unit's rows, the search for bounds, and t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dp_bundle.manifest import Column, Guarantee, cells_of, release_mu
+from dp_bundle.manifest import Column, Guarantee, cells_of, release_mu, release_rho
 from dp_publish.accounting import ROUND_UP, Cost, Loss, privacy_curve, rho_for_mu
 from dp_publish.policy import Policy, public_facts
-from dp_publish.rows.calibration import Shares
+from dp_publish.rows.calibration import Shares, set_noise
 from dp_publish.rows.noise import ROW_NOISE, losses_of
 from dp_publish.rows.private_bounds import search_mu
 from dp_publish.rows.private_centers import centers_mu
@@ -37,21 +37,38 @@ def cost_of_rows(
 ) -> Cost:
     """Return what the release will cost, for every unit of privacy that it protects, before anything is drawn.
 
-    That is what the shares allow, or the little less that the `columns` take, where these are known already.
+    That is what the shares allow, or the little less that the `columns` take, where these are known already. Where
+    the shares are sqrt(2 rho), it is the mu of the noise.
     """
     privacy = policy.privacy
     gaussian = all(ROW_NOISE[kind].is_gaussian or name in shares.responses for name, kind in kinds.items())
     if not shares.columns:
         return Cost(privacy.account, {}, gaussian)
+    if columns is None and not shares.is_mu:
+        columns = set_noise(policy, kinds, shares)
 
-    noise = {unit: (_noise_mu(shares, unit, policy, columns), 1) for unit in ("cell", "row")}
+    mu = _by_unit(policy, shares, lambda unit: _noise_mu(shares, unit, policy, columns))
+    roots = {}
+    if not gaussian:
+        roots = (
+            mu
+            if columns is None or shares.is_mu
+            else _by_unit(policy, shares, lambda unit: _root_of_rho(unit, columns))
+        )
+    rho = {unit: rho_for_mu(root) for unit, root in roots.items()}
+    changes = {name: policy.column(name).max_change for name in kinds} if privacy.unit == "change" else {}
+    return Cost(privacy.account, mu, gaussian, changes=changes, rho=rho)
+
+
+def _by_unit(policy: Policy, shares: Shares, of_noise: Callable[[str], float]) -> dict[str, float]:
+    """Return what a release costs in every unit that it protects, given what the noise costs in one, as mu."""
+    privacy = policy.privacy
+    noise = {unit: (of_noise(unit), 1) for unit in ("cell", "row")}
     if privacy.unit == "change":
-        noise["change"] = (_noise_mu(shares, "change", policy, columns), 1)
+        noise["change"] = (of_noise("change"), 1)
     if privacy.entity:
         noise[privacy.account] = (math.sqrt(privacy.max_rows) * noise["row"][0], privacy.max_rows)
-    mu = {unit: _unit_mu(shares, unit, of_noise, rows).whole for unit, (of_noise, rows) in noise.items()}
-    changes = {name: policy.column(name).max_change for name in kinds} if privacy.unit == "change" else {}
-    return Cost(privacy.account, mu, gaussian, changes=changes)
+    return {unit: _unit_mu(shares, unit, alone, rows).whole for unit, (alone, rows) in noise.items()}
 
 
 def _noise_mu(shares: Shares, unit: str, policy: Policy, columns: Sequence[Column] | None) -> float:
@@ -59,7 +76,8 @@ def _noise_mu(shares: Shares, unit: str, policy: Policy, columns: Sequence[Colum
     mus = list(shares.cells.values())
     if columns is not None:
         cells = cells_of(columns, unit)
-        within = unit == "change" or policy.privacy.unit != "change"  # or a cell moves farther than what is shared out
+        # a part of sqrt(2 rho) says nothing of mu, and a cell may move farther than what a change is shared out for
+        within = shares.is_mu and (unit == "change" or policy.privacy.unit != "change")
         mus = [min(mu, cell.mu) if within else cell.mu for mu, cell in zip(mus, cells, strict=True)]
     centered = math.isfinite(shares.centers_sigma)  # whether a cell has a value decides over its row
     alone = unit != "row" and not centered
@@ -74,7 +92,8 @@ def guarantee_of_rows(
     if privacy.snr_db is not None:
         return None
 
-    of_noise = release_mu(privacy.unit_name, columns, privacy.max_rows)  # by the reader's formula: he checks it
+    measure = release_mu if shares.is_mu else _root_of_rho  # the same, unless noise is discrete
+    of_noise = measure(privacy.unit_name, columns, privacy.max_rows)
     parts = _unit_mu(shares, privacy.account, of_noise, privacy.max_rows)
     stated = _UnitMu(parts.noise, parts.bounds * ROUND_UP, parts.centers * ROUND_UP)
     mu = min(shares.target, parts.whole)  # rounded up once, as the books have it
@@ -103,6 +122,10 @@ def conditional_mu(columns: tuple[Column, ...]) -> float | None:
     """Return the mu that a cell would have if the noise had not been taken from the data; None without bounds."""
     mu = release_mu("cell", columns)
     return mu if math.isfinite(mu) else None
+
+
+def _root_of_rho(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
+    return math.sqrt(2 * release_rho(unit, columns, max_rows))
 
 
 def _unit_mu(shares: Shares, unit: str, of_noise: float, max_rows: int) -> _UnitMu:

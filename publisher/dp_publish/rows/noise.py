@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dp_bundle.data import to_numpy
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Cell, Column, Noise, cells_of
-from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
+from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_sigma
 from dp_publish.accounting import Loss
 from dp_publish.rows._kernels import add_steps
 from dp_publish.sampling import Keystream, sample_discrete_gaussian, sample_rounded_gaussian
@@ -47,7 +47,7 @@ class RowNoise(ABC):
     Attributes
     ----------
     is_gaussian : bool
-        Whether mu-GDP holds of it, and not only rho = mu^2 / 2.
+        Whether manifests state its mu, and not only its rho.
     least_sigma : float
         The smallest sigma that strength by SNR gives.
     """
@@ -68,6 +68,10 @@ class RowNoise(ABC):
     @abstractmethod
     def add(self, values: pa.Array, column: Column, keystream: Keystream) -> tuple[NDArray[Any], int]:
         """Return the values, clipped and with noise, and the number of those outside the column's bounds."""
+
+    def sigma_for(self, reach: float, mu: float) -> float:
+        """Return the sigma with which a value that moves so far is mu-GDP."""
+        return reach / mu
 
     def require(self, name: str, sigma: float | None, bounds: Bounds | None) -> None:  # noqa: B027  most are fine
         """Refuse, by PolicyError, a column's bounds, or a sigma if it is known, that this noise does not go with."""
@@ -116,6 +120,10 @@ class DiscreteNoise(RowNoise):
         steps, (low, high) = to_numpy(values), _steps_within(column)
         draws = sample_discrete_gaussian(column.cell_noise.sigma, len(steps), keystream)
         return np.clip(steps, low, high) + draws, _count_outside(steps, low, high)
+
+    def sigma_for(self, reach: float, mu: float) -> float:
+        """Return the least sigma with which a number that moves by so many whole steps is mu-GDP."""
+        return discrete_gaussian_sigma(max(1, math.floor(reach)), mu)
 
     def require(self, name: str, sigma: float | None, bounds: Bounds | None) -> None:
         """Refuse bounds that are no integers, and a sigma that hardly ever moves a value."""

@@ -43,13 +43,13 @@ def response_for(n_levels: int, mu: float) -> RandomizedResponse | None:
     return _response(n_levels, root)
 
 
-def is_response_better(n_levels: int, mu: float) -> bool:
-    """Return True if randomised response leaves less variance than discrete Gaussian noise of the same mu.
+def is_response_better(n_levels: int, mu: float, sigma: float) -> bool:
+    """Return True if randomised response of at most this mu leaves less variance than discrete Gaussian noise.
 
     Compared is the sum over levels of the variances of unbiased indicators, those with noise being made to add up to
     one. By randomised response it is the same for all levels, so that nothing has to be known of the data.
     """
-    response, sigma = response_for(n_levels, mu), math.sqrt(2 if n_levels > 2 else 1) / mu
+    response = response_for(n_levels, mu)
     if response is None:
         return False
     if sigma < ENOUGH_SIGMA:  # which hardly ever moves an indicator

@@ -79,7 +79,7 @@ def round_transform(transform: NDArray[np.float64]) -> NDArray[np.float64]:
     return rounded
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Placed:
     """Rows as integers.
 

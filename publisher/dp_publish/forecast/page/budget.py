@@ -45,7 +45,7 @@ def budget_of(privacy: Privacy, known: Mapping[str, float]) -> float | None:
 
 def budget_sentence(account: Account, position: Position) -> str:
     """Return what is spent, what this release would make of it, and what would be left."""
-    guarantee, spent, budget = position.protection.guarantee, account.spent_mu, account.budget_mu
+    spent, budget = account.spent_mu, account.budget_mu
     if budget is None and not account.releases:
         return "There is no budget for later releases yet: budget_mu, in the policy, sets one."
     limit = "This dataset has no budget." if budget is None else f"The budget of this dataset is mu = {budget:g}."
@@ -59,7 +59,7 @@ def budget_sentence(account: Account, position: Position) -> str:
     if account.in_parts:
         return f"{limit} {so_far}. Releases of different parts of the rows cost in parallel."
 
-    total = math.hypot(spent, guarantee.mu or math.sqrt(2 * guarantee.rho))
+    total = math.hypot(spent, position.protection.booked_mu)
     said = f"{limit} {so_far}; with this one, the total would be {round_up(total, 4)}."
     if budget is None:
         return said

@@ -13,11 +13,13 @@ from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.discrete_noise import exact_mu
 
-from dp_bundle.manifest import Column, Noise, RandomizedResponse, cells_of, release_mu
+from dp_bundle.manifest import Column, Noise, RandomizedResponse, cells_of, release_mu, release_rho
 from dp_bundle.privacy import gaussian_delta
 
 STEPS = 2**32
+SIGMAS = (0.3, 0.45, 0.8, 1.3, 2.1, 3.4, 5.0)
 
 
 def integers(name: str, bounds: tuple[float, float], sigma: float, **more: Any) -> Column:
@@ -52,7 +54,7 @@ def _cell_values(columns: list[Column]) -> Iterator[list[tuple[float, ...]]]:
 
 
 def _farthest(columns: list[Column], unit: str) -> tuple[float, float]:
-    """Return how far one cell, and all cells, of a row move it in units of sigma, by trying all pairs of values."""
+    """Return what one cell, and all cells, of a row lose, by trying all pairs of values."""
     squares, at = [], 0
     for values in _cell_values(columns):
         own = columns[at : at + len(values[0])]
@@ -61,13 +63,19 @@ def _farthest(columns: list[Column], unit: str) -> tuple[float, float]:
         sigmas = np.array([column.cell_noise.sigma for column in own])
         moves = [np.subtract(one, other) for one, other in itertools.product(values, values)]
         allowed = [move for move in moves if np.max(np.abs(move)) <= limit]
-        squares.append(max(float(np.sum((move / sigmas) ** 2)) for move in allowed))
+        steps = {tuple(np.abs(move).astype(int)) for move in allowed}
+        squares.append(max(_square(move, sigmas.tolist()) for move in steps))
     return math.sqrt(max(squares)), math.sqrt(math.fsum(squares))
 
 
+def _square(move: tuple[int, ...], sigmas: list[float]) -> float:
+    """Return mu^2 of columns that move so many steps, by all thresholds of each."""
+    return math.fsum(exact_mu(steps, sigma) ** 2 for steps, sigma in zip(move, sigmas, strict=True) if steps)
+
+
 cells = st.one_of(
-    st.tuples(st.just("block"), st.integers(3, 6), st.floats(0.3, 5), st.none()),
-    st.tuples(st.just("count"), st.integers(1, 8), st.floats(0.3, 5), st.one_of(st.none(), st.integers(1, 10))),
+    st.tuples(st.just("block"), st.integers(3, 6), st.sampled_from(SIGMAS), st.none()),
+    st.tuples(st.just("count"), st.integers(1, 8), st.sampled_from(SIGMAS), st.one_of(st.none(), st.integers(1, 10))),
 )
 
 
@@ -92,10 +100,15 @@ def test_mu_is_that_of_the_farthest_neighbouring_rows(drawn: list[tuple[str, int
 
 def test_category_counted_as_one_column_costs_too_little() -> None:
     """A category's cell costs sqrt(2) of one of its columns, however many levels it has; two levels are one column."""
+    one = exact_mu(1, 2.0)
+    assert one > 0.5
     for n_levels in (3, 12, 50):
-        assert release_mu("cell", block("edu", n_levels, 2.0)) == math.sqrt(2) / 2.0
-        assert release_mu("row", block("edu", n_levels, 2.0) + block("work", 4, 2.0)) == pytest.approx(1.0)
-    assert release_mu("cell", [integers("flag", (0.0, 1.0), 2.0)]) == 0.5
+        assert release_mu("cell", block("edu", n_levels, 2.0)) == pytest.approx(math.sqrt(2) * one, rel=1e-12)
+        assert release_rho("cell", block("edu", n_levels, 2.0)) == pytest.approx(0.25)
+        assert release_mu("row", block("edu", n_levels, 2.0) + block("work", 4, 2.0)) == pytest.approx(2 * one)
+        assert release_rho("row", block("edu", n_levels, 2.0) + block("work", 4, 2.0)) == pytest.approx(0.5)
+    assert release_mu("cell", [integers("flag", (0.0, 1.0), 2.0)]) == pytest.approx(one, rel=1e-12)
+    assert release_rho("cell", [integers("flag", (0.0, 1.0), 2.0)]) == pytest.approx(0.125)
 
 
 def _errors(response: RandomizedResponse) -> list[tuple[float, float]]:

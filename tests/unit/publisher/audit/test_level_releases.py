@@ -73,6 +73,7 @@ def _as_one_column(patch: pytest.MonkeyPatch) -> None:
     """Let calibration and the reader count a category as one column; the audit counts for itself."""
     patch.setattr(calibration, "_moved", lambda *_: 1.0)
     patch.setattr(cells.Cell, "mu", property(lambda cell: cell.column.cell_mu))
+    patch.setattr(cells.Cell, "rho", property(lambda cell: cell.column.cell_mu**2 / 2))
 
 
 def _stays_more_often(patch: pytest.MonkeyPatch) -> None:

@@ -105,13 +105,16 @@ def test_bound_is_that_of_clopper_and_pearson() -> None:
     assert attack.mu_bound(0, 10000, 0.01) == 0.0
 
 
-def test_gaussian_formula_would_accuse_honest_discrete_noise() -> None:
-    """At sigma = half a step the exact chance of success, not Phi(mu / 2), is what the honest mechanism keeps to."""
-    attack = Attack([_column("integer", 1.0, 0.5)], np.array([1.0]))
+@pytest.mark.parametrize("number", [1, 3])
+def test_discrete_noise_keeps_to_its_mu_and_not_to_width_over_sigma(number: int) -> None:
+    """At sigma = half a step guesses alone prove more than sqrt(2 rho) and, of several columns, less than mu."""
+    attack = Attack([_column("integer", 1.0, 0.5)] * number, np.ones(number))
     correct = round(attack.success(1.0) * 1_000_000)
+    proved = 2 * stats.norm.ppf(correct / 1_000_000)
 
-    assert 2 * stats.norm.ppf(correct / 1_000_000) > 1.15 * attack.mu
-    assert 0.98 * attack.mu < attack.mu_bound(correct, 1_000_000, 1e-5) < attack.mu
+    assert proved > 1.05 * 2.0 * math.sqrt(number)
+    assert proved == pytest.approx(attack.mu, rel=0.01) if number == 1 else proved < 0.97 * attack.mu
+    assert 0.97 * attack.mu < attack.mu_bound(correct, 1_000_000, 1e-5) < attack.mu
 
 
 @pytest.mark.parametrize("sigma", [0.3, 3.0, 300.0, 5000.0])

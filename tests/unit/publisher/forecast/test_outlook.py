@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.discrete_noise import exact_mu
 
 from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.privacy import discrete_gaussian_sigma
 from dp_publish.accounting.conversions import epsilon_for_delta
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import moments_of_batch
@@ -78,9 +80,10 @@ def test_noise_to_signal_is_that_of_the_stated_spread(unit: str, ratio: float) -
 
 def test_integer_noise_counts_with_its_exact_variance() -> None:
     """A sigma of 0.2 steps moves hardly a value, and the forecast knows."""
-    row = forecast_one(100, 4, kind="integer", mu=80.0)
+    row = forecast_one(100, 4, kind="integer", rho=3200.0)
 
     assert row.sigma["c0"] == pytest.approx(0.2)
+    assert row.mu == pytest.approx(2 * exact_mu(8, 0.2))
     assert row.noise_to_signal < 0.001 * (0.2 / (8 * EVEN_SPREAD)) ** 2
 
 
@@ -256,7 +259,8 @@ def test_counts_are_assumed_to_vary_as_independent_cases_do(highest: int, limit:
     assert assumed < DEFAULT_SPREAD * highest
 
     (row,) = forecast(500, policy, {"n": "integer"}, [policy.privacy])
-    assert row.noise_to_signal == pytest.approx((limit / cases.std()) ** 2, rel=0.03)
+    sigma = discrete_gaussian_sigma(limit, 1.0)
+    assert row.noise_to_signal == pytest.approx((sigma / cases.std()) ** 2, rel=0.03)
     own = Policy.model_validate({**document, "columns": {"n": {**column, "spread": 0.3}}})
     assert assumed_spreads(own, ["n"]) == {"n": 0.3}
 

@@ -248,7 +248,8 @@ def test_a_binary_column_is_not_published_as_it_is(kind: str, flags: Path, comma
     refused = command("dp-publish", "flags.parquet")
 
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "noise this weak would publish 'smoker' unchanged: at sigma 0.1, 100 % of the values" in refused.stderr
+    assert "noise this weak would publish 'smoker' unchanged: " in refused.stderr
+    assert re.search(r"at sigma 0\.1[0-9]*, 100 % of the values", refused.stderr)
     assert "a sigma of 0.31" in refused.stderr or "a sigma of 0.2" in refused.stderr
     assert (Ledger().entries(), key_names()) == ([], [])
     enough = float(re.findall("choose mu = ([0-9.]+) or less", refused.stderr)[0])
@@ -263,7 +264,7 @@ def test_the_share_unchanged_is_the_samplers_own() -> None:
     for mu in (1.0, 2.0, 3.0):
         policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": mu}, "columns": columns})
         (column,) = calibrate(policy, {"c": "integer"})
-        drawn = sample_discrete_gaussian(1 / mu, 100_000, insecure_keystream(3))
+        drawn = sample_discrete_gaussian(column.cell_noise.sigma, 100_000, insecure_keystream(3))
         assert np.mean(drawn == 0) == pytest.approx(share_unchanged(column), abs=0.008)
         rounded = column.model_copy(update={"kind": "continuous", "noise": Noise.rounded_gaussian(1 / mu, 2.0**-9)})
         normal = np.random.default_rng(4).normal(0, 1 / mu, 100_000)

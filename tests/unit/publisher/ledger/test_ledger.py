@@ -114,7 +114,8 @@ def test_numbers_grow_and_refer_to_the_last_published_release(ledger: Ledger) ->
 
 def test_floats_come_back_to_the_last_bit(ledger: Ledger) -> None:
     """What is stored as spent is exactly what was reserved."""
-    cost = Cost("row", {"cell": math.nextafter(0.1, 1), "row": math.pi * 1e-7}, continuous=False)
+    rho = {"cell": math.nextafter(0.004, 1), "row": math.pi * 1e-15}
+    cost = Cost("row", {"cell": math.nextafter(0.1, 1), "row": math.pi * 1e-7}, continuous=False, rho=rho)
     ledger.reserve("wine", cost)
     assert [entry.cost for entry in Ledger().entries()] == [cost]
 

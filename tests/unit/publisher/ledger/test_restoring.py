@@ -129,6 +129,12 @@ def test_lost_ledger_is_refused_and_restored(loss: str, home: Path, release: Pub
         {"epsilon": 1.0, "release": "covariance", "mechanism": "laplace", "unit": {"entity": "who", "max_rows": 3}},
         {"epsilon": 1.0, "release": "covariance", "mechanism": "laplace", "neighbours": "add-remove"},
         {"epsilon": 1.0, "delta": 1e-4, "release": "covariance", "mechanism": "wishart", "neighbours": "add-remove"},
+        {"epsilon": 30.0, "release": "covariance", "mechanism": "wishart-difference", "neighbours": "add-remove"},
+        {"epsilon": 30.0, "release": "covariance", "mechanism": "wishart-difference"},
+        {"epsilon": 2.0, "release": "covariance", "mechanism": "eigenvectors", "neighbours": "add-remove"},
+        {"rho": 2.0, "unit": "cell"},
+        {"epsilon": 3.0, "delta": 1e-6, "unit": {"entity": "who", "max_rows": 3}},
+        {"rho": 2.0, "bounds": False, "found": True},
     ],
     ids=str,
 )
@@ -139,6 +145,8 @@ def test_bundle_tells_what_it_cost(privacy: dict[str, Any], release: Publish) ->
     columns: dict[str, Any] = (
         {name: {"kind": "continuous"} for name in BOUNDS} if bare else {n: {"bounds": b} for n, b in BOUNDS.items()}
     )
+    if privacy.pop("found", False):  # of whole numbers, too
+        columns = {}
     if privacy.pop("gaps", False):
         columns = {name: {**entry, "kind": "continuous", "missing": "center"} for name, entry in columns.items()}
     document = {"dataset": {"name": "d"}, "privacy": privacy, "columns": columns}
@@ -148,7 +156,40 @@ def test_bundle_tells_what_it_cost(privacy: dict[str, Any], release: Publish) ->
     assert found.mu == pytest.approx(booked.mu, rel=1e-9)
     assert all(found.mu[unit] >= mu * (1 - 1e-11) for unit, mu in booked.mu.items())
     assert (found.unit, found.continuous) == (booked.unit, booked.continuous)
-    assert found.excepted_delta == pytest.approx(booked.excepted_delta)
+    assert found.excepted_delta == pytest.approx(booked.excepted_delta, abs=0)
+    assert found.rho == pytest.approx(booked.rho, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [{"mu": 3.0}, {"rho": 4.5}, {"sigma": 0.5}, {"mu": 3.0, "unit": "cell"}, {"rho": 4.5, "found": True}],
+    ids=str,
+)
+def test_whole_numbers_are_put_back_with_their_mu_and_nothing_seems_lost(
+    privacy: dict[str, Any], home: Path, release: Publish, tmp_path: Path
+) -> None:
+    """Whatever their strength was given as; and a release that no bundle tells of is found by its rho."""
+    found = privacy.pop("found", False)
+    columns = {} if found else {"n": {"bounds": [0, 1]}, "x": {"bounds": [0, 1]}}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    for _ in range(3):
+        release(policy)
+    before = Ledger().entries()
+    for name in ("ledger.sqlite", "keys/ledger.log"):
+        (home / name).unlink()
+    done = restore(Ledger(), [tmp_path / "out"])
+    assert [entry.state for entry in done.put_back] == ["published"] * 3
+    for old, new in zip(before, Ledger().entries(), strict=True):
+        assert new.cost.mu == pytest.approx(old.cost.mu, rel=1e-9)
+        assert new.cost.rho == pytest.approx(old.cost.rho, rel=1e-9)
+
+    for name in ("ledger.sqlite", "keys/ledger.log", "../out/2.tar"):
+        (home / name).unlink()
+    lost = [entry for entry in restore(Ledger(), [tmp_path / "out"]).put_back if entry.state == "lost"]
+    assert len(lost) == 1
+    unit = before[1].cost.unit
+    assert lost[0].cost.rho[unit] == pytest.approx(before[1].cost.rho[unit], rel=1e-6)
+    assert lost[0].cost.mu[unit] >= before[1].cost.mu[unit] * (1 - 1e-6)
 
 
 def test_bundles_restore_the_size_of_changes(home: Path, release: Publish, tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from tests.discrete_noise import exact_mu as of_steps
 
 from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest import Guarantee
 from dp_bundle.manifest.columns import Column
+from dp_bundle.privacy import discrete_gaussian_sigma
 from dp_publish.accounting.cost import Cost
 from dp_publish.data.table import ColumnType, Table
 from dp_publish.policy.columns import choose_columns
@@ -61,7 +63,7 @@ def exact_mu(columns: dict[str, Column]) -> Any:
             squares += mu_of_response(column.response.n_levels, column.response.replaced) ** 2
             continue
         low, high = column.bounds or (0, 0)
-        squares += (2 if column.block else 1) * (mpmath.mpf(high - low) / column.cell_noise.sigma) ** 2
+        squares += (2 if column.block else 1) * mpmath.mpf(of_steps(round(high - low), column.cell_noise.sigma)) ** 2
     return mpmath.sqrt(squares)
 
 
@@ -83,9 +85,11 @@ def test_a_category_takes_one_cells_share(unit: Any) -> None:
     columns, cost, guarantee = calibrate({"x": FIVE, "sex": TWO, "n": NUMBER}, unit=unit, mu=1.2)
     per_row = 1.2 if unit in ("cell", "row") else 0.6
     share = per_row if unit == "cell" else per_row / math.sqrt(3)
-    assert [columns[f"x={level}"].cell_noise.sigma for level in "abcde"] == pytest.approx([math.sqrt(2) / share] * 5)
-    assert columns["sex"].cell_noise.sigma == pytest.approx(1 / share)
-    assert columns["n"].cell_noise.sigma == pytest.approx(10 / share)
+    sigmas = {name: column.cell_noise.sigma for name, column in columns.items()}
+    assert [of_steps(1, sigmas[f"x={level}"]) for level in "abcde"] == pytest.approx([share / math.sqrt(2)] * 5)
+    assert of_steps(1, sigmas["sex"]) == pytest.approx(share)
+    assert of_steps(10, sigmas["n"]) == pytest.approx(share)
+    assert 10 / share < sigmas["n"] < 10.02 / share
 
     with mpmath.workdps(40):
         row = exact_mu(columns)
@@ -99,8 +103,8 @@ def test_a_category_takes_one_cells_share(unit: Any) -> None:
 def test_weights_are_those_of_raw_columns() -> None:
     """A category of weight 3 beside a number of weight 1 has 3/4 of mu^2 together."""
     columns, _, _ = calibrate({"x": {**FIVE, "weight": 3.0}, "n": NUMBER}, mu=2.0)
-    assert columns["x=a"].cell_noise.sigma == pytest.approx(math.sqrt(2 / 3))
-    assert columns["n"].cell_noise.sigma == pytest.approx(10.0)
+    assert of_steps(1, columns["x=a"].cell_noise.sigma) == pytest.approx(math.sqrt(3 / 2))
+    assert of_steps(10, columns["n"].cell_noise.sigma) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("unit", ["cell", "row"])
@@ -114,11 +118,13 @@ def test_epsilon_and_delta_are_kept(unit: str) -> None:
 
 
 def test_a_given_sigma_is_every_columns() -> None:
-    """And a category's mu is the square root of 2 over it."""
+    """And a category's mu is the square root of 2 times that of one step."""
     columns, cost, guarantee = calibrate({"x": FIVE, "sex": TWO}, unit="row", sigma=4.0)
     assert {column.cell_noise.sigma for column in columns.values()} == {4.0}
-    assert cost.mu["row"] == pytest.approx(math.sqrt(3) / 4, rel=1e-9)
+    assert cost.mu["row"] == pytest.approx(math.sqrt(3) * of_steps(1, 4.0), rel=1e-9)
+    assert cost.rho["row"] == pytest.approx(3 / 32, rel=1e-9)
     assert guarantee is not None
+    assert guarantee.rho == pytest.approx(3 / 32, rel=1e-9)
 
 
 def test_responses_need_a_strength() -> None:
@@ -142,7 +148,7 @@ def test_many_levels_share_a_ladder() -> None:
     columns, cost, guarantee = calibrate({"x": wide, "n": NUMBER}, mu=1.0)
     sigmas = {column.cell_noise.sigma for name, column in columns.items() if name != "n"}
     assert len(sigmas) == 1
-    assert 2.0 <= sigmas.pop() < 2.0 * 1.0055
+    assert 0.5 / 1.006 < of_steps(1, sigmas.pop()) <= 0.5
     assert guarantee is not None
     assert exact_mu(columns) <= cost.mu["row"] <= 1.0 * (1 + 1e-9)
 
@@ -152,17 +158,18 @@ def test_changes_move_a_count_by_as_much_as_the_policy_says(max_change: int) -> 
     """Sigma is for max_change, or for the width of the bounds where that is less, or where no change is declared."""
     count = {"kind": "integer", "bounds": [0, 20], "max_change": max_change}
     columns, cost, guarantee = calibrate({"n": count, "m": NUMBER, "x": FIVE}, unit="change", mu=0.5)
-    reach = min(max_change, 20)
-    assert columns["n"].cell_noise.sigma == pytest.approx(2 * reach)
-    assert columns["m"].cell_noise.sigma == pytest.approx(20)
-    assert columns["x=a"].cell_noise.sigma == pytest.approx(2 * math.sqrt(2))
+    reach, sigmas = min(max_change, 20), {name: column.cell_noise.sigma for name, column in columns.items()}
+    assert of_steps(reach, sigmas["n"]) == pytest.approx(0.5)
+    assert of_steps(10, sigmas["m"]) == pytest.approx(0.5)
+    assert math.sqrt(2) * of_steps(1, sigmas["x=a"]) == pytest.approx(0.5)
     assert columns["n"].max_change == max_change
     assert guarantee is not None
     assert guarantee.unit == "change"
     assert math.sqrt(2 * guarantee.rho) == pytest.approx(0.5, rel=1e-9)
     assert cost.mu["change"] == pytest.approx(0.5, rel=1e-9)
-    assert cost.mu["cell"] == pytest.approx(max(20 / (2 * reach), 0.5), rel=1e-9)
-    row = math.sqrt((20 / (2 * reach)) ** 2 + 2 * 0.5**2)
+    whole = of_steps(20, sigmas["n"])
+    assert cost.mu["cell"] == pytest.approx(max(whole, 0.5), rel=1e-9)
+    row = math.sqrt(whole**2 + 2 * 0.5**2)
     assert cost.mu["row"] == pytest.approx(row, rel=1e-9)
 
 
@@ -219,9 +226,9 @@ def test_the_mechanism_with_less_variance_is_taken(n_levels: int) -> None:
         unbiased = (indicators - response.p_other) / (response.p_same - response.p_other)
         assert unbiased.mean(axis=0) == pytest.approx(np.eye(n_levels)[0], abs=6 * unbiased.std() / math.sqrt(size))
 
-        sigma = (math.sqrt(2) if n_levels > 2 else 1.0) / mu
+        sigma = discrete_gaussian_sigma(1, mu / (math.sqrt(2) if n_levels > 2 else 1.0))
         if sigma < ENOUGH_SIGMA:  # noise that leaves nearly all cells as they are is not taken, accurate as it is
-            assert is_response_better(n_levels, mu)
+            assert is_response_better(n_levels, mu, sigma)
             continue
         steps = np.arange(-60, 61)
         law = np.exp(-(steps**2) / (2 * sigma**2))
@@ -230,5 +237,5 @@ def test_the_mechanism_with_less_variance_is_taken(n_levels: int) -> None:
         variances = [float(each.var(axis=0).sum()) for each in (unbiased, added)]
         if abs(variances[0] / variances[1] - 1) > 0.1:
             clear += 1
-            assert is_response_better(n_levels, mu) == (variances[0] < variances[1])
+            assert is_response_better(n_levels, mu, sigma) == (variances[0] < variances[1])
     assert clear >= 3

@@ -1,0 +1,124 @@
+"""A data frame as a table, in which a column has the type that its dtype declares, or none.
+
+Cells of a column of objects may be of any type, so that a type found for all of them would be decided by one. It is
+left open here (`untyped`), as in a text file, until the policy names a kind; each cell is written as a word, and means
+what that word means, whatever the others are.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dp_bundle.errors import SchemaError
+
+if TYPE_CHECKING:
+    import pandas as pd  # a publisher who has files needs none of its memory
+
+
+class Frame:
+    """The columns of a data frame, as far as a table of Arrow's is asked for them.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Columns without a type are text.
+    untyped : frozenset of str
+        Those columns.
+
+    Raises
+    ------
+    SchemaError
+        A column is of a type that Arrow does not have.
+    """
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        names = [str(name) for name in frame.columns]
+        self._places = {name: place for place, name in enumerate(names)}
+        self.untyped = frozenset(name for name, dtype in zip(names, frame.dtypes, strict=True) if _is_open(dtype))
+        self._frame, self._columns = frame, {}
+        for name, place in self._places.items():
+            if name not in self.untyped:
+                self._columns[name] = _typed(name, frame.iloc[:, place])
+        self.schema = pa.schema(
+            [(name, self._columns[name].type if name in self._columns else "str") for name in names]
+        )
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return len(self._frame)
+
+    def select(self, names: Sequence[str]) -> pa.Table:
+        """Return some columns; objects as words.
+
+        Raises
+        ------
+        SchemaError
+            A cell is neither a number, a word, a truth value nor a date.
+        """
+        for name in names:
+            if name not in self._columns:
+                self._columns[name] = _words(name, self._frame.iloc[:, self._places[name]])
+        return pa.table({name: self._columns[name] for name in names})
+
+
+def _is_open(dtype: Any) -> bool:
+    """Return True for objects, and for categories that are objects."""
+    categories = getattr(dtype, "categories", None)
+    return bool((dtype if categories is None else categories.dtype) == np.dtype(object))
+
+
+def _typed(name: str, column: pd.Series[Any]) -> pa.Array:
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):  # which may quote a value
+        raise SchemaError(
+            f"column {name!r} of the data frame is of a type that Arrow does not have: convert it or drop it"
+        ) from None
+
+
+def _words(name: str, column: pd.Series[Any]) -> pa.Array:
+    cells = column.astype(object)
+    gaps = cells.isna().to_numpy()
+    try:
+        words = [None if empty else _word(cell) for cell, empty in zip(cells, gaps, strict=True)]
+        return pa.array(words, pa.string())
+    except (TypeError, ValueError):
+        raise SchemaError(
+            f"column {name!r} of the data frame has a cell that is neither a number, a word, a truth value, a date nor "
+            f"a time without a zone: give it a type, as in frame[{name!r}] = pandas.to_datetime(frame[{name!r}], "
+            "utc=True) for times with a zone, or set drop = true for it"
+        ) from None
+
+
+def _word(cell: Any) -> str:
+    """Return a cell as a text file would have it; a whole number has no point."""
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        raise TypeError
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, int):
+        return str(cell)
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() else repr(cell)
+    if isinstance(cell, decimal.Decimal):
+        return format(cell.to_integral_value() if cell == cell.to_integral_value() else cell, "f")
+    if isinstance(cell, datetime.datetime) and cell.tzinfo is None:
+        return cell.isoformat(sep=" ", timespec="microseconds")
+    if isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime):
+        return cell.isoformat()
+    raise TypeError

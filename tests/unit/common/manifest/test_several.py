@@ -1,0 +1,209 @@
+"""What protects somebody who is in several units of a release, and every sentence and page that says so."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from tests.discrete_noise import exact_mu
+
+from dp_bundle.describe import SEVERAL_CELLS
+from dp_bundle.describe.sentences import describe_unprotected
+from dp_bundle.manifest import Column, Guarantee, cost_of_several
+from dp_bundle.manifest.costs import steps_of_exception
+from dp_bundle.privacy import discrete_gaussian_sigma, mu_implied_by_epsilon
+from dp_bundle.rounding import percent_at_most
+from dp_publish.policy.model import Policy
+from dp_publish.rows.calibration import set_noise, share_mu
+from dp_publish.rows.guarantee import guarantee_of_rows
+from dp_publish.rows.private_bounds import count_values
+from dp_publish.rows.private_centers import steps_for, sum_complete_rows
+
+DOCS = Path(__file__).parents[4] / "docs"
+KINDS = dict.fromkeys("abc", "continuous")
+
+
+def rows(column: dict[str, Any], kinds: dict[str, str] | None = None, **privacy: Any) -> tuple[Guarantee, Any, Any]:
+    """Return the guarantee of a release of rows with such columns, the columns, and the shares."""
+    kinds = kinds or KINDS
+    strength = privacy or {"mu": 1.0}
+    document = {"dataset": {"name": "d"}, "privacy": strength, "columns": dict.fromkeys(kinds, column)}
+    policy = Policy.model_validate(document)
+    shares = share_mu(policy, kinds)
+    found = None if "bounds" in column else dict.fromkeys(kinds, (0.0, 1.0))
+    columns = set_noise(policy, kinds, shares, found=found)
+    if column.get("missing") == "center":
+        columns = tuple(each.model_copy(update={"fill": 0.5}) for each in columns)
+    guarantee = guarantee_of_rows(policy, columns, shares)
+    assert guarantee is not None
+    return guarantee, columns, shares
+
+
+def growth(column: dict[str, Any], number: int) -> float:
+    """Return how many times sqrt(k) the mu of one row that of k rows is."""
+    guarantee, columns, _ = rows(column)
+    one, several = (cost_of_several(guarantee, columns, k).mu for k in (1, number))
+    return several / one / math.sqrt(number)
+
+
+def moments(**stated: Any) -> tuple[Guarantee, tuple[Column, ...]]:
+    """Return a guarantee of second moments, and a column."""
+    known = {"unit": "row", "mu": 1.0, "rho": 0.5, "epsilon_delta": (), "accountant": "gaussian-dp", "public": ()}
+    column = Column(name="a", kind="continuous", bounds=(0.0, 1.0), bounds_obtained="declared", noise=None)
+    return Guarantee.model_validate({**known, **stated}), (column,)
+
+
+@pytest.mark.parametrize("number", [1, 2, 10, 100])
+def test_noise_on_rows_adds_up_by_squares(number: int) -> None:
+    """Where nothing is found, k rows lose sqrt(k) times the mu of one, of whole numbers too, and k times the rho."""
+    for kind in ("continuous", "integer"):
+        guarantee, columns, _ = rows({"bounds": [0, 3]}, dict.fromkeys("ab", kind), rho=0.5)
+        cost = cost_of_several(guarantee, columns, number)
+        cell = exact_mu(3, columns[0].cell_noise.sigma) if kind == "integer" else 1 / math.sqrt(2)
+        assert cost.mu == pytest.approx(math.sqrt(2 * number) * cell, rel=1e-9)
+        assert cost.rho == pytest.approx(0.5 * number)
+
+
+def test_what_is_found_moves_with_every_row() -> None:
+    """K rows move the counts that bounds are searched in, and the sums for the means, k times as far as one can."""
+    for number in (1, 7, 60):
+        low, high = (pa.record_batch({name: [value] * number for name in KINDS}) for value in (0.0, 1.0))
+        one, other = (count_values([batch], 3)[0] for batch in (low, high))
+        assert np.abs(one - other).sum() == 2 * 3 * number
+
+        guarantee, columns, shares = rows({"bounds": [0, 1], "missing": "center", "kind": "continuous"})
+        steps = steps_for(shares.centers_sigma)
+        moved = np.subtract(*(sum_complete_rows([batch], columns, steps) for batch in (low, high)))
+        mu = float(np.linalg.norm(moved)) / steps / shares.centers_sigma  # of a Gaussian mechanism
+        assert mu == pytest.approx(number * guarantee.centers_mu, rel=1e-9)
+        noise = math.sqrt(number) * math.hypot(*(column.cell_mu for column in columns))
+        assert cost_of_several(guarantee, columns, number).mu == pytest.approx(math.hypot(noise, mu), rel=1e-9)
+
+
+def test_bounds_and_means_cost_more_than_the_root() -> None:
+    """So that sqrt(k) alone would promise too much."""
+    found, centered = {}, {"bounds": [0, 1], "missing": "center"}
+    assert growth({"bounds": [0, 1]}, 100) == pytest.approx(1.0)
+    assert growth(found, 100) > 3
+    assert 1.4 < growth(centered, 100) < 1.5
+    guarantee, columns, _ = rows(found)
+    noise = math.hypot(*(column.cell_mu for column in columns))
+    assert cost_of_several(guarantee, columns, 9).mu == pytest.approx(math.hypot(3 * noise, 9 * guarantee.bounds_mu))
+
+
+def test_second_moments_lose_as_many_times_as_much() -> None:
+    """Mu and epsilon k times, rho k^2 times, and an excepted delta a geometric sum."""
+    gaussian = cost_of_several(*moments(), 7)
+    assert gaussian == (7.0, 24.5, None, 0.0)
+    mu = mu_implied_by_epsilon(1.0)
+    stated = {"epsilon": 1.0, "mu": mu, "rho": mu**2 / 2, "accountant": "pure-epsilon", "excepted_delta": 1e-9}
+    pure = cost_of_several(*moments(**stated), 7)
+    assert pure.mu == pytest.approx(mu_implied_by_epsilon(7.0))
+    assert pure.epsilon == 7.0
+    assert pure.excepted_delta == pytest.approx(1e-9 * sum(math.exp(step) for step in range(7)))
+    assert cost_of_several(*moments(**stated), 1000).excepted_delta == 1.0
+    assert cost_of_several(*moments(**stated), 1).excepted_delta == pytest.approx(1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 250), st.floats(1e-3, 3))
+def test_exceptions_add_up_step_by_step(number: int, epsilon: float) -> None:
+    """By both forms of the geometric sum."""
+    if number * epsilon < 600:
+        exact = math.fsum(math.exp(step * epsilon) for step in range(number))
+        assert steps_of_exception(epsilon, number) == pytest.approx(exact, rel=1e-9)
+    assert steps_of_exception(30.0, 2) == pytest.approx(1 + math.exp(30))
+
+
+@pytest.mark.parametrize("degrees", [8, 20])
+@pytest.mark.parametrize("epsilon", [0.5, 1.5])
+@pytest.mark.parametrize("number", [2, 3, 5])
+def test_wishart_noise_keeps_to_the_exception_of_several_rows(degrees: int, epsilon: float, number: int) -> None:
+    """An entry that moves k times as far has no larger delta at k epsilon, and k times the delta is too little."""
+    places = np.linspace(1e-9, 400, 400_001)
+
+    def delta(shift: float, at: float) -> float:
+        """Return the mass by which chi-squared noise exceeds e^at times that moved upwards, by numbers."""
+        density = stats.chi2.pdf(places, degrees)
+        moved = np.interp(places - shift, places, density, left=0.0)
+        return float(np.sum(np.maximum(density - math.exp(at) * moved, 0.0)) * (places[1] - places[0]))
+
+    one, several = delta(1.0, epsilon), delta(float(number), number * epsilon)
+    assert several <= one * steps_of_exception(epsilon, number)
+    if number == 5 and degrees == 8:
+        assert several > number * one
+
+
+def test_labels_say_what_is_left_of_ten_rows() -> None:
+    """By the release's own numbers: mu, or epsilon and its exception, or nothing."""
+    guarantee, columns, _ = rows({})
+    (said,) = (each for each in describe_unprotected(guarantee, "rows", columns) if "10 rows" in each)
+    (mu,) = re.findall(r"protected at mu = ([0-9.]+)\.$", said)
+    exact = cost_of_several(guarantee, columns, 10).mu
+    assert exact * (1 - 1e-9) <= float(mu) <= exact * (1 + 1e-5)
+    stated = {"epsilon": 1.0, "mu": 1.2, "rho": 0.5, "accountant": "pure-epsilon", "excepted_delta": 1e-9}
+    assert "epsilon = 10, except with a probability of 1.28184e-05." in str(
+        describe_unprotected(moments(**stated)[0], "covariance", moments()[1])
+    )
+    nothing = describe_unprotected(moments(**{**stated, "epsilon": 30.0})[0], "covariance", moments()[1])
+    assert "10 rows together are not protected at all." in str(nothing)
+
+
+def test_sentence_on_several_cells_agrees() -> None:
+    """Where changes are protected nothing is found, and k cells lose what it says."""
+    kinds = dict.fromkeys("ab", "integer")
+    guarantee, columns, _ = rows({"bounds": [0, 40], "max_change": 1}, kinds, mu=1.0, unit="change")
+    one, ten = (cost_of_several(guarantee, columns, number) for number in (1, 10))
+    (cells, times) = re.findall(r"in (\d+) cells ([0-9.]+) times", SEVERAL_CELLS)[0]
+    assert cells == "10"
+    assert ten.mu / one.mu == pytest.approx(math.sqrt(10))
+    assert round(ten.mu / one.mu, 1) == float(times)
+    assert ten.rho == pytest.approx(10 * one.rho)
+
+
+def test_pages_have_the_figures() -> None:
+    """Known limits and the page on strength say what k rows of a person cost, with figures of this derivation."""
+    limits = " ".join((DOCS / "known-limits.md").read_text().split())
+    bounds, means = {}, {"bounds": [0, 1], "missing": "center"}
+    assert (
+        f"bounds with their default share make it up to {growth(bounds, 10):.1f} times sqrt(k) at k = 10 and "
+        f'{growth(bounds, 100):.1f} times at k = 100, and the means of `missing = "center"` {growth(means, 100):.1f} '
+        f"times at k = 100 and {growth(means, 1000):.1f} times at k = 1000"
+    ) in limits
+    assert f"at epsilon = 1 is {math.ceil(steps_of_exception(1.0, 10)):,} times as much for k = 10" in limits
+    strength = " ".join((DOCS / "how-to" / "choose-a-strength.md").read_text().split())
+    assert f"up to {growth(bounds, 10):.1f} times that for 10 rows, with bounds to be found" in strength
+
+
+def test_decision_has_the_figures() -> None:
+    """Both tables of decision 38 are what the noise costs."""
+    text = (DOCS / "adr" / "0038-mu-of-discrete-noise.md").read_text()
+    first, second = re.findall(r"(?:^\|[^\n]*\n)+", text, flags=re.MULTILINE)
+
+    def numbers(table: str) -> list[list[float]]:
+        return [[float(cell) for cell in line.strip("| \n").split("|")] for line in table.splitlines()[2:]]
+
+    for sigma, *factors in numbers(second):
+        assert factors == [round(exact_mu(steps, sigma) * sigma / steps, 4) for steps in (1, 2, 5, 20)]
+    for mu, *factors in numbers(first):
+        for steps, factor in zip((1, 2, 5, 20, 100), factors, strict=True):
+            found = exact_mu(steps, factor * steps / mu)
+            assert found == pytest.approx(mu, rel=2e-4)
+
+
+def test_three_columns_of_bits_are_guessed_as_often_as_the_decision_says() -> None:
+    """By all outcomes, with the noise of mu = 4.7."""
+    sigma, places = discrete_gaussian_sigma(1, 4.7 / math.sqrt(3)), np.arange(-15, 17)
+    laws = [np.exp(-0.5 * ((places - shift) / sigma) ** 2) for shift in (0, 1)]
+    null, other = (np.einsum("i,j,k", law, law, law) / law.sum() ** 3 for law in laws)
+    text = (DOCS / "adr" / "0038-mu-of-discrete-noise.md").read_text()
+    assert f"{100 * (0.5 + 0.25 * float(np.abs(null - other).sum())):.1f} % of cases" in text
+    assert f"where {percent_at_most(float(stats.norm.cdf(4.7 / 2)))} are stated" in text

@@ -1,0 +1,145 @@
+"""The mu of discrete noise, against all thresholds in 40 digits, and what it is a bound on."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from tests.discrete_noise import exact_mu, scores
+
+from dp_bundle.privacy import (
+    DiscreteLoss,
+    discrete_gaussian_mu,
+    discrete_gaussian_sigma,
+    gaussian_delta,
+    largest_mu_for_rho,
+)
+
+SIGMAS = (0.05, 0.1, 0.2, 0.3, 0.31, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 7.0)
+
+
+def law(sigma: float, shift: int, places: np.ndarray) -> np.ndarray:
+    """Return the probabilities of the noise about `shift`."""
+    weights = np.exp(-0.5 * ((places - shift) / sigma) ** 2)
+    return np.asarray(weights / weights.sum())
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_mu_is_the_largest_that_any_threshold_tells(sigma: float) -> None:
+    """The thresholds in the middle are the best ones, of all, whatever the distance."""
+    for steps in (1, 2, 3, 4, 5, 12, 31):
+        assert discrete_gaussian_mu(steps, sigma) == pytest.approx(exact_mu(steps, sigma), rel=1e-13)
+
+
+@pytest.mark.parametrize("sigma", [20.0, 49.9, 50.0, 120.0, 900.0])
+def test_wide_noise_has_the_mu_of_a_series(sigma: float) -> None:
+    """From 50 steps on a series takes the place of the sum, which it continues."""
+    for steps in (1, 7, 100, 1000):
+        ratio = discrete_gaussian_mu(steps, sigma) / exact_mu(steps, sigma)
+        assert -1e-10 < ratio - 1 < 2e-8 * (1 + steps / sigma)  # thresholds far out tell less, and are not counted on
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_increments_of_scores_fall_from_the_middle_on(sigma: float) -> None:
+    """Which makes the sum of D of them largest in the middle, and smaller for a smaller D."""
+    found = scores(sigma, math.ceil(12 * sigma) + 12)
+    increments = [found[k] - found[k - 1] for k in range(math.ceil(12 * sigma) + 12)]
+    assert all(later < sooner for sooner, later in itertools.pairwise(increments))
+
+
+def test_masses_of_intervals_fall_off_faster_farther_out_and_for_longer_ones() -> None:
+    """The step of ADR 0038 that rests on a computation: squared mass over those beside grows with place and length."""
+    with mpmath.workdps(30):
+
+        def fall(middle: float, length: float) -> mpmath.mpf:
+            ends = [mpmath.mpf(middle) + (place - 1.5) * length for place in range(4)]
+            left, own, right = (mpmath.ncdf(high) - mpmath.ncdf(low) for low, high in itertools.pairwise(ends))
+            return 2 * mpmath.log(own) - mpmath.log(left) - mpmath.log(right)
+
+        middles, lengths = np.linspace(0, 6, 13), np.geomspace(0.02, 6, 13)
+        table = np.array([[float(fall(-middle, length)) for length in lengths] for middle in middles])
+    assert (np.diff(table, axis=0) > 0).all()
+    assert (np.diff(table, axis=1) > 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 9), st.floats(0.2, 4), st.floats(1e-6, 0.999))
+def test_nobody_errs_less_than_mu_allows(steps: int, sigma: float, alpha: float) -> None:
+    """At any probability of a false alarm, thresholds drawn between or not, the misses are those of mu or more."""
+    places = np.arange(-60, 70)
+    null, other = law(sigma, 0, places), law(sigma, steps, places)
+    above = np.concatenate([[0.0], np.cumsum(null[::-1])])  # rejected first are the largest outcomes
+    power = np.concatenate([[0.0], np.cumsum(other[::-1])])
+    missed = 1 - np.interp(alpha, above, power)
+    assert missed >= stats.norm.cdf(stats.norm.isf(alpha) - discrete_gaussian_mu(steps, sigma)) - 1e-12
+
+
+@pytest.mark.parametrize(("steps", "sigma"), [(1, 0.4), (1, 1.0), (2, 0.7), (5, 3.0)])
+def test_no_smaller_mu_would_do(steps: int, sigma: float) -> None:
+    """The threshold in the middle errs less than a thousandth of mu less would allow."""
+    found, k = scores(sigma, steps + 9), steps // 2
+    false_alarm, missed = (float(mpmath.ncdf(-found[k])), float(mpmath.ncdf(found[k - steps])))
+    mu = discrete_gaussian_mu(steps, sigma)
+    assert missed == pytest.approx(float(stats.norm.cdf(stats.norm.isf(false_alarm) - mu)), rel=1e-9)
+    assert missed < stats.norm.cdf(stats.norm.isf(false_alarm) - 0.999 * mu)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 10**6), st.floats(1e-6, 60))
+def test_sigma_is_the_least_that_gives_mu(steps: int, mu: float) -> None:
+    """And the inverse of mu."""
+    sigma = discrete_gaussian_sigma(steps, mu)
+    assert mu * (1 - 1e-12) <= discrete_gaussian_mu(steps, sigma) <= mu
+    assert steps / mu <= sigma <= 2 * steps / mu
+    assert discrete_gaussian_mu(steps, 0.999 * sigma) > mu
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.36848, 0.5, 1.0, 2.5])
+@pytest.mark.parametrize("number", [1, 3, 10])
+def test_curve_of_columns_together_is_below_that_of_mu(sigma: float, number: int) -> None:
+    """The delta that dp-accounting has for them, rounded to its optimistic side, nowhere exceeds that of mu."""
+    reach = math.ceil(13 * sigma) + 1
+    one = pld.from_discrete_gaussian_mechanism(
+        sigma, value_discretization_interval=1e-3, pessimistic_estimate=False, truncation_bound=reach
+    )
+    exact = one.self_compose(number) if number > 1 else one
+    mu, ratio = math.sqrt(number) * DiscreteLoss(1, sigma).mu, math.sqrt(number) / sigma
+    epsilons = [float(epsilon) for epsilon in np.linspace(0, ratio**2 / 2 + 4 * ratio, 30)]
+    deltas = [float(exact.get_delta_for_epsilon(epsilon)) for epsilon in epsilons]
+    assert all(delta <= gaussian_delta(mu, e) + 1e-12 for delta, e in zip(deltas, epsilons, strict=True))
+    assert any(delta > gaussian_delta(ratio, e) * (1 + 1e-3) for delta, e in zip(deltas, epsilons, strict=True)) or (
+        sigma > 2
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.floats(0.05, 30)), min_size=1, max_size=6),
+    st.floats(0, 5),
+)
+def test_what_rho_allows_is_never_less_than_mu(cells: list[tuple[int, float]], beside: float) -> None:
+    """Of cells with discrete noise, and something else of a known mu: rho alone bounds the mu of all together."""
+    losses = [DiscreteLoss(*cell) for cell in cells]
+    rho = 0.5 * (math.fsum(loss.ratio**2 for loss in losses) + beside**2)
+    mu = math.hypot(beside, *(loss.mu for loss in losses))
+    assert math.sqrt(2 * rho) <= mu <= largest_mu_for_rho(rho) * (1 + 1e-12)
+    assert largest_mu_for_rho(rho) <= 2 * math.sqrt(2 * rho)
+
+
+def test_a_single_bit_reaches_what_rho_allows() -> None:
+    """No smaller bound would do: one cell of two values has it."""
+    for sigma in (0.1, 0.5, 2.0):
+        assert largest_mu_for_rho(0.5 / sigma**2) == pytest.approx(discrete_gaussian_mu(1, sigma), rel=1e-12)
+
+
+def test_nothing_moved_costs_nothing() -> None:
+    """A cell that cannot move has a mu of zero."""
+    assert discrete_gaussian_mu(0, 1.0) == 0.0
+    assert largest_mu_for_rho(0.0) == 0.0

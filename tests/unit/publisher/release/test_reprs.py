@@ -1,0 +1,152 @@
+"""A notebook saves the last line of a cell, and an error with its causes: neither shows what is private."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import traceback
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.errors import DataError
+from dp_publish import Policy, Receipt, publish
+from dp_publish.covariance.exact_moments import ExactMoments
+from dp_publish.data import RowReport, count_rows, glance, open_table
+from dp_publish.forecast import make_plan
+from dp_publish.policy import choose_columns, resolve
+
+N_ROWS, N_OUTSIDE, N_EMPTY, N_PEOPLE = 917, 203, 87, 411
+
+
+@pytest.fixture
+def receipt(tmp_path: Path, key: Ed25519PrivateKey) -> Receipt:
+    """Return a receipt whose counts are like no other number of it."""
+    x = np.full(N_ROWS, 0.5)
+    x[:N_OUTSIDE], x[-N_EMPTY:] = 9.0, np.nan
+    frame = pd.DataFrame({"x": x, "who": np.arange(N_ROWS) % N_PEOPLE, "secretcolumn": "a"})
+    columns = {"x": {"bounds": [0, 1], "missing": "midpoint"}}
+    privacy = {"unit": {"entity": "who", "max_rows": 2}, "mu": 1.0}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    return publish(frame, policy, out=tmp_path / "a.bundle.tar", key=key)
+
+
+def shown(value: object) -> str:
+    """Return all that a notebook, a log or a debugger shows of an object."""
+    html = getattr(value, "_repr_html_", lambda: "")()
+    return f"{value!r} {value!s} {value} {[value]} {html}"
+
+
+def test_a_receipt_shows_what_is_public(receipt: Receipt) -> None:
+    """Neither the counts of the report nor columns that the bundle does not name."""
+    report = receipt.report
+    counts = [report.clipped["x"], report.filled["x"], report.n_over_cap, report.n_entities]
+    assert report.n_entities == N_PEOPLE
+    bare = shown(receipt)
+    for random in (
+        receipt.path,
+        receipt.manifest_sha256,
+        repr(receipt.blake2b),
+        receipt.release.lineage.created,
+        receipt.release.lineage.ledger_head,
+    ):
+        bare = bare.replace(str(random), "")
+    assert not {str(count) for count in counts} & {*re.findall(r"\d+", bare)}
+    assert "secretcolumn" not in shown(receipt)
+    assert receipt.manifest_sha256 in repr(receipt)
+    assert repr(receipt.release) in repr(receipt)
+    assert receipt.left_out == ("who", "secretcolumn")
+
+
+def test_a_report_shows_no_count(receipt: Receipt) -> None:
+    """Each is reached by its name alone, in a report as in a copy of it."""
+    for report in (receipt.report, pickle.loads(pickle.dumps(receipt)).report):  # noqa: S301
+        assert report == receipt.report
+        assert not re.search(r"\d", shown(report))
+    assert not re.search(r"\d", shown(RowReport(n_rows=5, clipped={"secret": 7})))
+    assert "secret" not in shown(RowReport(clipped={"secret": 7}))
+
+
+def test_what_reads_a_table_shows_no_value(tmp_path: Path) -> None:
+    """Neither first rows nor exact sums, nor how many rows are planned for."""
+    frame = pd.DataFrame({"x": np.full(N_ROWS, 0.731), "who": "a"})
+    frame.to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.policy.toml").write_text("[columns.x]\nbounds = [0, 1]\n")
+    policy = Policy.model_validate(
+        {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": {"x": {"bounds": [0, 1]}}}
+    )
+    table, resolved = resolve(open_table(tmp_path / "t.parquet"), policy)
+    kinds, _ = choose_columns(table, resolved)
+    for add_remove in ({}, {"release": "covariance", "neighbours": "add-remove", "mechanism": "gaussian"}):
+        plan = make_plan(tmp_path / "t.parquet", tmp_path / "t.policy.toml", "t", add_remove)
+        assert str(N_ROWS) not in shown(plan)
+        assert plan.n_rows == N_ROWS
+        hidden = [field.name for field in fields(plan.focus) if not field.repr]
+        assert hidden[0] == "error_in_rows"
+        assert not any(name in shown(each) for name in hidden for each in (plan, plan.own))
+    ranges = table.ranges()
+    for each in (glance(table, kinds), table, ranges, ranges.raw):
+        assert "731" not in shown(each)
+        assert str(N_ROWS) not in shown(each)
+    assert [field.name for field in fields(ExactMoments) if field.repr] == ["scaling"]
+
+
+_WORD = "unseenword"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "frame"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"kind": "integer", "bounds": [0, 9]},
+        {"kind": "date"},
+        {"kind": "time"},
+        {"kind": "ordered", "levels": ["a", "b"]},
+    ],
+    ids=lambda said: said["kind"],
+)
+def test_an_error_quotes_no_value_with_its_causes(
+    suffix: str, said: dict[str, Any], tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """A traceback, which a notebook saves as well, shows what an error came from."""
+    words = ["2026-01-31", _WORD] if said["kind"] in ("date", "time") else ["a", _WORD]
+    frame = pd.DataFrame({"x": pd.Series(words, dtype=object), "n": [0.5, 0.5]})
+    source: Any = frame
+    if suffix != "frame":
+        source = tmp_path / f"t.{suffix}"
+        (frame.to_csv if suffix == "csv" else frame.to_parquet)(source, index=False)
+        if suffix == "parquet" and said["kind"] == "integer":
+            return  # text in Parquet is no number, and left out
+    columns = {"x": said, "n": {"bounds": [0, 1]}}
+    privacy = {"unit": "cell", "mu": 1.0}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    with pytest.raises(DataError) as refused:
+        publish(source, policy, out=tmp_path / "a.tar", key=key)
+    assert _WORD not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_frame_of_an_odd_type_is_refused_without_a_value(tmp_path: Path) -> None:
+    """By the names of its columns."""
+    frame = pd.DataFrame({"odd": pd.arrays.SparseArray([0.0, 98765.0])})
+    with pytest.raises(DataError, match="'odd'") as refused:
+        open_table(frame)
+    assert "98765" not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize("line", ["1,2,unseenword", "unseenword,2", '"1"unseenword,2'])
+@pytest.mark.parametrize("n_before", [3, 3000])
+def test_an_error_in_a_text_file_quotes_no_line(line: str, n_before: int, tmp_path: Path) -> None:
+    """A line that has too many cells, or no number, is named by its place."""
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * n_before + line + "\n")
+    with pytest.raises(DataError) as refused:
+        list(open_table(tmp_path / "t.csv").read({"x": "continuous", "y": "integer"}, 9))
+    assert _WORD not in "".join(traceback.format_exception(refused.value))
+    if line.count(",") > 1:
+        with pytest.raises(DataError) as refused:
+            count_rows(tmp_path / "t.csv")
+        assert _WORD not in "".join(traceback.format_exception(refused.value))

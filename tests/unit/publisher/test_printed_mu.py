@@ -1,0 +1,186 @@
+"""What is printed of whole numbers, against all outcomes of the noise that was drawn: mu, guesses, totals, budgets."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from scipy import stats
+from tests.discrete_noise import exact_mu
+
+from dp_bundle.bundle import open_bundle
+from dp_bundle.describe import chance_in_all, chance_of_guess, describe_guarantee
+from dp_bundle.errors import BudgetExceededError
+from dp_bundle.manifest import Column, Release, cost_of_several, sound_conditional_mu
+from dp_bundle.trust import UnsafeTrustAnyone
+from dp_publish import Policy, Receipt, publish
+from dp_publish.accounting import Cost
+from dp_publish.ledger.books import content_of, encode, entry_of, read_books
+from dp_publish.ledger.budget import Entry, spent_mu
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.messages import describe_ledger
+from dp_publish.messages.release import describe_receipt
+
+Make = Callable[..., tuple[Receipt, Policy]]
+BITS = pd.DataFrame(np.random.default_rng(1).integers(0, 2, (400, 3)), columns=["a", "b", "c"])
+
+
+@pytest.fixture
+def make(tmp_path: Path, key: Ed25519PrivateKey) -> Make:
+    """Return a function that publishes three columns of 0 and 1, and returns the receipt and the policy."""
+    numbers = itertools.count(1)
+
+    def published(columns: dict[str, Any] | None = None, **privacy: Any) -> tuple[Receipt, Policy]:
+        entries = {name: {"kind": "integer", "bounds": [0, 1], **(columns or {})} for name in BITS}
+        policy = Policy.model_validate({"dataset": {"name": "bits"}, "privacy": privacy, "columns": entries})
+        return publish(BITS, policy, out=tmp_path / f"{next(numbers)}.tar", key=key), policy
+
+    return published
+
+
+def best_guess(columns: tuple[Column, ...]) -> float:
+    """Return how often the best guess between two rows that differ in all of these bits is right: by all outcomes."""
+    null, other = np.ones(1), np.ones(1)
+    places = np.arange(-20, 22)
+    for column in columns:
+        laws = [np.exp(-0.5 * ((places - shift) / column.cell_noise.sigma) ** 2) for shift in (0, 1)]
+        null, other = (np.outer(each, law / law.sum()).ravel() for each, law in zip((null, other), laws, strict=True))
+    return 0.5 + 0.25 * float(np.abs(null - other).sum())
+
+
+def printed_guess(receipt: Receipt, policy: Policy) -> float:
+    """Return how often a receipt says that somebody picks the right one; always where it gives no figure."""
+    said = describe_receipt(receipt, policy)
+    if "picks the right one in more than 99.99 % of cases" in said:
+        return 1.0
+    (found,) = re.findall(r"picks the right one in up to ([0-9.]+) % of cases", said)
+    return float(found) / 100
+
+
+@pytest.mark.parametrize(
+    "strength",
+    [{"mu": 4.7}, {"rho": 4.7**2 / 2}, {"sigma": math.sqrt(3) / 4.7}, {"epsilon": 40.0, "delta": 1e-6}],
+    ids=str,
+)
+def test_receipt_says_how_often_the_right_one_is_picked(strength: dict[str, float], make: Make) -> None:
+    """Of three columns of 0 and 1 nobody does better than the receipt says, whatever the strength was given as."""
+    receipt, policy = make(unit="row", **strength)
+    stated, real = printed_guess(receipt, policy), best_guess(receipt.release.columns)
+    assert real <= stated
+    guarantee = receipt.release.guarantee
+    assert guarantee is not None
+    mu = math.sqrt(3) * exact_mu(1, receipt.release.columns[0].cell_noise.sigma)
+    assert cost_of_several(guarantee, receipt.release.columns).mu == pytest.approx(mu, rel=1e-9)
+    assert real <= chance_of_guess(guarantee)
+    assert real <= (chance_in_all(receipt.release.cumulative) or 1.0)
+    if "mu" in strength:
+        assert mu == pytest.approx(4.7)
+        assert stated == pytest.approx(0.9907)
+
+
+@pytest.mark.parametrize("strength", [{"mu": 2.0}, {"mu": 3.0}, {"rho": 2.0}])
+def test_a_single_bit_keeps_to_the_table_of_guesses(strength: dict[str, float], make: Make) -> None:
+    """Where one change of one cell is protected, the table of guesses for mu is exact."""
+    receipt, _ = make({"bounds": [0, 50], "max_change": 1}, unit="change", **strength)
+    (entry,) = Ledger().entries()
+    mu = entry.cost.mu["change"]
+    assert best_guess(receipt.release.columns[:1]) == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-9)
+    assert mu == pytest.approx(strength["mu"]) if "mu" in strength else mu > 2.4
+
+
+@pytest.mark.parametrize("strength", [{"mu": 1.5}, {"rho": 1.125}, {"sigma": 0.7}])
+def test_ledger_prints_and_counts_the_mu_of_the_noise(strength: dict[str, float], make: Make, home: Path) -> None:
+    """Its table, its total, its JSON and its budget have the mu that is true of the noise of two releases."""
+    receipts = [make(unit="row", **strength)[0] for _ in range(2)]
+    squares = [exact_mu(1, column.cell_noise.sigma) ** 2 for each in receipts for column in each.release.columns]
+    real = math.sqrt(math.fsum(squares))
+    ledger = Ledger()
+    (printed,) = re.findall(r"bits, per row: mu = ([0-9.]+) over 2 releases", describe_ledger(ledger))
+    assert real * (1 - 1e-9) <= float(printed) <= real * (1 + 1e-5)
+    assert ledger.spent_mu("bits", "row") == pytest.approx(real, rel=1e-9)
+    total = ledger.total("bits", "row")
+    assert total is not None
+    assert total.mu is None
+    assert total.rho == pytest.approx(2 * (receipts[0].release.guarantee.rho if receipts[0].release.guarantee else 0.0))
+    with pytest.raises(BudgetExceededError):
+        make(unit="row", budget_mu=math.sqrt(1.5) * real * 0.999, **strength)
+    make(unit="row", budget_mu=math.sqrt(1.5) * real * 1.001, **strength)
+
+
+def test_rho_alone_costs_more_than_its_root(make: Make) -> None:
+    """A budget of sqrt(2 rho) is too small for whole numbers at that rho, and the refusal says what is needed."""
+    with pytest.raises(BudgetExceededError) as refused:
+        make(unit="cell", rho=0.5, budget_mu=1.0)
+    assert refused.value.requested_mu == pytest.approx(exact_mu(1, 1.0), rel=1e-9)
+    assert Ledger().entries() == []
+
+
+def test_noise_by_the_deviation_has_a_true_conditional_mu(make: Make) -> None:
+    """What one cell would have been protected at, had the noise been fixed beforehand."""
+    receipt, _ = make(unit="cell", snr_db=3.0)
+    release = receipt.release
+    real = max(exact_mu(1, column.cell_noise.sigma) for column in release.columns)
+    assert release.conditional_mu == pytest.approx(real, rel=1e-9)
+    ratio = max(1 / column.cell_noise.sigma for column in release.columns)
+    assert real > 1.05 * ratio
+    older = Release.model_validate({**release.model_dump(), "conditional_mu": ratio})  # which is not refused
+    assert sound_conditional_mu(older.columns, ratio) == pytest.approx(real, rel=1e-9)
+    said = {in_file: describe_guarantee(older, in_file=in_file)[1] for in_file in (False, True)}
+    assert float(said[False].split("mu = ")[1].rstrip(".")) >= real * (1 - 1e-9)
+    assert float(said[True].split("mu = ")[1].rstrip(".")) < 1.001 * ratio  # its bytes stay what was signed
+
+
+def test_older_lines_of_a_ledger_count_with_the_largest_mu_they_can_have() -> None:
+    """Of discrete noise they have sqrt(2 rho) in place of mu; a line that has both is taken at its word."""
+    for sigma in (0.1, 0.3685, 1.0, 4.0):
+        cost = Cost("row", {"cell": 1 / sigma, "row": 3 / sigma}, continuous=False)
+        content = {**content_of(Entry("d", None, 1, "2026-01-01", cost)), "event": "reserved"}
+        assert entry_of(content).cost.mu == cost.mu
+        older = {name: value for name, value in content.items() if name != "rho"}
+        books = read_books([encode(older)])
+        (entry,) = books.of("d")
+        assert entry.cost.rho == pytest.approx({"cell": 0.5 / sigma**2, "row": 4.5 / sigma**2})
+        assert entry.cost.mu["cell"] == pytest.approx(exact_mu(1, sigma), rel=1e-9)  # as it may have been one bit
+        assert 3 * exact_mu(1, sigma) <= entry.cost.mu["row"] * (1 + 1e-9) or sigma < 0.31
+        assert spent_mu([entry], "row") == pytest.approx(entry.cost.mu["row"])
+        again = entry_of({**content_of(entry), "event": "restored"})
+        assert again.cost == entry.cost
+
+
+def test_plan_says_what_the_ledger_will_book(make: Make, tmp_path: Path, command: Callable[..., Any]) -> None:
+    """For whole numbers by rho, the plan's own line has the mu that the release is booked with."""
+    BITS.to_parquet(tmp_path / "bits.parquet")
+    columns = '[columns."*"]\nkind = "integer"\nbounds = [0, 1]\n'
+    (tmp_path / "bits.policy.toml").write_text(f'[dataset]\nname = "bits"\n[privacy]\nrho = 2.0\n{columns}')
+    planned = json.loads(command("dp-publish", "plan", tmp_path / "bits.parquet", "--json").stdout)
+    receipt, _ = make(unit="row", rho=2.0)
+    (entry,) = Ledger().entries()
+    assert planned["own_mu"] == pytest.approx(entry.cost.mu["row"], rel=1e-9)
+    assert entry.cost.mu["row"] == pytest.approx(
+        math.sqrt(3) * exact_mu(1, receipt.release.columns[0].cell_noise.sigma), rel=1e-9
+    )
+
+
+def test_golden_bundles_print_a_true_mu() -> None:
+    """Of every stored bundle of rows, whatever its version, what a guess is said to be right in holds for its noise."""
+    folder = Path(__file__).parents[2] / "golden"
+    for path in sorted(folder.glob("bundle-v*.tar")):
+        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+            release = bundle.release
+        guarantee = release.guarantee
+        if guarantee is None or release.kind != "rows":
+            continue
+        cost = cost_of_several(guarantee, release.columns)
+        assert cost.mu >= math.sqrt(2 * cost.rho) * (1 - 1e-9)
+        assert guarantee.rho >= cost.rho * (1 - 1e-9)
+        if guarantee.mu is not None:
+            assert cost.mu <= guarantee.mu * (1 + 1e-9)
