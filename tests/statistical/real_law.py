@@ -28,7 +28,7 @@ _FAR = 12.0  # standard deviations of continuous noise that thresholds reach
 _TAIL = 1e-60  # a probability that is still exact, where laws end at 1e-280
 _ORDERS = (1.0 + 1e-6, 1.25, 1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 33.0)  # of Renyi's divergence
 _GAUSSIAN_FROM = 400.0  # sigma, from which on discrete noise is told from rounded noise by nobody
-_FAR_APART = 30.0  # sigmas of a movement from which on only its rho is of interest, which is that of continuous noise
+_FAR_APART = 19.0  # sigmas of a movement from which on only its rho is of interest, which is that of continuous noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Law:
             return self.shift
         power, missed, alarm, quiet = self.errors
         power, missed = power - excepted, missed + excepted
-        if np.any((alarm <= 0) & (power > _TAIL)):
+        if np.any((self.q <= 0) & (self.p > max(excepted, _TAIL))):
             return math.inf
         usable = (np.minimum(alarm, quiet) > _TAIL) & (np.minimum(power, missed) > _TAIL)
         found = _quantile(power[usable], missed[usable]) - _quantile(alarm[usable], quiet[usable])

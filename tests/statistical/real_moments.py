@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 from tests.statistical.real_law import Law, choice, gaussian, law_of, product
 
 from dp_bundle.manifest import Release
@@ -62,21 +62,22 @@ def _largest_l1(radius: float, constant: float, p: int, *, swaps: bool) -> Any:
 
 def _laplace(shift: float) -> Law:
     """Return the law of a Laplace number that moves by so many scales, in 40 bins."""
-    law, edges = stats.laplace(), np.linspace(0.0, shift, 39)
-    p = np.concatenate([[law.cdf(-shift)], np.diff(law.cdf(edges - shift)), [0.5]])
-    q = np.concatenate([[0.5], -np.diff(law.sf(edges)), [law.sf(shift)]])
+    edges, beyond = np.linspace(0.0, shift, 39), 0.5 * math.exp(-shift)
+    p = np.concatenate([[beyond], 0.5 * np.diff(np.exp(edges - shift)), [0.5]])
+    q = np.concatenate([[0.5], -0.5 * np.diff(np.exp(-edges)), [beyond]])
     return law_of(p, q)
 
 
 def _chi_squared(degrees: float, shift: float) -> Law:
     """Return the law of a chi-squared number, which has values of its own, against itself moved upwards."""
-    law, levels = stats.chi2(degrees), np.geomspace(1e-14, 0.5, 300)
-    still = np.concatenate([[0.0], law.ppf(levels), law.isf(levels)])
+    half, levels = degrees / 2, np.geomspace(1e-14, 0.5, 300)
+    still = 2 * np.concatenate([[0.0], special.gammaincinv(half, levels), special.gammainccinv(half, levels)])
     edges = np.append(np.unique(np.concatenate([still, still + shift])), math.inf)
 
     def within(ends: Any) -> Any:
-        below, above = np.diff(law.cdf(ends)), -np.diff(law.sf(ends))
-        return np.maximum(np.where(ends[1:] < degrees, below, above), 0.0)
+        ends = np.maximum(ends, 0.0) / 2
+        below, above = np.diff(special.gammainc(half, ends)), -np.diff(special.gammaincc(half, ends))
+        return np.maximum(np.where(ends[1:] < half, below, above), 0.0)
 
     return law_of(within(edges), within(edges - shift))
 

@@ -45,7 +45,7 @@ _OWN = {
 _NEUTRAL = [
     re.compile(pattern)
     for pattern in (
-        r"in (?:days|seconds) since [-\dT:]+Z?(?:, from [-\d:T]+ to [-\d:T]+)?|\(\d+ columns\)|\(for \d+ of the table\)",
+        r"(?:in )?\"?(?:days|seconds) since [-\dT:]+Z?(?:, from [-\d:T]+ to [-\d:T]+)?|\(\d+ columns\)|\(for \d+ of the table\)",
         r"^wrote \S+: release \d+ of \S+,",
         r"(?m)^# Release \d+ of .*$|^- Made: .*$|^\s*signer .*$|^\s*dataset .*$|^\S*: every byte is as it was signed",
         rf"(?:about \(a noisy estimate\) )?{_NO} rows?\b(?:, \d+ columns?)?(?:; no rows)?(?: \(for \d+ of the table\))?",
@@ -65,7 +65,7 @@ _NEUTRAL = [
         r".*more than 60 % of the values seem.*$",
         rf"The budget is (?:mu = {_NO} per \S+?(?:, )?)+\.",
         r"licence: .*$|to learn from it: .*$|beside it: .*$|left out: .*$",
-        r"^\s+\d+ (?:cells?|rows?) .*$|^\s+\d+ cells of \d+ more columns? .*$|for your eyes only.*$",
+        r"^\s+[\d,]+ (?:cells?|rows?|entity|entities) .*$|^\s+\d+ cells of \d+ more columns? .*$|for your eyes only.*$",
         r"columns that \w+ by|without a guarantee in all",
         r"Apache-2\.0",
         r"[xcdgo]\d+(?:=\w+)?|=v\d|level v?\d",
