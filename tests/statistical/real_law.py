@@ -128,7 +128,18 @@ class Law:
         _, missed, alarm, _ = self.errors
         return 0.5 * float((missed + alarm).min()) if self.shift else 0.5 * float(np.minimum(self.p, self.q).sum())
 
+    def beyond(self, ratio: float) -> float:
+        """Return the probability of outcomes whose log-ratio of probabilities is larger than this."""
+        if not self.shift:
+            return float(self.p[self._ratios > ratio * (1 + 1e-12)].sum())
+        return float(special.ndtr((self._ratios - ratio) / self.shift + self.shift / 2) @ self.p)
+
     @property
+    def largest_ratio(self) -> float:
+        """The largest log-ratio of probabilities, which is epsilon at delta 0."""
+        return float(abs(self._ratios[0])) if not self.shift else math.inf
+
+    @cached_property
     def rho(self) -> float:
         """The largest Renyi divergence over its order, of some orders."""
         if np.any((self.q <= 0) & (self.p > 1e-12)):

@@ -79,10 +79,12 @@ _SIGMAS = re.compile(rf"sigma {N}")
 
 
 class Claim(NamedTuple):
-    """One figure: what it is of ("mu", "rho", "epsilon", "point", "right", "excepted"), for whom, and where it was read.
+    """One figure: what it is of, for whom, and where it was read.
 
-    `scope` is "own" for the release's own unit; "all" and a unit, for all releases so far; "cell" for one cell; "rows"
-    and a number, for so many of the unit. A "point" has an epsilon and its `delta`.
+    `scope` is "own" for the release's own unit; "all" and a unit, for all releases so far, "before" without this one,
+    "booked" for this one alone; "cell" for one cell; "rows" and a number, for so many of the unit. A "point" has an
+    epsilon and its `delta`; "power" and "miss" the rate of false alarms, "among" that of right guesses by chance, "odds"
+    the share of exceptions.
     """
 
     kind: str
@@ -128,7 +130,7 @@ def _read_line(line: str, place: str) -> Iterator[Claim]:
         yield Claim("replacement", {"sqrt(2)": 2**0.5, "twice": 2.0}[costs.split(" ")[0]], costs, place)
     for k, kind, value, excepted in taken(_TOGETHER):
         if k:
-            yield Claim(kind, number(value), f"rows {k}", place)
+            yield Claim(kind, number(value), f"rows {k}", place, number(excepted or "0"))
             yield Claim("excepted", number(excepted or "0"), f"rows {k}", place)
     yield from (Claim("right", number(share) / 100, "all", place) for (share,) in taken(_IN_ALL))
     yield from (Claim("right", number(share) / 100, "own", place) for (share,) in taken(_GUESS))
