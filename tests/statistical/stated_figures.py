@@ -67,12 +67,11 @@ _NEUTRAL = [
         r"licence: .*$|to learn from it: .*$|beside it: .*$|left out: .*$",
         r"^\s+[\d,]+ (?:cells?|entity|entities) .*$|^\s+[\d,]+ rows? (?:shortened|left out|whole).*$",
         r"for your eyes only.*$",
-        r"columns that \w+ by|without a guarantee in all",
+        r"columns that \w+ by",
         r"Apache-2\.0",
         r"[xcdgo]\d+(?:=\w+)?|=v\d|level v?\d",
         r"is 1 (?:where|there)[^.]*|[01] is \S+|the place of its level, from 0",
-        r"and \d+ more|0 and 1|\d+ releases? of this dataset[^.]*, without a guarantee in all\.|in place of 50 %",
-        r"\d+ release\(s\) of this dataset[^.]*, without a guarantee in all\.",
+        r"and \d+ more|0 and 1|in place of 50 %|\d+ release(?:s|\(s\))? of this dataset[^.]*, without a guarantee in all\.",
     )
 ]
 _SIGMAS = re.compile(rf"sigma {N}")
