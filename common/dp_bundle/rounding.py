@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, Context, Decimal
 
-_MARGIN = 1 - 4e-12
+MARGIN = 1 - 4e-12  # safety margins do not count
 
 
 def round_up(value: float, digits: int = 6) -> str:
@@ -14,7 +14,7 @@ def round_up(value: float, digits: int = 6) -> str:
     An excess of less than four parts in 10^12, which safety margins add to round numbers, does not count: else mu = 1
     would be shown as 1.00001.
     """
-    shown = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * _MARGIN))
+    shown = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * MARGIN))
     return f"{float(shown):.{digits}g}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,8 @@ class Column:
         Its heading.
     values : sequence of str or of float
         Names, or numbers; NaN and None are shown as nothing.
-    form : str or None
-        The format of numbers, such as ".3f"; None for names and other words.
+    form : str or callable or None
+        The format of numbers, such as ".3f", or what spells one; None for names and other words.
     about : str
         One sentence on what it says, for the paragraph below the table.
     least : float
@@ -30,7 +30,7 @@ class Column:
 
     label: str
     values: Sequence[Any]
-    form: str | None = None
+    form: str | Callable[[float], str] | None = None
     about: str = ""
     least: float = -math.inf
 
@@ -82,6 +82,8 @@ def _cell(value: Any, column: Column) -> Cell:
         return Cell("")
     if column.form is None:
         return Cell(str(value))
+    if callable(column.form):
+        return Cell(column.form(value), f"{value:.9g}")
     text = f"< {column.least:g}" if value < column.least else number(value, column.form)
     return Cell(text, f"{value:.9g}")
 

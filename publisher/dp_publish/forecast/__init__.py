@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dp_publish.forecast.picture import draw_plan
     from dp_publish.forecast.plan import Plan, make_plan
     from dp_publish.forecast.power import describe_count, moments_error, smallest_seen
+    from dp_publish.forecast.printed import printed_epsilon, printed_mu
     from dp_publish.forecast.refusal import refuse_pointless, share_unchanged, why_hidden
 else:
     __getattr__ = import_on_demand(__name__)

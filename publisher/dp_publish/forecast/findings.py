@@ -6,6 +6,7 @@ from dp_publish.forecast.advice import changes_for_moments, shows_something, way
 from dp_publish.forecast.outlook import TARGETS
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.power import describe_count, smallest_seen
+from dp_publish.forecast.printed import printed_mu
 from dp_publish.forecast.refusal import why_hidden
 
 
@@ -27,12 +28,12 @@ def _verdict(plan: Plan) -> list[str]:
         return _covariance_verdict(plan)
     seen = describe_seen(row.seen_in_rows)
     if row.rows_needed[target] <= plan.n_rows:
-        return [f"At mu = {row.mu:.4g}, rows would show partial correlations from {seen} on."]
+        return [f"At mu = {printed_mu(row.mu)}, rows would show partial correlations from {seen} on."]
 
     rows = seen if row.seen_in_rows is None else f"partial correlations from {seen} on only"
     why = why_hidden(plan.n_rows, len(plan.kinds), row, "rows")
     lines = [
-        f"At mu = {row.mu:.4g}, rows would show {rows}: {why}.",
+        f"At mu = {printed_mu(row.mu)}, rows would show {rows}: {why}.",
         f"Seeing {target:g} would take {describe_count(row.rows_needed[target])} rows.",
     ]
 
@@ -80,7 +81,7 @@ def _covariance_verdict(plan: Plan) -> list[str]:
         return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."]
     in_rows = f", and of {row.error_in_rows:.2g} in a release of rows" if row.rows_possible else ""
     lines = [
-        f"At mu = {row.mu:.4g}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance "
+        f"At mu = {printed_mu(row.mu)}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance "
         f"release{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}.",
     ]
     if not row.rows_possible:

@@ -18,6 +18,7 @@ from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow
 from dp_publish.forecast.own_file import require_own, write_own
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.power import describe_count
+from dp_publish.forecast.printed import printed_epsilon
 
 _OPTION = "--picture"
 _MARK = "dpgraph plan"  # by which an earlier picture is known
@@ -118,4 +119,4 @@ def _draw_needed(axes: Axes, plan: Plan) -> None:
 
 
 def _epsilon(row: ForecastRow) -> str:
-    return f"{row.epsilon:.2g}" if row.epsilon < 100 else f"{row.epsilon:.0f}"
+    return printed_epsilon(row.epsilon, 2)

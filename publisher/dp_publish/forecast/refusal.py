@@ -25,6 +25,7 @@ from dp_publish.forecast.advice import forecast_drawn, round_down, shows_somethi
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.outlook import ForecastRow
 from dp_publish.forecast.power import describe_count, smallest_seen
+from dp_publish.forecast.printed import printed_mu
 from dp_publish.policy import Policy
 from dp_publish.rows import ENOUGH_SIGMA
 
@@ -159,7 +160,7 @@ def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Non
     what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
     ways = "".join(f"{way}; " for way in ways_out(policy, kinds, n_rows, row))
     raise PolicyError(
-        f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = {row.mu:.4g} per "
+        f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = {printed_mu(row.mu)} per "
         f"{policy.privacy.unit_name}, {why_hidden(n_rows, len(kinds), row, release)}; "
         f"{ways}see `dp-publish plan DATA` for other strengths, {_ANYWAY}"
     )

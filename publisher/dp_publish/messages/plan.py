@@ -10,7 +10,17 @@ from typing import Any
 
 from dp_bundle.describe import SEVERAL_CELLS, count_columns
 from dp_bundle.quoting import counted
-from dp_publish.forecast import DELTA, TARGETS, ForecastRow, Plan, describe_count, describe_findings, describe_seen
+from dp_publish.forecast import (
+    DELTA,
+    TARGETS,
+    ForecastRow,
+    Plan,
+    describe_count,
+    describe_findings,
+    describe_seen,
+    printed_epsilon,
+    printed_mu,
+)
 from dp_publish.messages.tables import table_lines
 from dp_publish.policy import raw_names
 
@@ -101,9 +111,9 @@ def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
 
 
 def _seen_cells(row: ForecastRow) -> list[str]:
-    numbers = (row.epsilon, row.sigma_over_width, row.noise_to_signal)
+    numbers = (row.sigma_over_width, row.noise_to_signal)
     moments = [describe_seen(row.seen_in_moments)] if row.moments_possible else []
-    return [f"{row.mu:.4g}", *map(_number, numbers), _seen_in_rows(row), *moments]
+    return [printed_mu(row.mu), printed_epsilon(row.epsilon), *map(_number, numbers), _seen_in_rows(row), *moments]
 
 
 def _seen_in_rows(row: ForecastRow) -> str:
@@ -112,7 +122,7 @@ def _seen_in_rows(row: ForecastRow) -> str:
 
 def _needed_cells(row: ForecastRow) -> list[str]:
     both = (row.rows_needed, row.rows_needed_for_moments)[: 1 + row.moments_possible]
-    return [f"{row.mu:.4g}", *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
+    return [printed_mu(row.mu), *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
 
 
 def _paper_sentences(plan: Plan) -> list[str]:
@@ -123,8 +133,8 @@ def _paper_sentences(plan: Plan) -> list[str]:
     return [
         "",
         f"The source paper's figures, which are no guarantee: Guo et al. (2025) would print {figures} for the noise "
-        f"of mu = {plan.focus.mu:.4g} and the assumed spread. They speak of a covariance; the rows themselves "
-        f"protect one {plan.unit} at mu = {plan.focus.mu:.4g}. No bundle states the paper's figures.",
+        f"of mu = {printed_mu(plan.focus.mu)} and the assumed spread. They speak of a covariance; the rows themselves "
+        f"protect one {plan.unit} at mu = {printed_mu(plan.focus.mu)}. No bundle states the paper's figures.",
     ]
 
 

@@ -11,6 +11,7 @@ from dp_publish.forecast.outlook import DELTA, TARGETS
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.power import describe_count
+from dp_publish.forecast.printed import printed_epsilon, printed_mu
 
 _FORM = ",.12g"
 
@@ -22,8 +23,8 @@ def strengths_table(plan: Plan, positions: Sequence[Position]) -> Table:
     seen = "the smallest partial correlation that would be seen; empty where there is none."
     hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise."
     columns = [
-        Column("mu", [row.mu for row in rows], ".4g"),
-        Column("epsilon", [_spelled(row.epsilon) for row in rows], _FORM),
+        Column("mu", [row.mu for row in rows], printed_mu),
+        Column("epsilon", [row.epsilon for row in rows], printed_epsilon),
         Column("seen: rows", [row.seen_in_rows for row in rows], ".2g", about=seen),
         Column("seen: moments", [row.seen_in_moments for row in rows], ".2g"),
         Column(
@@ -59,17 +60,12 @@ def needed_table(plan: Plan, positions: Sequence[Position]) -> Table:
         if name == "rows" or plan.focus.moments_possible
     ]
     targets = " and ".join(f"{rho:g}" for rho in TARGETS)
-    mus = Column("mu", [position.row.mu for position in positions], ".4g")
+    mus = Column("mu", [position.row.mu for position in positions], printed_mu)
     return Table(
         "rows-needed",
         f"How many rows it takes to see partial correlations of {targets}; there are {plan.n_rows:,}.",
         [mus, *columns],
     )
-
-
-def _spelled(value: float) -> float:
-    """Return a number as the terminal's tables have it: whole from 100 on, of three digits below."""
-    return float(round(value)) if value >= 100 else float(f"{value:.3g}")
 
 
 def _rounded(values: Sequence[float]) -> list[float]:
@@ -99,6 +95,6 @@ def columns_table(plan: Plan) -> Table:
     ]
     if plan.release == "rows" and plan.focus.sigma:
         sigma = [plan.focus.sigma.get(name, math.nan) for name in plan.kinds]
-        about = f"the standard deviation of the noise at mu = {plan.focus.mu:.4g}, in the column’s own unit."
+        about = f"the standard deviation of the noise at mu = {printed_mu(plan.focus.mu)}, in the column’s own unit."
         columns.append(Column("noise: sigma", [float(f"{each:.3g}") for each in sigma], _FORM, about=about))
     return Table("columns-planned", "The columns that would be published.", columns)

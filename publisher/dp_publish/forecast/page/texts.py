@@ -14,6 +14,7 @@ from dp_publish.forecast.page.command_lines import Asked, moments_line, publish_
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.power import describe_count
+from dp_publish.forecast.printed import printed_mu
 from dp_publish.forecast.refusal import why_hidden
 
 CANDIDATES = (2, 10, 1000, 1_000_000)
@@ -31,7 +32,7 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     """Return the texts of one strength by their names in the template."""
     row, trade_off = position.row, position.protection.trade_off
     texts = {
-        "mu": f"{row.mu:.4g}",
+        "mu": printed_mu(row.mu),
         "own": "the policy’s own strength" if position.is_own else "",
         "seen-rows": _seen(row.seen_in_rows) if row.rows_possible and row.rows_needed else "–",
         "seen-moments": _seen(row.seen_in_moments) if row.rows_needed_for_moments else "–",
@@ -64,8 +65,8 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
 
 
 def trade_off_points(trade_off: TradeOff, alphas: Sequence[float]) -> list[float]:
-    """Return type II errors for a figure."""
-    return [round(trade_off.type_2(alpha), 5) for alpha in alphas]
+    """Return type II errors for a figure, rounded down."""
+    return [math.floor(trade_off.type_2(alpha) * 1e5) / 1e5 for alpha in alphas]
 
 
 def _seen(rho: float | None) -> str:

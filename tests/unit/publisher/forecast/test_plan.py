@@ -16,6 +16,7 @@ import pyarrow.feather
 import pytest
 from tests.discrete_noise import exact_mu
 
+from dp_bundle.rounding import round_up
 from dp_publish.data.row_count import count_rows
 from dp_publish.forecast import make_plan
 from dp_publish.messages import describe_plan
@@ -189,7 +190,7 @@ def test_plan_shows_the_policys_own_strength(people: Path, command: Run) -> None
         marked = [line[0] for line in lines if line[-2:] == ["<-", "policy"]]
         document = json.loads(command("dp-publish", "plan", people, "--json").stdout)
 
-        assert marked == [f"{document['own_mu']:.4g}"] * 2
+        assert marked == [round_up(document['own_mu'], 4)] * 2
         assert document["own_mu"] == pytest.approx(mu, rel=1e-3)
         assert len(document["forecast"]) == (9 if mu == 1.0 else 10)
 

@@ -1,0 +1,172 @@
+"""Every place where a release's figures are stated, as a person or a machine reads it, and the claims there."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.statistical.stated_figures import Claim, number, read_numbers, read_text, unescaped
+
+from dp_bundle.bundle import describe_bundle, open_bundle
+from dp_bundle.catalog.label import worded_label
+from dp_bundle.describe import (
+    PARQUET,
+    TAR,
+    PublishedFile,
+    ckan_package,
+    datacite_document,
+    dataverse_dataset,
+    dcat_dataset,
+    describe_bounds,
+    hugging_face_card,
+    invenio_record,
+    privacy_label,
+    registry_record,
+    schema_org_document,
+    zenodo_deposit,
+)
+from dp_bundle.manifest import Release
+from dp_bundle.trust import UnsafeTrustAnyone
+from dp_publish import Policy, Receipt
+from dp_publish.ledger import Ledger
+from dp_publish.messages import describe_ledger, describe_receipt, ledger_document, receipt_document
+
+_WORDS = re.compile(r"\b(?:mu|rho|epsilon|delta|guess\w*|protected)\b")
+_NUMBER = r"(\S+)"
+
+
+def claims_of(receipt: Receipt, policy: Policy) -> Iterator[Claim]:
+    """Yield the claims of one release: receipt, manifest, members of the bundle, label, and what portals are given."""
+    release = receipt.release
+    yield from read_text(_without_bounds(describe_receipt(receipt, policy), release), "receipt")
+    document = receipt_document(receipt)
+    yield from _of_manifest(document["release"], "receipt of a machine")
+    with tarfile.open(str(receipt.path)) as archive:
+        members = {name: _member(archive, name) for name in ("README.md", "datapackage.json", "croissant.json")}
+    yield from read_text(_without_bounds(unescaped(members["README.md"]), release), "README")
+    for name in ("datapackage.json", "croissant.json"):
+        yield from _of_leaves(json.loads(members[name]), name)
+    with open_bundle(Path(str(receipt.path)), UnsafeTrustAnyone()) as bundle:
+        yield from _of_manifest(bundle.release.model_dump(mode="json"), "manifest")
+        yield from read_text(_without_bounds(describe_bundle(bundle, None), release), "inspect")
+
+    label = worded_label(release)
+    for name in ("guess", "who", "strength", "spent", "unprotected"):
+        texts = [label[name]] if isinstance(label[name], str) else label[name]
+        yield from read_text("\n".join(texts), f"label, {name}")
+    if label["right"] is not None:
+        yield Claim("right", label["right"], "own", "label, share")
+    if label["right_in_all"] is not None:
+        yield Claim("right", label["right_in_all"], "all", "label, share in all")
+    numbers = privacy_label(release, "signer")
+    yield from read_numbers(numbers, "card", "own")
+    spent = numbers["spent_so_far"]
+    yield from read_numbers(spent, "card, spent", f"all {spent['unit']}")
+    yield from _of_portals(release, numbers)
+    if release.guarantee is not None:
+        record = registry_record(release)["deployment"]["privacy_loss"]
+        parameters = record["privacy_parameters"]
+        if "rho" in parameters:
+            yield Claim("rho", parameters["rho"], "own", "registry")
+            yield Claim("point", parameters["epsilon"], "own", "registry", parameters["delta"])
+        else:
+            yield Claim("epsilon", parameters["epsilon"], "own", "registry")
+            yield Claim("excepted", parameters.get("delta") or 0.0, "own", "registry")
+        yield from read_text(record["privacy_parameters_details"], "registry")
+
+
+def claims_of_ledger(ledger: Ledger, dataset: str) -> Iterator[tuple[int, Claim]]:
+    """Yield what the ledger says of a dataset, with the number of the release that it is about, or 0 for all."""
+    lines = describe_ledger(ledger, dataset).splitlines()
+    heads = re.split(r"\s{2,}", lines[0].strip())
+    assert [head for head in heads if head] == ["dataset", "release", "created", "partition", "unit", "mu", "state"]
+    for line in lines[1:]:
+        cells = line.split()
+        if cells[0] == dataset:
+            said = "no guarantee" not in line
+            if said:
+                yield int(cells[1]), Claim("mu", number(cells[-2]), f"booked {cells[-3]}", "ledger")
+            continue
+        match = re.fullmatch(
+            rf"{dataset}, per (\S+): (?:no guarantee|mu = {_NUMBER}) over \d+ releases?(?:, of a budget of \S+?)?"
+            rf"(?:, except with a probability of {_NUMBER}?)?(?: \(partitions cost in parallel\))?",
+            line,
+        )
+        assert match, line
+        unit, mu, excepted = match.groups()
+        if mu is not None:
+            yield 0, Claim("mu", number(mu), f"all {unit}", "ledger")
+            yield 0, Claim("excepted", number(excepted or "0"), f"all {unit}", "ledger")
+
+    document = ledger_document(ledger, dataset)
+    for entry in document["releases"]:
+        cost = entry["cost"]
+        assert set(cost) <= {"unit", "mu", "rho", "continuous", "excepted_delta", "changes"}, cost
+        for kind in {"mu", "rho"} & set(cost):
+            for unit, value in cost[kind].items():
+                yield entry["number"], Claim(kind, value, f"booked {unit}", "ledger of a machine")
+        if cost["mu"]:
+            yield entry["number"], Claim("excepted", cost["excepted_delta"], f"booked {cost['unit']}", "ledger of a machine")
+    for total in document["totals"]:
+        if total["rho"] is not None:
+            yield from ((0, each) for each in read_numbers(total, "ledger of a machine", f"all {total['unit']}"))
+
+
+def _of_portals(release: Release, numbers: dict[str, Any]) -> Iterator[Claim]:
+    """Yield what is given to portals: the card on Hugging Face, and the documents of others."""
+    files = [PublishedFile("x.tar", 9, "0" * 64, TAR), PublishedFile("data/part.parquet", 9, "0" * 64, PARQUET)]
+    _, front, text = hugging_face_card(release, files, "signer").split("---\n", 2)
+    assert yaml.safe_load(front)["differential_privacy"] == json.loads(json.dumps(numbers))
+    yield from read_text(_without_bounds(unescaped(text), release), "card")
+    documents = {
+        "CKAN": ckan_package(release, files, "signer"),
+        "DataCite": datacite_document(release, files),
+        "Dataverse": dataverse_dataset(release),
+        "DCAT": dcat_dataset(release, files),
+        "InvenioRDM": invenio_record(release),
+        "schema.org": schema_org_document(release, files),
+        "Zenodo": zenodo_deposit(release),
+    }
+    for place, document in documents.items():
+        yield from _of_leaves(document, place)
+
+
+def _of_manifest(release: dict[str, Any], place: str) -> Iterator[Claim]:
+    if release["guarantee"] is not None:
+        yield from read_numbers(release["guarantee"], place, "own")
+    if release["cumulative"]["rho"] is not None:
+        yield from read_numbers(release["cumulative"], place, f"all {release['cumulative']['unit']}")
+    if release["conditional_mu"] is not None:
+        yield Claim("mu", release["conditional_mu"], "cell", place)
+
+
+def _member(archive: tarfile.TarFile, name: str) -> str:
+    file = archive.extractfile(name)
+    assert file is not None
+    return file.read().decode()
+
+
+def _of_leaves(document: Any, place: str) -> Iterator[Claim]:
+    """Yield the claims in those texts of a document that speak of privacy."""
+    if isinstance(document, dict):
+        for each in document.values():
+            yield from _of_leaves(each, place)
+    elif isinstance(document, list):
+        for each in document:
+            yield from _of_leaves(each, place)
+    elif isinstance(document, str) and _WORDS.search(document):
+        yield from read_text(document, place)
+
+
+def _without_bounds(text: str, release: Release) -> str:
+    """Return a text without the phrases on bounds, of which numbers may be of any form."""
+    clip = release.second_moments.column_clip if release.second_moments is not None else None
+    phrases = {describe_bounds(column, each) for column in release.columns for each in (None, clip)}
+    for phrase in sorted(phrases, key=len, reverse=True):
+        text = text.replace(phrase, "within bounds")
+    return text

@@ -1,0 +1,121 @@
+"""Planted faults: what is judged by the real law is found false where it is, and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.statistical.random_policies import Planned
+from tests.statistical.stating import Stated
+from tests.statistical.test_stated_against_real import ROUNDING
+
+from dp_bundle.manifest import Strength, cost_of_several
+from dp_publish.accounting import Cost
+from dp_publish.ledger.restoring import cost_of_release
+
+Make = Callable[..., Stated]
+_RNG = np.random.default_rng(7)
+_TABLE = pd.DataFrame({"a": _RNG.integers(0, 2, 60), "b": _RNG.integers(0, 2, 60), "x": _RNG.random(60)})
+_WHOLE = {name: {"kind": "integer", "bounds": [0, 1]} for name in ("a", "b")}
+_REAL = {"x": {"kind": "continuous", "bounds": [0.0, 1.0]}}
+_FOUND = {"x": {"kind": "continuous"}}
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch, key: Ed25519PrivateKey, tmp_path: Path) -> Make:
+    """Return a function that publishes by one policy, and returns all that was judged of it."""
+
+    def stated(columns: dict[str, Any], *, sharper: float = 1.0, **privacy: Any) -> Stated:
+        made = Stated(monkeypatch, key, tmp_path, sharper)
+        sections = {"dataset": {"name": "planted", "license": "public domain"}, "privacy": privacy, "columns": columns}
+        assert made.publish(Planned(sections, _TABLE[list(columns)], None), with_plan=True) is not None
+        return made
+
+    return stated
+
+
+def false_places(made: Stated, *kinds: str) -> set[str]:
+    """Return the places with a false figure of these kinds."""
+    return {each.claim.place for each in made.tally.above(ROUNDING) if not kinds or each.claim.kind in kinds}
+
+
+def places(made: Stated, *kinds: str) -> set[str]:
+    """Return the places with a figure of these kinds."""
+    return {place for kind, _, place in made.tally.worst if kind in kinds}
+
+
+@pytest.mark.parametrize(
+    ("columns", "privacy"),
+    [
+        (_WHOLE, {"unit": "row", "mu": 1.5}),
+        (_REAL, {"unit": "cell", "mu": 1.5}),
+        (_REAL, {"release": "covariance", "mechanism": "gaussian", "unit": "row", "mu": 1.5}),
+        (_REAL, {"release": "covariance", "mechanism": "laplace", "unit": "row", "epsilon": 1.5}),
+    ],
+)
+def test_every_place_is_found_with_one_percent_less_noise(make: Make, columns: Any, privacy: Any) -> None:
+    """If all moved one percent farther than it does, each place that states a strength would be found false."""
+    right = make(columns, **privacy)
+    right.read_books()
+    right.read_pages()
+    assert not right.tally.above(ROUNDING)
+    wrong = make(columns, sharper=1.01, **(privacy | {"unit": "row"}))
+    wrong.read_books()
+    strengths = ("rho",) if columns is _WHOLE else ("epsilon",) if "epsilon" in privacy else ("mu", "rho", "point")
+    expected = places(wrong, *strengths) - {"plan, budget"}
+    assert len(expected) > 15
+    assert false_places(wrong, *strengths) >= expected
+
+
+def test_mu_of_discrete_noise_as_if_it_were_continuous_is_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Width over sigma as the mu of whole numbers is false in the ledger, by a quarter."""
+    monkeypatch.setattr("dp_bundle.manifest.columns.discrete_gaussian_mu", lambda steps, sigma: steps / sigma)
+    monkeypatch.setattr("dp_publish.rows.noise.discrete_gaussian_sigma", lambda steps, mu: steps / mu)
+    made = make({**_WHOLE, "c": {"kind": "integer", "bounds": [0, 1]}} if "c" in _TABLE else _WHOLE, unit="row", mu=4.7)
+    made.read_books()
+    worst = [each for each in made.tally.above(ROUNDING) if each.claim.kind == "mu"]
+    assert {each.claim.place for each in worst} >= {"ledger", "ledger of a machine", "plan, table", "plan, page"}
+    assert worst[0].ratio > 1.1
+
+
+def test_root_of_k_for_what_was_searched_is_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That k rows cost sqrt(k) times the mu of one is false where bounds were found."""
+
+    def landed(guarantee: Any, columns: Any, number: int = 1) -> Strength:
+        one = cost_of_several(guarantee, columns)
+        return one._replace(mu=math.sqrt(number) * one.mu)
+
+    monkeypatch.setattr("dp_bundle.describe.sentences.cost_of_several", landed)
+    made = make(_FOUND, unit="row", mu=3.0)
+    assert false_places(made) == {"label, unprotected"}
+
+
+def test_figures_rounded_to_the_nearest_are_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A printed figure that is rounded down is false."""
+    monkeypatch.setattr("dp_bundle.describe.sentences.round_up", lambda value, digits=6: f"{value:.3g}")
+    made = make(_REAL, unit="row", mu=1.2345)
+    assert {"README", "receipt", "label, strength"} <= false_places(made, "mu")
+
+
+def test_an_exception_restored_otherwise_than_booked_is_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delta that is multiplied once too often does not pass."""
+
+    def landed(release: Any) -> Cost:
+        cost = cost_of_release(release)
+        return Cost(**{**vars(cost), "excepted_delta": cost.excepted_delta * (1 + math.exp(3.0))})
+
+    made = make(
+        _REAL, release="covariance", mechanism="wishart-difference", unit="row", epsilon=3.0, neighbours="add-remove"
+    )
+    made.require_restored()
+    assert made.tally.places["restored ledger"]
+    monkeypatch.setattr("dp_publish.ledger.restoring.cost_of_release", landed)
+    (made.folder / "restored.sqlite").unlink()
+    with pytest.raises(AssertionError):
+        made.require_restored()

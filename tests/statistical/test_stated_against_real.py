@@ -1,0 +1,53 @@
+"""No figure that is printed or stated promises more than the noise that was drawn keeps: 500 random policies, judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.statistical.stated_figures import Claim, UnknownFigureError, read_numbers, read_text
+from tests.statistical.stating import Stated, Tally
+
+ROUNDING = 1 + 1e-9
+
+
+def require_true(tally: Tally) -> None:
+    """Fail unless no figure is exceeded by what it is of."""
+    false = tally.above(ROUNDING)
+    assert not false, "\n".join(map(str, false))
+
+
+def test_no_figure_is_smaller_than_the_real_one(
+    monkeypatch: pytest.MonkeyPatch, key: Ed25519PrivateKey, tmp_path: Path
+) -> None:
+    """For 25 random policies, no figure anywhere is exceeded by what it is of."""
+    stated = Stated(monkeypatch, key, tmp_path)
+    stated.publish_many(3, 25, every=8)
+    stated.read_books()
+    stated.read_pages()
+    require_true(stated.tally)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [4, 5])
+def test_no_figure_of_500_policies_is_smaller_than_the_real_one(
+    monkeypatch: pytest.MonkeyPatch, key: Ed25519PrivateKey, tmp_path: Path, seed: int
+) -> None:
+    """The same for 250 each."""
+    stated = Stated(monkeypatch, key, tmp_path)
+    stated.publish_many(seed, 250)
+    stated.read_books()
+    stated.read_pages()
+    require_true(stated.tally)
+    for kind, finding in sorted(stated.tally.by_kind.items()):
+        print(f"{kind}: {finding.ratio:.9f} of {stated.tally.kinds[kind]}")
+
+
+def test_a_figure_in_unknown_words_is_an_error() -> None:
+    """A new sentence, or a new field, with a figure stops the test."""
+    with pytest.raises(UnknownFigureError):
+        read_text("Only 3 % of attackers succeed.", "a page")
+    with pytest.raises(UnknownFigureError):
+        read_numbers({"mu": 1.0, "strength": 3.0}, "a manifest", "own")
+    assert read_text("rho = 0.5 (zero-concentrated differential privacy).", "x") == [Claim("rho", 0.5, "own", "x")]
