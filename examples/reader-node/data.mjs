@@ -29,7 +29,22 @@ async function readRows(file, parts, { columns, n_rows: rows, format_version: ve
     const isNumber = kinds[index] === 'integer' ? (each) => typeof each === 'bigint' : Number.isFinite
     require(values.every(isNumber), 'D1', `${names[index]} holds a value that is no number`)
   })
+  checkLevels(columns, flat)
   return flat
+}
+
+function checkLevels(columns, flat) {
+  const cells = new Map()
+  columns.forEach((column, index) => {
+    if (column.noise?.distribution !== 'randomized-response') return
+    const name = column.block ?? column.name
+    cells.set(name, [...(cells.get(name) ?? []), flat[index]])
+  })
+  for (const [name, drawn] of cells) {
+    const areIndicators = drawn.every((values) => values.every((each) => each === 0n || each === 1n))
+    const isOne = (_, row) => drawn.length === 1 || drawn.reduce((sum, values) => sum + values[row], 0n) === 1n
+    require(areIndicators && drawn[0].every(isOne), 'D1', `${name} has a row of no level, or of several`)
+  }
 }
 
 function groupRows(n, isOld) {
@@ -66,12 +81,24 @@ async function readMatrix(file, member, release) {
   return matrix
 }
 
-function checkEntries(name, matrix, { constant: c, granularity: g, bias }, release) {
+function checkSize(name, matrix, { constant: c, radius, bias, ...noise }, rows, isCounted) {
+  let most = 1e70
+  if (c && noise.diagonal_variance !== null) {
+    const m = bias + 1000 * Math.sqrt(Math.max(noise.diagonal_variance, noise.off_diagonal_variance))
+    most = Math.min(most, (rows + (isCounted ? 0 : m / c ** 2)) * radius ** 2 + m)
+  }
+  const isPossible = matrix.every((row) => row.every((value) => Math.abs(value) <= most))
+  require(isPossible, 'D2', `${name} holds a value that its noise and rows cannot give`)
+}
+
+function checkEntries(name, matrix, described, release) {
+  const { constant: c, granularity: g, bias } = described
   const last = matrix.length - 1
   const isCounted = c > 0 && release.guarantee.neighbours === 'replace-one'
   const isOnGrid = (value, i, j) => g === null || (isCounted && i === last && j === last) || Number.isInteger(value / g)
   const isSound = matrix.every((row, i) => row.every((value, j) => isOnGrid(value, i, j)))
   require(isSound, 'D2', `${name} holds a value that is no multiple of ${g}`)
+  checkSize(name, matrix, described, release.n_rows, isCounted)
   if (!c) return
   const corner = matrix[last][last]
   const estimate = Math.min(Math.max((corner - bias) / c ** 2, 1), 2 ** 53)

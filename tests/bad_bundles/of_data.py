@@ -11,6 +11,7 @@ __all__ = ["CASES"]
 
 _PART, _MATRIX, _TRANSFORM = "data/part-00000.parquet", "data/covariance.parquet", "data/transform.parquet"
 _ROWS, _MOMENTS, _TWO, _VECTORS = "v3", "v3-covariance", "v3-two-round-covariance", "v3-eigenvectors-covariance"
+_MIXED = "v4-mixed"
 
 
 def _set(column: str, index: int, value: float) -> object:
@@ -19,6 +20,14 @@ def _set(column: str, index: int, value: float) -> object:
         values = table.column(column).to_numpy().copy()
         values[index] = value
         return table.set_column(place, table.field(place), pa.array(values))
+
+    return change
+
+
+def _all_of(column: str) -> object:
+    def change(table: pa.Table) -> pa.Table:
+        place = table.schema.get_field_index(column)
+        return table.set_column(place, table.field(place), pa.array(np.ones(table.num_rows, dtype=np.int64)))
 
     return change
 
@@ -81,10 +90,17 @@ CASES = [
     Case("column of another name", "D1", data(_renamed, _PART, _ROWS), _SHAPE),
     Case("column of another type", "D1", data(_of_other_type, _PART, _ROWS), _SHAPE),
     Case("value that is no number", "D1", data(_set("alcohol", 3, np.nan), _PART, _ROWS), "number"),
+    Case("level that is no level", "D1", data(_set("size=small", 3, -1), _PART, _MIXED), "of no level, or of several"),
+    Case("row of two levels", "D1", data(_all_of("size=small"), _PART, _MIXED), "of no level, or of several"),
+    Case("truth value beyond 1", "D1", data(_set("red", 3, 2), _PART, _MIXED), "of no level, or of several"),
     Case("triangle in another order", "D2", data(_reversed, _MATRIX, _MOMENTS), "labelled triangle"),
     Case("triangle that lacks an entry", "D2", data(_shorter, _MATRIX, _MOMENTS), "labelled triangle|has"),
     Case("entry off the grid", "D2", data(_scaled(1 + 1e-12), _MATRIX, _MOMENTS), "no multiple"),
     Case("entry that is no number", "D2", data(_set("value", 1, np.inf), _MATRIX, _MOMENTS), "not a number"),
+    Case(
+        "entry that is too large", "D2", data(_set("value", 0, 2.0**60), _MATRIX, _MOMENTS), "its noise and rows cannot"
+    ),
+    Case("entry too large to compute with", "D2", data(_set("value", 0, 2.0**300), _MATRIX, _VECTORS), "beyond 1e.70"),
     Case("matrix of another number of rows", "D2", data(_set("value", -1, 1.0), _MATRIX, _VECTORS), "number of rows"),
     Case("transform that has no inverse", "D3", data(_scaled(0.0), _TRANSFORM, _TWO), "inverted safely"),
     Case("transform that is not positive", "D3", data(_set("value", 1, 1e3), _TRANSFORM, _TWO), "inverted safely"),

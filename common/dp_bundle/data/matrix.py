@@ -11,6 +11,7 @@ the Frobenius norm, which bounds its condition number by 10^8.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -33,6 +34,8 @@ _AT_ONCE = 2**18
 _LEAST_BYTES = 2**16  # in addition to one for each entry, the least that noise takes
 _TYPES = {"row": pa.string(), "column": pa.string(), "value": pa.float64()}
 _LEAST_EIGENVALUE = 1e-8  # of a transform, relative to its Frobenius norm
+_MOST = 1e70  # of an entry, so that products of four are still numbers
+_DEVIATIONS = 1000.0  # that no noise is away from its mean: with a probability of less than e^-1000
 _LARGEST = 1e8  # entry of a transform, and one over its least diagonal one
 _SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 
@@ -138,6 +141,7 @@ def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME)
         check_transform(matrix)
     else:
         _check_corner(matrix, described, described.noisy)
+        _check_size(matrix, described, described.noisy)
     return matrix
 
 
@@ -241,3 +245,15 @@ def _check_corner(matrix: NDArray[np.float64], described: _Described, noisy: Noi
         fits = n_rows == stated_rows(matrix, noisy.constant, noisy.bias)
     if not fits:
         raise BundleFormatError(f"{described.name} has another number of rows than its manifest promises")
+
+
+def _check_size(matrix: NDArray[np.float64], described: _Described, noisy: NoisyMatrix) -> None:
+    """Check that rows within the radius and the stated noise can have given every entry."""
+    most = _MOST
+    if noisy.diagonal_variance is not None and noisy.off_diagonal_variance is not None:
+        noise = noisy.bias + _DEVIATIONS * math.sqrt(max(noisy.diagonal_variance, noisy.off_diagonal_variance))
+        if noisy.constant:
+            n_rows = described.release.n_rows + (0.0 if described.is_counted else noise / noisy.constant**2)
+            most = min(most, n_rows * noisy.radius**2 + noise)  # the constant is no larger than the radius
+    if np.abs(matrix).max() > most:
+        raise BundleFormatError(f"{described.name} holds a value beyond {most:g}, which its noise and rows cannot give")

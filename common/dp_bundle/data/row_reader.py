@@ -181,12 +181,29 @@ def _in_our_words(name: str) -> Iterator[None]:
 
 
 def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) -> None:
-    """Check that no cell is empty and every value is finite; readers compare them with the grid."""
+    """Check that no cell is empty, every value finite, and every drawn level one; readers compare with the grid."""
     if any(column.null_count for column in batch.columns):
         raise BundleFormatError(f"{name} has empty cells, which no release has")
     for column, found in zip(columns, batch.columns, strict=True):
         if column.kind == "continuous" and not _are_finite(to_numpy(found)):
             raise BundleFormatError(f"{name} has a value in {quote_name(column.name)} that is not a number")
+    levels: dict[str, list[npt.NDArray[np.int64]]] = {}
+    for column, found in zip(columns, batch.columns, strict=True):
+        if column.response is not None:
+            levels.setdefault(column.block or column.name, []).append(to_numpy(found))
+    for cell, drawn in levels.items():
+        if not _are_levels(drawn):
+            raise BundleFormatError(
+                f"{name} has a row in {quote_name(cell)} that is of no level, or of several, which randomised response "
+                "never gives"
+            )
+
+
+def _are_levels(drawn: list[npt.NDArray[np.int64]]) -> bool:
+    """Return True if indicators are 0 or 1, and in every row one of several is 1."""
+    if not all(int(each.min()) >= 0 and int(each.max()) <= 1 for each in drawn if len(each)):
+        return False
+    return len(drawn) == 1 or bool((np.sum(drawn, axis=0) == 1).all())
 
 
 def _are_finite(values: npt.NDArray[np.float64]) -> bool:
