@@ -2,7 +2,8 @@
 
 `.dpgraph-catalog.json` in it names the files that are ours, each with its digest and the digest of what it was made
 from. It is written first, with all files that are to come, and again when all is done. A process that was killed
-between leaves pages of which each is whole, and the next run goes on from there.
+between leaves pages of which each is whole, and files that have no name yet; the next run goes on from there, and
+removes those.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,7 @@ class Site:
             self._refuse_others(outputs)
             known = {name: self.files.get(name, ["", ""]) for name in outputs}
             self._save({**self.files, **known}, {**self.kept, **kept})
+            self._clear({STATE, *self.files, *known})
             written = {name: self._renew(name, output) for name, output in outputs.items()}
             removed = [name for name in self.files if name not in outputs and self._remove(name)]
             self.files = {name: pair for name, (pair, _) in written.items()}
@@ -115,6 +118,16 @@ class Site:
                     f"{quote_path(self.folder / name)} is there and was not made by dp-bundle catalog: move it away, "
                     "or give another folder with --out"
                 )
+
+    def _clear(self, names: Iterable[str]) -> None:
+        """Remove what killed runs left of files of these names; no other run is writing."""
+        paths = [self.folder / name for name in names]
+        found = {folder: list(folder.glob(f".*{_PARTIAL}")) for folder in {path.parent for path in paths}}
+        for path in paths:
+            half = re.compile(rf"\.{re.escape(path.name)}\.[0-9]+{re.escape(_PARTIAL)}")
+            for left in found[path.parent]:
+                if half.fullmatch(left.name) and not left.is_dir():
+                    left.unlink(missing_ok=True)
 
     def _renew(self, name: str, output: Output) -> tuple[list[str], bool]:
         """Write a file unless it is there already; return what is noted of it, and True if it was written."""
@@ -147,7 +160,7 @@ class Site:
         path = self.folder / name
         if path.is_symlink() or _digest(path) != self.files[name][0]:
             return False
-        path.unlink()
+        path.unlink(missing_ok=True)  # of a run that was killed before it wrote the file
         for folder in path.parents:
             if folder == self.folder:
                 break

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         whole_file,
         write_whole,
     )
-    from dp_bundle.files.new_folders import new_file, new_folder
+    from dp_bundle.files.new_folders import clear_unfinished, hidden_folder, new_file, new_folder
     from dp_bundle.files.ownership import read_own, read_regular, require_own, require_private
     from dp_bundle.files.range_reader import RangeReader
     from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder

@@ -2,7 +2,7 @@
 
 A marker in the folder lists the files that dp-learn wrote, with their sizes and times. A folder that holds anything
 else, or whose files were changed since, is never replaced. A new result is written next to the folder, and the two are
-exchanged in one step where the system can do that.
+exchanged in one step where the system can do that. What a killed run left there, the next one removes.
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
-import shutil
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import UNSUPPORTED, exchange, rename_new, settle, sync_folder
+from dp_bundle.files import (
+    UNSUPPORTED,
+    clear_unfinished,
+    exchange,
+    hidden_folder,
+    rename_new,
+    settle,
+    sync_folder,
+)
 from dp_bundle.quoting import guard_cell, quote_path
 from dp_bundle.startup import interrupts_held
 from dp_learn.output.graph_files import write_estimate
@@ -65,31 +71,33 @@ def write_results(result: Result, title: str, target: Path, *, report: str | Non
     DpGraphError
         It cannot be written, or the target is by now something else than an earlier result, which stays as it is.
     """
-    from dp_learn.output.picture import draw_graph  # Pillow, which the pass over the rows has no use for
-
     target = target.resolve()
-    new = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    made = None
     try:
-        new.mkdir(parents=True)
-        made = new.stat().st_ino
-        if result.graph is not None:
-            write_estimate(result.graph, new)
-            draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
-        for name, table in result.tables.items():
-            _write_frame(table, new / name)
-        text = json.dumps(result.summary, indent=1, ensure_ascii=False, allow_nan=False)
-        (new / "summary.json").write_text(text + "\n", encoding="utf-8")
-        if report is not None:
-            (new / "report.html").write_text(report, encoding="utf-8")
-        _settle_all(new)
-        with interrupts_held(f"the results are in {target}"):
-            _put_in_place(new, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with hidden_folder(target, 0o777) as new:
+            _write_all(result, title, report, new)
+            with interrupts_held(f"the results are in {target}"):
+                _put_in_place(new, target)
+        clear_unfinished(target, _is_left_over)
     except OSError as error:
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
-    finally:
-        if made is not None and new.exists() and new.stat().st_ino == made:  # and not the one that was there before
-            shutil.rmtree(new, ignore_errors=True)
+
+
+def _write_all(result: Result, title: str, report: str | None, new: Path) -> None:
+    """Write all files of a result; the marker says until the end that they are not all there."""
+    from dp_learn.output.picture import draw_graph  # Pillow, which the pass over the rows has no use for
+
+    (new / _MARKER).write_text(json.dumps({"unfinished": True}) + "\n", encoding="utf-8")
+    if result.graph is not None:
+        write_estimate(result.graph, new)
+        draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
+    for name, table in result.tables.items():
+        _write_frame(table, new / name)
+    text = json.dumps(result.summary, indent=1, ensure_ascii=False, allow_nan=False)
+    (new / "summary.json").write_text(text + "\n", encoding="utf-8")
+    if report is not None:
+        (new / "report.html").write_text(report, encoding="utf-8")
+    _settle_all(new)
 
 
 def _settle_all(folder: Path) -> None:
@@ -121,7 +129,7 @@ def _put_in_place(new: Path, target: Path) -> None:
 
 def _change_places(new: Path, target: Path) -> None:
     """Let two folders change names in three steps, unless what had the target's is no earlier result by then."""
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    aside = new.with_suffix("")
     os.rename(target, aside)  # noqa: PTH104
     try:
         _require_ours(aside, target)
@@ -159,9 +167,20 @@ def _remove(earlier: Path) -> None:
     try:
         earlier.rmdir()
     except OSError as error:
+        kept = earlier.with_suffix("")  # which no later run removes
+        earlier.rename(kept)
         raise DpGraphError(
-            f"the result is written; files that others put into the earlier result are now at {quote_path(earlier)}"
+            f"the result is written; files that others put into the earlier result are now at {quote_path(kept)}"
         ) from error
+
+
+def _is_left_over(folder: Path) -> bool:
+    """Return whether a hidden folder holds an unfinished result, or an unchanged one that was replaced."""
+    try:
+        unfinished = bool(json.loads((folder / _MARKER).read_bytes())["unfinished"])
+    except (OSError, ValueError, TypeError, KeyError):
+        unfinished = False
+    return unfinished or foreign_content(folder) is None
 
 
 def _require_ours(folder: Path, name: Path) -> None:

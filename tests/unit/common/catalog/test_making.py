@@ -6,6 +6,9 @@ import hashlib
 import json
 import math
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -230,6 +233,43 @@ def test_a_stopped_run_leaves_a_site_that_the_next_run_completes(
     make_catalog(bundles, site, store=store)
     assert (site / "index.html").read_bytes() == old
     assert not list(site.rglob("*.partial"))
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from dp_bundle.catalog import make_catalog
+from dp_bundle.trust import TrustStore
+left = int(sys.argv[1])
+def replace(self, target):
+    global left
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left -= 1
+    os.replace(self, target)
+pathlib.Path.replace = replace
+bundles, site, store = map(pathlib.Path, sys.argv[2:])
+make_catalog(bundles, site, store=TrustStore(store))
+"""
+
+
+@pytest.mark.parametrize("n_written", [0, 1, 2, 5])
+def test_what_a_killed_run_left_is_removed(
+    n_written: int, bundles: Path, published: Path, tmp_path: Path, store: TrustStore
+) -> None:
+    """The next run removes files that got no name, and no others, also where a dataset is gone by then."""
+    site, whole = tmp_path / "site", tmp_path / "whole"
+    arguments = [str(n_written), bundles, site, published / "home" / "trusted"]
+    assert subprocess.run([sys.executable, "-c", KILLED, *arguments], check=False).returncode == -signal.SIGKILL
+    assert len(list(site.rglob(".*.partial"))) == 1
+    mine = site / ".index.html.mine.partial"
+    mine.write_text("a file of mine")
+
+    (bundles / "other.tar").unlink()
+    for folder in (site, whole):
+        make_catalog(bundles, folder, store=store)
+    assert mine.read_text() == "a file of mine"
+    mine.unlink()
+    assert contents(site).keys() == contents(whole).keys()
 
 
 def test_two_runs_at_once_on_one_site_are_told_apart(bundles: Path, tmp_path: Path, store: TrustStore) -> None:

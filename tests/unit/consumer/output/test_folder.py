@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +51,38 @@ def test_result_is_known_by_its_marker(result: Path, tmp_path: Path) -> None:
     assert foreign_content(result) is None
     (tmp_path / "empty").mkdir()
     assert foreign_content(tmp_path / "empty") is None
+
+
+KILLED = """
+import os, pathlib, signal, sys
+import pandas as pd
+from dp_learn.output import folder
+from dp_learn.output.result import Result
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(folder, sys.argv[1], die)
+ours = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64}]}
+folder.write_results(Result(None, ours, {"edges.csv": pd.DataFrame({"source": ["a"]})}), "", pathlib.Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("moment", ["_settle_all", "_put_in_place", "_remove"])
+def test_what_a_killed_run_left_is_removed(moment: str, result: Path, tmp_path: Path) -> None:
+    """The next result in the same place removes it: files, a whole result without its name, or the earlier one."""
+    assert subprocess.run([sys.executable, "-c", KILLED, moment, result], check=False).returncode == -signal.SIGKILL
+    assert foreign_content(result) is None
+    assert len(list(tmp_path.iterdir())) == 2
+    write_results(Result(None, OURS), "", result)
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_what_somebody_put_into_it_is_not_removed(result: Path, tmp_path: Path) -> None:
+    """A hidden folder with other files in it stays."""
+    assert subprocess.run([sys.executable, "-c", KILLED, "_remove", result], check=False).returncode == -signal.SIGKILL
+    (left,) = (path for path in tmp_path.iterdir() if path != result)
+    (left / "notes.txt").write_text("mine")
+    write_results(Result(None, OURS), "", result)
+    assert (left / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["edges.csv", "summary.json", "graph.png", "notes.txt"])
