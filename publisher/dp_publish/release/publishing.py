@@ -344,6 +344,7 @@ def _describe(policy: Policy, reservation: Reservation, contents: Contents) -> R
 def _take_back(ledger: Ledger, reservation: Reservation, error: BaseException) -> None:
     """Cancel a release that ends before its file could get a name, unless the error may reveal noisy numbers."""
     if may_reveal_noise(error):
+        error.add_note(f"{_nowhere(reservation)}, as the error may tell something of what was drawn")
         return
     try:
         ledger.cancel(reservation)

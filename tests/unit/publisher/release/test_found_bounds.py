@@ -116,3 +116,16 @@ def test_bounds_are_found_in_what_the_cap_leaves(
     receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
     assert counted == [[302, 302]]
     assert receipt.release.n_rows == 302
+
+
+def test_found_bounds_that_the_strength_does_not_go_with_are_told_to_be_spent(
+    tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """What was drawn cannot be taken back, and whoever reads the error learns that it was paid for."""
+    frame = pd.DataFrame({"n": np.random.default_rng(4).integers(-(10**12), 10**12, 300)})
+    with pytest.raises(PrivacyError, match="does not go with integer values") as caught:
+        publish(frame, private({"n": {}}, mu=0.1), out=tmp_path / "a.tar", key=key)
+
+    (entry,) = Ledger().entries("d")
+    assert (entry.state, entry.cost.mu["row"]) == ("reserved", pytest.approx(0.1))
+    assert "it stays on the books as spent" in caught.value.__notes__[0]
