@@ -279,8 +279,6 @@ def trust(
         text, document = _trust_for(dataset, keys, store, _day(until), quorum, remove=remove)
         answer(text, document, as_json=as_json, quiet=quiet)
         return
-    if threshold is not None and dataset is None:
-        raise ParameterError("--threshold", "given with --dataset, of which so many keys must have signed each release")
     if len(keys) > 1 or dataset is not None:
         raise ParameterError("KEY", "one key; several go with --dataset, and are not removed by it")
     if not keys and (remove or name is not None or until is not None):

@@ -278,8 +278,6 @@ class MemoryLimitError(DpGraphError):
         Whether the limit is what the machine has to give, rather than one that was asked for.
     """
 
-    exit_code = 2
-
     def __init__(
         self, work: str, needed: int, allowed: int, needed_size: str, allowed_size: str, *, from_machine: bool
     ) -> None:

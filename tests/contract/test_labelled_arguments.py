@@ -30,7 +30,19 @@ NOISE = {"a": 0.3, "b": 0.6, "c": 0.9}
 Array = NDArray[np.float64]
 PER_COLUMN = {"noise_variance", "weights", "groups", "covariance", "y"}  # these have labels, and are tested below
 NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object that has its columns' names inside
-    *("alpha", "alphas", "bundle", "bundles", "classes", "cv", "error_bars", "fdr", "max_iter", "penalize_diagonal"),
+    *(
+        "alpha",
+        "alphas",
+        "bundle",
+        "bundles",
+        "classes",
+        "cv",
+        "error_bars",
+        "fdr",
+        "max_iter",
+        "max_memory",
+        "penalize_diagonal",
+    ),
     *("precision", "progress", "refit", "repair", "rtol", "rule", "scale", "select", "settings", "soft", "solver"),
     *("start", "target", "tol"),
 }

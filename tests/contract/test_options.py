@@ -108,6 +108,7 @@ TYPED: dict[str, list[str]] = {  # an option of dp-learn that changes what the c
     "penalize_diagonal": ["--no-penalize-diagonal"],
     "report": ["--report"],
     "out": ["--out", "elsewhere"],
+    "max_memory": ["--max-memory", "1MB"],
     "as_json": ["--json"],
     "quiet": ["--quiet"],
 }

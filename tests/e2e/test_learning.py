@@ -230,9 +230,9 @@ def test_regression_predicts_a_column_from_the_others(chain: Path, command: Run,
     [
         (["--estimator", "regression"], "--target must be given with regression and lda"),
         (["--estimator", "regression", "--target", "w"], "--target must be a column of the bundle"),
-        (["--estimator", "ridge", "--target", "v1"], "--target must be given with regression"),
-        (["--target", "v1"], "--target needs --estimator regression or lda"),
-        (["--estimator", "ridge", "--fdr", "0.05"], "--fdr works with the graphical lasso, not with ridge"),
+        (["--estimator", "ridge", "--target", "v1"], "--target is for --estimator regression or lda, not ridge"),
+        (["--target", "v1"], "--target is for --estimator regression or lda, not graphical-lasso"),
+        (["--estimator", "ridge", "--fdr", "0.05"], "--fdr is for --estimator graphical-lasso, not ridge"),
     ],
 )
 def test_wrong_estimator_options_get_one_sentence(words: list[str], sentence: str, chain: Path, command: Run) -> None:

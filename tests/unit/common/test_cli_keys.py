@@ -31,7 +31,6 @@ from dp_publish import Receipt
         ("keys revoke publisher --since 2999-01-01", "--since must be today or an earlier day"),
         ("keys revoke nobody", "KEY must be the name of a key of yours"),
         ("trust {key} --dataset wine --threshold 0", "--threshold must be from 1 to the number of different keys"),
-        ("trust {key} --threshold 1", "--threshold must be given with --dataset"),
         ("trust --until 2999-01-01", "KEY must be given with --name, --until and --remove"),
         ("trust --remove", "KEY must be given with"),
     ],
