@@ -40,7 +40,7 @@ def law_of_moments(release: Release, choices: Sequence[float], rows: int, *, rep
 
 
 def _gaussian_shift(matrix: Any, swaps: bool) -> float:
-    """Return how far Gaussian noise lets one row move the sum: the Frobenius norm, where entries off the diagonal differ."""
+    """Return how far one row moves the sum under Gaussian noise, by the Frobenius norm."""
     on, off = matrix.parameters["diagonal_sigma"], matrix.parameters["off_diagonal_sigma"]
     moved = (math.sqrt(2) if swaps else 1.0) * (matrix.radius**2 + matrix.constant**2)
     return float(moved / max(on, math.sqrt(2) * off))
@@ -50,7 +50,9 @@ def _largest_l1(radius: float, constant: float, p: int, *, swaps: bool) -> Any:
     """Return the upper triangle that moves most, in the L1 norm, among rows of the ball that are tried."""
     rng = np.random.default_rng(1)
     ways = [np.ones(p), *np.eye(p), *rng.choice([-1.0, 1.0], (_ROWS_TRIED, p)), *rng.normal(size=(_ROWS_TRIED, p))]
-    rows = [np.append(radius * way / np.linalg.norm(way), constant) for way in ways] + [np.append(np.zeros(p), constant)]
+    lengths = (radius, min(constant / 2, radius))  # of one column, what is farthest from the end is that far inside
+    rows = [np.append(length * way / np.linalg.norm(way), constant) for way in ways for length in lengths]
+    rows.append(np.append(np.zeros(p), constant))
     upper = np.triu_indices(p + 1)
     sums = np.array([np.outer(row, row)[upper] for row in rows])
     if not swaps:
@@ -88,6 +90,7 @@ def _chi_squared_difference(degrees: float, shift: float) -> Law:
     points = np.linspace(-far, far, 6001)
     step = points[1] - points[0]
     order = (degrees - 1) / 2
+
     def density(x: Any) -> Any:
         size = np.maximum(np.abs(x), 1e-9)
         log = order * np.log(size) + np.log(special.kve(order, size / 2)) - size / 2

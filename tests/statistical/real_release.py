@@ -82,9 +82,10 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawn]:
 def require_as_stated(release: Release, drawn: Drawn) -> None:
     """Fail unless the noise on rows was drawn with the parameters that the manifest states."""
     stated: list[tuple[str, float]] = []
+    before: str | None = None
     for column in release.columns:
         if column.response is not None:
-            again = column.block is not None and stated and column.block == before
+            again = column.block is not None and column.block == before
             stated += [] if again else [("response", column.response.replaced)]
         elif column.noise is not None:
             stated.append((column.cell_noise.distribution, column.cell_noise.sigma / column.cell_noise.granularity))
@@ -130,7 +131,9 @@ def real_laws(
     for place, name in enumerate(found):
         laws[name] = product([laws[name], *(choice(each) for each in drawn.choices[2 * place : 2 * place + 2])])
     if centered:
-        return {"*": product([_gap_moves_row(columns, sharper), gaussian(math.sqrt(len(columns) + 1) / drawn.sums_sigma)])}
+        return {
+            "*": product([_gap_moves_row(columns, sharper), gaussian(math.sqrt(len(columns) + 1) / drawn.sums_sigma)])
+        }
     return laws if columns[0].ball is None else {"*": worst_of(laws)}
 
 

@@ -24,19 +24,22 @@ _WEAK = re.compile(
     rf"(?:more than \d+\.\d+ %|up to {N} %) of cases \(in {N} % at mu = {N}; pure guessing gives 50 %\)\."
 )
 _SEVERAL = re.compile(
-    r"Someone who is counted in several cells is protected less: in k cells at k times the rho, which is sqrt\(k\) times "
-    rf"the mu \(in {N} cells {N} times\)\."
+    r"Someone who is counted in several cells is protected less: in k cells at k times the rho, which is "
+    rf"sqrt\(k\) times the mu \(in {N} cells {N} times\)\."
 )
 _REPLACEMENT = re.compile(r"The books count a replacement, which is one removal and one addition: it costs ([^.]*)\.")
 _TOGETHER = re.compile(
     rf"(\d+) rows together are protected at (mu|epsilon) = {N}(?:, except with a probability of {N})?\."
     r"|\d+ rows together are not protected at all\."
 )
-_IN_ALL = re.compile(rf"Somebody who has all of these releases guesses right in at most {N} % of cases, in place of 50 %\.")
+_IN_ALL = re.compile(
+    rf"Somebody who has all of these releases guesses right in at most {N} % of cases, in place of 50 %\."
+)
 _GUESS = re.compile(rf"guesses right in at most {N} % of cases after seeing this release, in place of 50 %\.")
 _CONDITIONAL = re.compile(rf"Had the same noise been fixed beforehand, one cell would be protected at mu = {N}\.")
 _POINT = re.compile(rf"epsilon = {N} at delta = {N}")
 _EXCEPTED = re.compile(rf"All of that holds except with a probability of {N}\.")
+_EXCEPTED_AS_CHOSEN = re.compile(rf"its guarantee holds except with a probability of {N}")
 _OWN = {
     "mu": re.compile(rf"mu = {N} \(Gaussian differential privacy\)"),
     "rho": re.compile(rf"rho = {N} \(zero-concentrated differential privacy\)"),
@@ -45,33 +48,41 @@ _OWN = {
 _NEUTRAL = [
     re.compile(pattern)
     for pattern in (
-        r"(?:in )?\"?(?:days|seconds) since [-\dT:]+Z?(?:, from [-\d:T]+ to [-\d:T]+)?|\(\d+ columns\)|\(for \d+ of the table\)",
+        r"Cells without a value in .* took their column's center of round 1.*$",
+        r"^\s*\S+ has the smallest expected error for .* columns: .*, rows being in the unit ball, against [^;]*",
+        r"sha256:[0-9a-f]{64}|sha256sum",
+        r"^\s+[\d,]+ (?:cells?|entity|entities) .*$|^\s+[\d,]+ rows? (?:shortened|left out|whole).*$",
+        r"(?:in )?\"?(?:days|seconds) since [-\dT:]+Z?(?:, from [-\d:T]+ to [-\d:T]+)?",
+        r"\(\d+ columns\)|\(for \d+ of the table\)",
         r"^wrote \S+: release \d+ of \S+,",
         r"(?m)^# Release \d+ of .*$|^- Made: .*$|^\s*signer .*$|^\s*dataset .*$|^\S*: every byte is as it was signed",
-        rf"(?:about \(a noisy estimate\) )?{_NO} rows?\b(?:, \d+ columns?)?(?:; no rows)?(?: \(for \d+ of the table\))?",
-        r"second moments of \d+ columns?|\d+ columns? \(for \d+ of the table\)|, \d+ columns?|\d+ Parquet file\(s\)|of \d+ columns?",
+        rf"(?:about \(a noisy estimate\) )?{_NO} rows?\b(?:, \d+ columns?)?(?:; no rows)?"
+        r"(?: \(for \d+ of the table\))?",
+        r"second moments of \d+ columns?|\d+ columns? \(for \d+ of the table\)|, \d+ columns?|of \d+ columns?",
+        r"\d+ Parquet file\(s\)",
         rf"discrete Gaussian, sigma {_NO}, variance {_NO}|Gaussian, sigma {_NO}, on a grid of {_NO}, variance {_NO}",
-        rf"randomised response, a level stays with probability {_NO} and becomes (?:the|each) other(?: one)? with {_NO}",
+        rf"randomised response, a level stays with probability {_NO} and becomes (?:the|each) other(?: one)? with "
+        rf"{_NO}",
         rf"-?{_NO} to -?{_NO}(?: \(found privately\))?(?:, protected are changes by up to {_NO})?",
         rf"rows within {_NO} scales of their centre; here centre -?{_NO}, scale {_NO}",
-        rf"at most {_NO} from the center -?{_NO}(?: \(found privately(?: in -?{_NO} to -?{_NO})?\))?; scale {_NO}, then "
-        rf"center -?{_NO} and scale {_NO} in round 2",
+        rf"at most {_NO} from the center -?{_NO}(?: \(found privately(?: in -?{_NO} to -?{_NO})?\))?; scale {_NO}, "
+        rf"then center -?{_NO} and scale {_NO} in round 2",
         rf"(?:found privately, with noise|; declared|Changing one cell by at most {_NO})",
         r"(?:at most |beyond )\d+ (?:of them|are left out)",
         r"A row is \(z, c\).*$|(?:Gaussian|Laplace|Wishart|Wishart difference) noise \(.*$|Values were clipped to .*$",
         r"Round [12]: .*$|The noise of the \S+ mechanism does not act entry by entry.*$|Rows and values far .*$",
         r"forecast: .*$|the noise leaves .*$|assumed: these bounds, found privately with \d+% of rho.*$",
-        r"assumed, as there is no policy.*$|\S+ was chosen, .*$|^\S+ was chosen.*$|  \S+: more than 60 % of the values.*$",
-        r".*more than 60 % of the values seem.*$",
+        r"assumed, as there is no policy.*$|\S+ was chosen, .*$|^\S+ was chosen.*$",
+        r"  \S+: more than 60 % of the values.*$|.*more than 60 % of the values seem.*$",
         rf"The budget is (?:mu = {_NO} per \S+?(?:, )?)+\.",
         r"licence: .*$|to learn from it: .*$|beside it: .*$|left out: .*$",
-        r"^\s+[\d,]+ (?:cells?|entity|entities) .*$|^\s+[\d,]+ rows? (?:shortened|left out|whole).*$",
         r"for your eyes only.*$",
         r"columns that \w+ by",
         r"Apache-2\.0",
         r"[xcdgo]\d+(?:=\w+)?|=v\d|level v?\d",
         r"is 1 (?:where|there)[^.]*|[01] is \S+|the place of its level, from 0",
-        r"and \d+ more|0 and 1|in place of 50 %|\d+ release(?:s|\(s\))? of this dataset[^.]*, without a guarantee in all\.",
+        r"and \d+ more|0 and 1|in place of 50 %",
+        r"\d+ release(?:s|\(s\))? of this dataset[^.]*, without a guarantee in all\.",
     )
 ]
 _SIGMAS = re.compile(rf"sigma {N}")
@@ -82,8 +93,8 @@ class Claim(NamedTuple):
 
     `scope` is "own" for the release's own unit; "all" and a unit, for all releases so far, "before" without this one,
     "booked" for this one alone; "cell" for one cell; "rows" and a number, for so many of the unit. A "point" has an
-    epsilon and its `delta`; "power" and "miss" the rate of false alarms, "among" that of right guesses by chance, "odds"
-    the share of exceptions.
+    epsilon and its `delta`; "power" and "miss" the rate of false alarms, "among" that of right guesses by chance,
+    "odds" the share of exceptions.
     """
 
     kind: str
@@ -136,6 +147,7 @@ def _read_line(line: str, place: str) -> Iterator[Claim]:
     yield from (Claim("mu", number(mu), "cell", place) for (mu,) in taken(_CONDITIONAL))
     yield from (Claim("point", number(epsilon), "own", place, number(delta)) for epsilon, delta in taken(_POINT))
     yield from (Claim("excepted", number(delta), "own", place) for (delta,) in taken(_EXCEPTED))
+    yield from (Claim("excepted", number(delta), "own", place) for (delta,) in taken(_EXCEPTED_AS_CHOSEN))
     for kind, pattern in _OWN.items():
         yield from (Claim(kind, number(value), "own", place) for (value,) in taken(pattern))
     for pattern in _NEUTRAL:

@@ -17,7 +17,10 @@ _LEAD = re.compile(
 _PICTURE = re.compile(r"right because of the release: at most (\d+)|wrong: at least (\d+)|right by chance alone: (50)")
 _DRAWN = re.compile(rf"Of 100 guesses between two candidates, at most {N} are right with this release")
 _ABOUT = re.compile(r'Release (\d+) of <bdi class="code">([^<]+)</bdi>')
-_CARD = re.compile(rf'(?s)data-right="([^"]+)">(?:(?!data-right).)*?href="([^"]+)"(?:(?!data-right).)*?at most {N} % of guesses right(, with all)?')
+_CARD = re.compile(
+    rf'(?s)data-right="([^"]+)">(?:(?!data-right).)*?href="([^"]+)"(?:(?!data-right).)*?'
+    rf"at most {N} % of guesses right(, with all)?"
+)
 _PAST = re.compile(rf"(?s)<th scope=\"row\">(?:<a[^>]*>)?(\d+).*?<td>(?:no guarantee|{N} %)</td>")
 
 
@@ -30,8 +33,9 @@ def claims_of_site(folder: Path, site: Path) -> Iterator[tuple[str, int, Claim]]
         text = page.read_text()
         about = _ABOUT.search(text)
         if about is not None:
-            shown_at[page.relative_to(site).as_posix()] = about[2], int(about[1])
-            yield from ((about[2], release, claim) for release, claim in _of_page(text, int(about[1])))
+            dataset, _, _ = about[2].partition(" / ")  # and a part of its rows
+            shown_at[page.relative_to(site).as_posix()] = dataset, int(about[1])
+            yield from ((dataset, release, claim) for release, claim in _of_page(text, int(about[1])))
     for share, page_name, right, several in _CARD.findall((site / "index.html").read_text()):
         scope = "all" if several else "own"
         for value in (number(share), number(right) / 100):

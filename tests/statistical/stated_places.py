@@ -111,7 +111,10 @@ def claims_of_ledger(ledger: Ledger, dataset: str) -> Iterator[tuple[int, Claim]
             for unit, value in cost[kind].items():
                 yield entry["number"], Claim(kind, value, f"booked {unit}", "ledger of a machine")
         if cost["mu"]:
-            yield entry["number"], Claim("excepted", cost["excepted_delta"], f"booked {cost['unit']}", "ledger of a machine")
+            yield (
+                entry["number"],
+                Claim("excepted", cost["excepted_delta"], f"booked {cost['unit']}", "ledger of a machine"),
+            )
     for total in document["totals"]:
         if total["rho"] is not None:
             yield from ((0, each) for each in read_numbers(total, "ledger of a machine", f"all {total['unit']}"))

@@ -111,7 +111,9 @@ def _of_page(page: str) -> Iterator[Claim]:
 
 def _of_data(page: str, mu: float) -> Iterator[Claim]:
     """Yield the numbers of the trade-off curve, at the places that the table has as well."""
-    table = re.search(r'(?s)<table id="strengths".*?</table>', page) or re.search(r'(?s)id="strengths".*?</table>', page)
+    table = re.search(r'(?s)<table id="strengths".*?</table>', page) or re.search(
+        r'(?s)id="strengths".*?</table>', page
+    )
     assert table is not None
     for row in re.findall(r"(?s)<tr.*?</tr>", table[0]):
         cells = [shown(cell).strip() for cell in re.findall(r"(?s)<t[hd].*?</t[hd]>", row)]

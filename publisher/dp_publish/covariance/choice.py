@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.privacy import Neighbours
+from dp_bundle.rounding import round_up
 from dp_publish.accounting import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
@@ -92,7 +93,7 @@ def choose_mechanism(
     compared = ", ".join(f"{errors[kind]:.3g} for {kind.name}" for kind in others)
     excepted = ""
     if issubclass(best, PureMechanism) and best.excepted_delta:
-        excepted = f"; its guarantee holds except with a probability of {best.excepted_delta:.2g}"
+        excepted = f"; its guarantee holds except with a probability of {round_up(best.excepted_delta, 2)}"
     return best, (
         f"{best.name} has the smallest expected error for {n_rows} rows and {scaling.n_features} columns: "
         f"||C^ - C||_F / n = {errors[best]:.3g} ({best.error_kind}), rows being in the unit ball, "

@@ -81,8 +81,8 @@ def _covariance_verdict(plan: Plan) -> list[str]:
         return [f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."]
     in_rows = f", and of {row.error_in_rows:.2g} in a release of rows" if row.rows_possible else ""
     lines = [
-        f"At mu = {printed_mu(row.mu)}, a correlation has a standard error of {row.error_in_moments:.2g} in the covariance "
-        f"release{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}.",
+        f"At mu = {printed_mu(row.mu)}, a correlation has a standard error of {row.error_in_moments:.2g} in the "
+        f"covariance release{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}.",
     ]
     if not row.rows_possible:
         lines.append("Rows are never released with noise like this: it does not go with some column's bounds or kind.")

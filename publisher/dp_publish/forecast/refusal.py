@@ -160,7 +160,7 @@ def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Non
     what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
     ways = "".join(f"{way}; " for way in ways_out(policy, kinds, n_rows, row))
     raise PolicyError(
-        f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = {printed_mu(row.mu)} per "
-        f"{policy.privacy.unit_name}, {why_hidden(n_rows, len(kinds), row, release)}; "
+        f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = "
+        f"{printed_mu(row.mu)} per {policy.privacy.unit_name}, {why_hidden(n_rows, len(kinds), row, release)}; "
         f"{ways}see `dp-publish plan DATA` for other strengths, {_ANYWAY}"
     )

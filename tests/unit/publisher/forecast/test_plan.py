@@ -190,7 +190,7 @@ def test_plan_shows_the_policys_own_strength(people: Path, command: Run) -> None
         marked = [line[0] for line in lines if line[-2:] == ["<-", "policy"]]
         document = json.loads(command("dp-publish", "plan", people, "--json").stdout)
 
-        assert marked == [round_up(document['own_mu'], 4)] * 2
+        assert marked == [round_up(document["own_mu"], 4)] * 2
         assert document["own_mu"] == pytest.approx(mu, rel=1e-3)
         assert len(document["forecast"]) == (9 if mu == 1.0 else 10)
 

@@ -37,4 +37,6 @@ def test_drawn_misses_are_rounded_down() -> None:
     """A figure shows no more misses than the guarantee allows."""
     curve, alphas = GaussianTradeOff(1.3), [0.0137 * step for step in range(1, 70)]
     drawn = trade_off_points(curve, alphas)
-    assert all(curve.type_2(alpha) - 1e-5 < each <= curve.type_2(alpha) for alpha, each in zip(alphas, drawn, strict=True))
+    assert all(
+        curve.type_2(alpha) - 1e-5 < each <= curve.type_2(alpha) for alpha, each in zip(alphas, drawn, strict=True)
+    )
