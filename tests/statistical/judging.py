@@ -116,7 +116,8 @@ class Judge:
             return math.sqrt(float(rest)) / claim.value, math.sqrt(float(rest))
         if claim.kind == "replacement":
             one, both = judged.laws(unit), judged.laws(unit, replaced=True)
-            times = worst_of(both).mu() / max(worst_of(one).mu(), _LEAST)
+            mus = worst_of(one).mu(), worst_of(both).mu()
+            times = mus[1] / max(mus[0], _LEAST) if math.isfinite(mus[1]) else 1.0  # what is unbounded stays so
             return times / claim.value, times
         if scope == "own":
             return ratio_of(claim, judged.laws(unit), judged.excepted)
@@ -146,6 +147,8 @@ def ratio_of(claim: Claim, laws: Alternatives, excepted: float) -> Found:
 
 def _ratio(claim: Claim, law: Law, excepted: float) -> Found:
     value = claim.value
+    if law.is_far and not (claim.kind == "rho" and math.isfinite(law.rho)):
+        return 0.0, math.nan  # not judged
     if claim.kind in ("mu", "rho", "epsilon", "point"):
         real = _strength(claim, law, excepted)
         return (real / value if value else (math.inf if real else 0.0)), real

@@ -28,7 +28,7 @@ _FAR = 12.0  # standard deviations of continuous noise that thresholds reach
 _TAIL = 1e-60  # a probability that is still exact, where laws end at 1e-280
 _ORDERS = (1.0 + 1e-6, 1.25, 1.5, 2.0, 3.0, 5.0, 9.0, 17.0, 33.0)  # of Renyi's divergence
 _GAUSSIAN_FROM = 400.0  # sigma, from which on discrete noise is told from rounded noise by nobody
-_FAR_APART = 19.0  # sigmas of a movement from which on only its rho is of interest, which is that of continuous noise
+_FAR_APART = 19.0  # sigmas of a movement from which on float64 has no number for how unlikely it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +41,21 @@ class Law:
         Probabilities of the outcomes, in descending order of p / q.
     shift : float
         In standard deviations.
+    is_far : bool
+        Some probabilities are too small for float64, so that the rho alone is right: that of continuous noise.
     """
 
     p: Floats = field(default_factory=lambda: np.ones(1))
     q: Floats = field(default_factory=lambda: np.ones(1))
     shift: float = 0.0
+    is_far: bool = False
 
     def times(self, other: Law) -> Law:
         """Return the law of both, drawn independently."""
         p, q = np.multiply.outer(self.p, other.p).ravel(), np.multiply.outer(self.q, other.q).ravel()
-        return law_of(p, q, math.hypot(self.shift, other.shift))
+        in_both = np.multiply.outer(*((law.p > 0) & (law.q > 0) for law in (self, other))).ravel()
+        gone = bool(np.any(in_both & (np.minimum(p, q) == 0) & (np.maximum(p, q) > _TAIL)))
+        return law_of(p, q, math.hypot(self.shift, other.shift), is_far=self.is_far or other.is_far or gone)
 
     def power(self, number: int) -> Law:
         """Return the law of so many independent draws."""
@@ -164,7 +169,7 @@ class Law:
         return float(np.interp(power, np.append(0.0, powers), np.append(0.0, alarms)))
 
 
-def law_of(p: Floats, q: Floats, shift: float = 0.0) -> Law:
+def law_of(p: Floats, q: Floats, shift: float = 0.0, *, is_far: bool = False) -> Law:
     """Return the law of outcomes in any order; neighbours in the order of their ratios are put together if many."""
     kept = (p > 0) | (q > 0)
     p, q = p[kept], q[kept]
@@ -180,7 +185,7 @@ def law_of(p: Floats, q: Floats, shift: float = 0.0) -> Law:
         bins = np.floor((clipped[0] - clipped) / span * parts) + np.floor(weight / weight[-1] * parts)
         starts = np.flatnonzero(np.append(True, np.diff(bins) > 0))
         p, q = np.add.reduceat(p, starts), np.add.reduceat(q, starts)
-    return Law(p, q, shift)
+    return Law(p, q, shift, is_far)
 
 
 NOTHING = Law()
@@ -204,8 +209,10 @@ def discrete_gaussian(steps: int, sigma: float, number: int = 1) -> Law:
     """
     if not steps:
         return NOTHING
-    if sigma > _GAUSSIAN_FROM or steps > _FAR_APART * sigma:
+    if sigma > _GAUSSIAN_FROM:
         return gaussian(math.sqrt(number) * steps / sigma * (1 - 1e-6))
+    if steps > _FAR_APART * sigma:
+        return Law(shift=math.sqrt(number) * steps / sigma, is_far=True)
     law = _summed(sigma, number)
     moved = steps * number
     return law_of(np.append(np.zeros(moved), law), np.append(law, np.zeros(moved)))

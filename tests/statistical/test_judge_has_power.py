@@ -111,7 +111,7 @@ def test_root_of_k_for_what_was_searched_is_found(make: Make, monkeypatch: pytes
 
 def test_figures_rounded_to_the_nearest_are_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A printed figure that is rounded down is false."""
-    monkeypatch.setattr("dp_bundle.describe.sentences.round_up", lambda value, **_: f"{value:.3g}")
+    monkeypatch.setattr("dp_bundle.describe.sentences.round_up", lambda value, *_: f"{value:.3g}")
     made = make(_REAL, unit="row", mu=1.2345)
     assert {"README", "receipt", "label, strength"} <= false_places(made, "mu")
 

@@ -125,6 +125,13 @@ class Table:
     ranges: Callable[[], TypedRanges] | None = None
     describe: Callable[[], list[list[Any]]] | None = None
 
+    def pieces(self) -> tuple[int | None, int | None]:
+        """Return the rows of the largest piece that has to be decoded as a whole, and of all; None of text."""
+        if self.ranges is None:
+            return None, None
+        raw = self.ranges().raw
+        return 0 if raw.decoded else max(raw.sizes, default=0), raw.n_rows
+
     def unchanged(self) -> Callable[[], None]:
         """Return what raises `SchemaError` if the table's files have changed since this call."""
         if self.describe is None:

@@ -68,7 +68,7 @@ def check_in_advance(
     table = open_table(data, policy.table)
     table, resolved = resolve(table, policy, withheld)
     kinds, _ = choose_columns(table, resolved, withheld)
-    needed = require_publishing(len(kinds), policy.privacy.release, max_memory, n_workers=n_workers)
+    needed = require_publishing(table, len(kinds), policy.privacy.release, max_memory, n_workers=n_workers)
     for note in describe_need(needed):
         tell(note)
     if policy.privacy.release == "covariance":

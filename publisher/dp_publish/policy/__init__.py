@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey
     from dp_publish.policy.columns import choose_columns, require_bounds, require_rows
     from dp_publish.policy.file import find_policy, policy_path, used_policy
-    from dp_publish.policy.memory import require_plan, require_publishing, require_template
+    from dp_publish.policy.memory import count_threads, require_plan, require_publishing, require_template
     from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy, Privacy
     from dp_publish.policy.public import public_facts
     from dp_publish.policy.sections import resolve

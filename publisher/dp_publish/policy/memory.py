@@ -1,22 +1,36 @@
 """The memory that the publisher's commands may need, from the shape of a table: known before a row of it is read.
 
-Rows are read in batches, so that only the columns count, and the cores that work at once. The constants were measured,
-as peak resident memory of commands at 100 to 20,000 columns; the tests measure again.
+Rows are read in batches, so that only the columns count, the cores that work at once, and how large the pieces are that
+a file can be read in: each core holds a page of every column, packed and unpacked. The constants were measured, as peak
+resident memory of commands at 10 to 20,000 columns and pieces of 50 to 200,000 rows; the tests measure again.
 """
 
 from __future__ import annotations
 
+from dp_bundle.data import batch_rows
 from dp_bundle.memory import require_memory
 from dp_bundle.startup import count_cores
+from dp_publish.data import Table
 from dp_publish.policy.choices import ReleaseKind
 
 _TEMPLATE, _PER_NAME = 110 * 10**6, 4_000
 _FORECAST, _PER_FORECAST = 190 * 10**6, 10_000
 _LIBRARIES = 300 * 10**6
+_TEXT = 150 * 10**6  # of a text file, of which the rows that are read at once are as many as the bytes allow
 _WORKER = 250 * 10**6  # one process of Dask's
-_OF_CORE = 50_000  # bytes for each column, of noisy rows on their way into a part
-_OF_BLOCK = 200_000  # of the rows of which second moments are summed
-_MOMENTS = 20 * 8  # for each pair of columns: exact sums, noise, and the matrices that are published
+_NUMBER = 8
+_PAGE = 2**20  # bytes of a column that a Parquet file holds together, by default
+_OF_BATCH = 5 * _NUMBER  # for each cell of a batch, on its way into a part or into sums
+_OF_PIECE = 4  # copies of a page
+_PER_COLUMN = 30_000
+_MOMENTS = 20 * _NUMBER  # for each pair of columns: exact sums, noise, and the matrices that are published
+_CELLS_AT_ONCE = 2**25  # of the batches of all threads together
+
+
+def count_threads(n_columns: int) -> int:
+    """Return how many threads there are to be, each of which holds a few batches of all columns."""
+    cells = batch_rows(n_columns) * n_columns
+    return max(1, min(count_cores(), _CELLS_AT_ONCE // cells))
 
 
 def template_memory(n_columns: int) -> int:
@@ -29,7 +43,14 @@ def plan_memory(n_columns: int) -> int:
     return _FORECAST + _PER_FORECAST * n_columns
 
 
-def publishing_memory(n_columns: int, release: ReleaseKind, *, n_workers: int = 0) -> int:
+def publishing_memory(
+    n_columns: int,
+    release: ReleaseKind,
+    piece_rows: int | None = None,
+    *,
+    n_rows: int | None = None,
+    n_workers: int = 0,
+) -> int:
     """Return the bytes that `dp-publish` may need at its peak.
 
     Parameters
@@ -38,12 +59,18 @@ def publishing_memory(n_columns: int, release: ReleaseKind, *, n_workers: int = 
         That are published: of a category, each of its levels.
     release : {"rows", "covariance"}
         What is published.
+    piece_rows : int, optional
+        The rows of the table's largest piece that has to be decoded, 0 if none has; None of text.
+    n_rows : int, optional
+        All of them, where that is known.
     n_workers : int
         How many processes of Dask are started here, each for one core.
     """
-    own = _OF_BLOCK if release == "covariance" else _OF_CORE
+    batch = min(batch_rows(n_columns), n_rows if n_rows is not None else batch_rows(n_columns))
+    of_core = _OF_BATCH * batch + _OF_PIECE * min(_NUMBER * (piece_rows or 0), _PAGE)
+    own = _LIBRARIES + _PER_COLUMN * n_columns + of_core * n_columns * max(count_threads(n_columns), n_workers)
     of_pairs = _MOMENTS * n_columns**2 if release == "covariance" else 0
-    return _LIBRARIES + own * n_columns * max(count_cores(), n_workers) + of_pairs + _WORKER * n_workers
+    return own + of_pairs + _WORKER * n_workers + (_TEXT if piece_rows is None else 0)
 
 
 def require_template(n_columns: int, limit: int | None) -> int:
@@ -56,8 +83,11 @@ def require_plan(n_columns: int, limit: int | None) -> int:
     return require_memory(plan_memory(n_columns), limit, f"a forecast for {n_columns:,} columns")
 
 
-def require_publishing(n_columns: int, release: ReleaseKind, limit: int | None, *, n_workers: int = 0) -> int:
-    """Return the bytes that `dp-publish` may need, or raise `MemoryLimitError`."""
+def require_publishing(
+    table: Table, n_columns: int, release: ReleaseKind, limit: int | None, *, n_workers: int = 0
+) -> int:
+    """Return the bytes that `dp-publish` may need for a table, or raise `MemoryLimitError`."""
+    piece_rows, n_rows = table.pieces()
     what = "second moments" if release == "covariance" else "rows"
-    needed = publishing_memory(n_columns, release, n_workers=n_workers)
+    needed = publishing_memory(n_columns, release, piece_rows, n_rows=n_rows, n_workers=n_workers)
     return require_memory(needed, limit, f"publishing {what} of {n_columns:,} columns")

@@ -19,13 +19,12 @@ from dp_bundle.data import PartWriter, batch_rows, part_rows
 from dp_bundle.engines import Threads
 from dp_bundle.errors import DataError
 from dp_bundle.manifest import Column
-from dp_bundle.startup import count_cores
 from dp_publish.data import RowReport, TypedRanges
+from dp_publish.policy import count_threads
 from dp_publish.release.contents import NewFile, Progress, Records
 from dp_publish.rows import add_noise
 from dp_publish.sampling import SecureKeystream
 
-_CELLS_AT_ONCE = 2**25  # of the batches of all threads together
 _RANGES_PER_CORE = 4  # so that no core is left alone with much work at the end
 _WORTH_IT = 0.6  # of all rows, for one core: more take as long as one thread that adds noise and one that writes
 
@@ -97,12 +96,6 @@ def plan_for_cores(rows: NumberedRows, n_columns: int, n_threads: int) -> list[R
     if -(-n_parts // n_threads) * part_rows(n_columns) > _WORTH_IT * rows.n_rows:
         return [RowRange(0, 0, rows.n_rows)]
     return choose_ranges(rows, n_columns, n_threads)
-
-
-def count_threads(n_columns: int) -> int:
-    """Return how many threads there are to be, each of which holds a few batches of all columns."""
-    cells = batch_rows(n_columns) * n_columns
-    return max(1, min(count_cores(), _CELLS_AT_ONCE // cells))
 
 
 def write_parts(

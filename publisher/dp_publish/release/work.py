@@ -14,8 +14,9 @@ from dp_bundle.data import batch_rows
 from dp_bundle.engines import Threads, map_in_order
 from dp_bundle.manifest import Column
 from dp_publish.data import CappedRanges, EntityCap, RowReport, TypedRanges
+from dp_publish.policy import count_threads
 from dp_publish.release.contents import Making, Progress, Read, one_ahead
-from dp_publish.release.parts import ParallelWriter, Part, RowRange, Told, count_threads, plan_for_cores, write_parts
+from dp_publish.release.parts import ParallelWriter, Part, RowRange, Told, plan_for_cores, write_parts
 from dp_publish.rows import add_noise
 
 T = TypeVar("T")

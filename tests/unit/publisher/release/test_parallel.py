@@ -21,6 +21,7 @@ from dp_bundle.data import rows as parts
 from dp_bundle.errors import DpGraphError, MissingValuesError, SchemaError
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data import RowRanges, open_table
+from dp_publish.policy import memory
 from dp_publish.release import parts as writing
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -32,7 +33,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make row groups of 100 rows and parts of three of them, and let there be four cores."""
     monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
     monkeypatch.setattr(parts, "_PART_CELLS", 300)
-    monkeypatch.setattr(writing, "count_cores", lambda: 4)
+    monkeypatch.setattr(memory, "count_cores", lambda: 4)
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_every_row_is_published_once_in_its_place(
     source = write_table(values, tmp_path, form)
     done: list[int] = []
     receipt = publish(source, policy_for(), out=tmp_path / "many.tar", key=key, progress=done.append)
-    monkeypatch.setattr(writing, "count_cores", lambda: 1)
+    monkeypatch.setattr(memory, "count_cores", lambda: 1)
     alone = publish(source, policy_for(), out=tmp_path / "one.tar", key=key)
 
     assert np.abs(rows_of(receipt)["x"] - values).max() < 5
@@ -266,7 +267,7 @@ def test_long_ranges_come_first(n_workers: int) -> None:
 
 def test_ranges_of_few_rows_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads for one batch after the other are as quick as a thread for each of very few parts."""
-    monkeypatch.setattr(writing, "count_cores", lambda: 2)
+    monkeypatch.setattr(memory, "count_cores", lambda: 2)
     monkeypatch.setattr(parts, "_PART_CELLS", parts.batch_rows(1))
     size = parts.part_rows(1)
     column = policy_for()

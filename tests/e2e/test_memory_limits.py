@@ -1,0 +1,175 @@
+"""What needs more memory than there is, is refused before it begins, in one sentence, soon, and with little memory."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.memory import format_size
+from dp_learn.pipeline.memory import learning_memory
+from dp_publish import Policy, publish
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy import memory
+
+MOST_SECONDS, MOST_MB = 3.0, 300.0
+_MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(code, used.ru_maxrss, used.ru_utime)
+"""
+
+
+class Run(NamedTuple):
+    """How a command ended: its code, what it said, its peak of resident memory, and its CPU seconds."""
+
+    code: int
+    said: str
+    peak_mb: float
+    seconds: float
+
+
+def run(folder: Path, name: str, *words: str) -> Run:
+    """Run a command in a folder; a small process starts it, as a child's peak is never below its parent's."""
+    program = str(Path(sys.executable).with_name(name))
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE, program, *words], cwd=folder, capture_output=True, text=True, check=True
+    )
+    took = time.monotonic() - started
+    code, kilobytes, seconds = done.stdout.splitlines()[-1].split()
+    return Run(int(code), done.stderr, int(kilobytes) / 1024, min(float(seconds), took))
+
+
+def policy_of(n_columns: int, release: str) -> str:
+    """Return a policy with bounds for all columns."""
+    bounds = "".join(f"[columns.c{index}]\nbounds = [0, 1]\n" for index in range(n_columns))
+    kind = 'release = "covariance"\nmechanism = "gaussian"\n' if release == "covariance" else ""
+    return f'[dataset]\nname = "wide"\n[privacy]\nunit = "row"\nmu = 1.0\n{kind}{bounds}'
+
+
+def table_of(n_columns: int, n_rows: int = 50) -> pa.Table:
+    """Return a table of numbers between 0 and 1."""
+    rng = np.random.default_rng(1)
+    return pa.table({f"c{index}": rng.random(n_rows) for index in range(n_columns)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_columns", [8_000, 20_000])
+def test_a_bundle_of_a_trusted_signer_cannot_exhaust_the_memory(
+    n_columns: int, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """A genuine bundle of thousands of columns gets a sentence with what it would need."""
+    document = {"dataset": {"name": "w"}, "privacy": {"mu": 1.0, "unit": "row"}}
+    columns = {f"c{index}": {"bounds": [0, 1]} for index in range(n_columns)}
+    policy = Policy.model_validate({**document, "columns": columns})
+    publish(table_of(n_columns), policy, out=tmp_path / "w.bundle.tar", key=key)
+
+    for estimator in ("graphical-lasso", "ridge"):
+        refused = run(tmp_path, "dp-learn", "w.bundle.tar", "--estimator", estimator, "--max-memory", "4GB")
+        needed = format_size(learning_memory(n_columns, estimator=estimator))
+        assert refused.code == 1
+        assert refused.said.splitlines() == [
+            f"error: learning from {n_columns:,} columns may need {needed} of memory, and the limit is 4.0GB: nothing "
+            f"was begun; use fewer columns, or allow it with --max-memory {needed} where there is as much"
+        ]
+        assert (refused.seconds, refused.peak_mb) < (MOST_SECONDS, MOST_MB)
+        assert refused.peak_mb < MOST_MB
+    assert {path.name for path in tmp_path.iterdir()} <= {"w.bundle.tar", "home"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["wide.parquet", "--policy", "rows.toml"], "publishing rows of 20,000 columns"),
+        (["wide.parquet", "--policy", "covariance.toml"], "publishing second moments of 20,000 columns"),
+        (["plan", "wide.parquet", "--policy", "rows.toml"], "a forecast for 20,000 columns"),
+        (["policy", "wide.parquet"], "a policy for 20,000 columns"),
+    ],
+)
+def test_the_publishers_commands_say_what_they_need(
+    words: list[str], what: str, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """A table of 20,000 columns is refused beyond --max-memory before anything is booked or written."""
+    pq.write_table(table_of(20_000), tmp_path / "wide.parquet")
+    for release in ("rows", "covariance"):
+        (tmp_path / f"{release}.toml").write_text(policy_of(20_000, release))
+    before = {path.name for path in tmp_path.iterdir()}
+    refused = run(tmp_path, "dp-publish", *words, "--max-memory", "150MB")
+    assert refused.code == 1
+    assert refused.said.startswith(f"error: {what} may need ")
+    assert refused.said.count("\n") == 1
+    assert refused.seconds < MOST_SECONDS
+    assert refused.peak_mb < MOST_MB
+    assert Ledger().entries() == []
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+@pytest.mark.parametrize(("n_columns", "n_rows", "piece_rows"), [(1_000, 9_000, 9_000), (100, 80_000, 4_000)])
+def test_no_more_is_taken_than_was_said(
+    n_columns: int, n_rows: int, piece_rows: int, release: Any, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Each command's peak is below what it says that it may need, and not below a sixth of it."""
+    pq.write_table(table_of(n_columns, n_rows), tmp_path / "wide.parquet", row_group_size=piece_rows)
+    (tmp_path / "wide.policy.toml").write_text(policy_of(n_columns, release))
+    publishing = memory.publishing_memory(n_columns, release, piece_rows, n_rows=n_rows)
+    said = [
+        (["policy", "wide.parquet", "--out", "new.toml"], memory.template_memory(n_columns)),
+        (["plan", "wide.parquet"], memory.plan_memory(n_columns)),
+        (["wide.parquet", "--anyway"], publishing),
+    ]
+    for words, needed in said:
+        done = run(tmp_path, "dp-publish", *words)
+        assert done.code == 0, done.said
+        assert needed / 6e6 < done.peak_mb < needed / 1e6, (words, done.peak_mb)
+
+
+def test_blank_lines_without_end_are_refused(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A small packed file of gigabytes of blank lines is no table, and is not read to its end."""
+    with gzip.open(tmp_path / "blank.csv.gz", "wb", compresslevel=1) as file:
+        file.write(b"c0\n0.5\n")
+        for _ in range(400):
+            file.write(b"\n" * 2**20)
+    (tmp_path / "blank.policy.toml").write_text(policy_of(1, "rows"))
+    refused = run(tmp_path, "dp-publish", "blank.csv.gz")
+    assert refused.code == 1
+    assert "has more than 1,048,576 characters of blank lines in a row" in refused.said
+    assert refused.peak_mb < MOST_MB
+
+
+def test_a_policy_of_many_unused_columns_is_refused(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Sections for more columns than a release can have are not made into objects."""
+    pq.write_table(table_of(2), tmp_path / "t.parquet")
+    (tmp_path / "t.policy.toml").write_text(policy_of(100_000, "rows"))
+    refused = run(tmp_path, "dp-publish", "t.parquet")
+    assert refused.code == 2
+    assert "has sections for more than 20,000 columns, which is more than a release may have" in refused.said
+    assert (refused.seconds, refused.peak_mb) < (MOST_SECONDS, MOST_MB)
+    assert refused.peak_mb < MOST_MB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["graphical-lasso", "neighborhood"])
+def test_learning_takes_no_more_than_was_said(estimator: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """For 400 columns, the peak is below what is said, and not below a sixth of it."""
+    n_columns = 400
+    columns = {f"c{index}": {"bounds": [0, 1]} for index in range(n_columns)}
+    policy = Policy.model_validate({"dataset": {"name": "w"}, "privacy": {"mu": 60.0}, "columns": columns})
+    publish(table_of(n_columns, 1_600), policy, out=tmp_path / "w.bundle.tar", key=key)
+    done = run(tmp_path, "dp-learn", "w.bundle.tar", "--estimator", estimator)
+    needed = learning_memory(n_columns, estimator=estimator)
+    assert done.code == 0, done.said
+    assert needed / 6e6 < done.peak_mb < needed / 1e6
