@@ -109,16 +109,17 @@ def check_whole(
     except (DpGraphError, ValidationError) as error:
         return (make_check("books", [f"made-up rows cannot be published: {error}"], ""),)
     hidden = ["README.md", "estimated_diagonal_error", "estimated_off_diagonal_error"] if depends_on_data else []
-    hidden += _FOLLOWS_FROM_CHOICES if two_rounds else []
+    steering = _FOLLOWS_FROM_CHOICES if two_rounds else ()
+    hidden += steering
     if not policy.privacy.neighbours.n_rows_public:
         hidden += ["README.md", "n_rows"]
     limit = _limit(policy, mechanism, None if two_rounds else law)
     checks = [
-        check_replay(Replayer(press, policy, hidden, same_bits=not depends_on_data), columns, limit),
+        check_replay(Replayer(press, policy, hidden, not depends_on_data, steering), columns, limit),
         check_books_of_moments(policy, mechanism, released[0]),
     ]
     if raw.sources:
-        replayer = Replayer(press, raw, hidden, same_bits=not depends_on_data)
+        replayer = Replayer(press, raw, hidden, not depends_on_data, steering)
         checks.append(check_coding(replayer, kinds, moment_columns(raw, kinds), mechanism, limit))
 
     # noise on entries shows itself around the exact sums
