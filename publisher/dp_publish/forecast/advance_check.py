@@ -68,7 +68,8 @@ def check_in_advance(
     table = open_table(data, policy.table)
     table, resolved = resolve(table, policy, withheld)
     kinds, _ = choose_columns(table, resolved, withheld)
-    needed = require_publishing(table, len(kinds), policy.privacy.release, max_memory, n_workers=n_workers)
+    names = raw_names(kinds, resolved.sources)
+    needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
     for note in describe_need(needed):
         tell(note)
     if policy.privacy.release == "covariance":
@@ -76,7 +77,7 @@ def check_in_advance(
         moment_columns(resolved, kinds)
 
     seen = glance(table, kinds)
-    for note in (*quote_header(table, policy, raw_names(kinds, resolved.sources)), *survey(seen, resolved, kinds)):
+    for note in (*quote_header(table, policy, names), *survey(seen, resolved, kinds)):
         tell(note)
     if not anyway:
         for reason in find_regrettable(table, seen, resolved, kinds):

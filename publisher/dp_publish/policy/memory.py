@@ -49,6 +49,7 @@ def publishing_memory(
     piece_rows: int | None = None,
     *,
     n_rows: int | None = None,
+    n_read: int | None = None,
     n_workers: int = 0,
 ) -> int:
     """Return the bytes that `dp-publish` may need at its peak.
@@ -63,12 +64,15 @@ def publishing_memory(
         The rows of the table's largest piece that has to be decoded, 0 if none has; None of text.
     n_rows : int, optional
         All of them, where that is known.
+    n_read : int, optional
+        The columns that are read of the table, as many as are published by default.
     n_workers : int
         How many processes of Dask are started here, each for one core.
     """
     batch = min(batch_rows(n_columns), n_rows if n_rows is not None else batch_rows(n_columns))
-    of_core = _OF_BATCH * batch + _OF_PIECE * min(_NUMBER * (piece_rows or 0), _PAGE)
-    own = _LIBRARIES + _PER_COLUMN * n_columns + of_core * n_columns * max(count_threads(n_columns), n_workers)
+    of_pages = _OF_PIECE * min(_NUMBER * (piece_rows or 0), _PAGE) * (n_columns if n_read is None else n_read)
+    of_cores = (_OF_BATCH * batch * n_columns + of_pages) * max(count_threads(n_columns), n_workers)
+    own = _LIBRARIES + _PER_COLUMN * n_columns + of_cores
     of_pairs = _MOMENTS * n_columns**2 if release == "covariance" else 0
     return own + of_pairs + _WORKER * n_workers + (_TEXT if piece_rows is None else 0)
 
@@ -84,10 +88,10 @@ def require_plan(n_columns: int, limit: int | None) -> int:
 
 
 def require_publishing(
-    table: Table, n_columns: int, release: ReleaseKind, limit: int | None, *, n_workers: int = 0
+    table: Table, n_columns: int, n_read: int, release: ReleaseKind, limit: int | None, *, n_workers: int = 0
 ) -> int:
     """Return the bytes that `dp-publish` may need for a table, or raise `MemoryLimitError`."""
     piece_rows, n_rows = table.pieces()
     what = "second moments" if release == "covariance" else "rows"
-    needed = publishing_memory(n_columns, release, piece_rows, n_rows=n_rows, n_workers=n_workers)
+    needed = publishing_memory(n_columns, release, piece_rows, n_rows=n_rows, n_read=n_read, n_workers=n_workers)
     return require_memory(needed, limit, f"publishing {what} of {n_columns:,} columns")
