@@ -81,7 +81,8 @@ def _chi_squared(degrees: float, shift: float) -> Law:
         below, above = np.diff(special.gammainc(half, ends)), -np.diff(special.gammaincc(half, ends))
         return np.maximum(np.where(ends[1:] < half, below, above), 0.0)
 
-    return law_of(within(edges), within(edges - shift))
+    still, moved = within(edges), within(edges - shift)
+    return law_of(still / still.sum(), moved / moved.sum())
 
 
 def _chi_squared_difference(degrees: float, shift: float) -> Law:
@@ -97,5 +98,4 @@ def _chi_squared_difference(degrees: float, shift: float) -> Law:
         return np.exp(log - log.max())
 
     still, moved = density(points) * step, density(points - shift) * step
-    total = still.sum()
-    return law_of(moved / total, still / total)
+    return law_of(moved / moved.sum(), still / still.sum())

@@ -48,7 +48,7 @@ def line_of_open_quote(path: Place, layout: Layout) -> int | None:
     with open_bytes(path) as file:
         while chunk := file.read(_CHUNK):
             n_quotes += chunk.count(b'"')
-            if len(chunk) == _CHUNK and not chunk.strip(_BLANK):
+            if len(chunk) == _CHUNK and not chunk.strip(_BLANK) and (b"\n" in chunk or b"\r" in chunk):
                 raise endless_blank(path)
     if n_quotes % 2 == 0:
         return None
