@@ -44,7 +44,7 @@ def describe_copies(bundle: Bundle) -> list[str]:
         return []
     return [
         f"{counted(len(bundle.copies), 'data file')} read from copies of earlier downloads, as they were signed; "
-        f" the address still has them was not checked: dp-bundle verify {quote_path(bundle.path)} does that"
+        f"whether the address still has them was not checked: dp-bundle verify {quote_path(bundle.path)} does that"
     ]
 
 

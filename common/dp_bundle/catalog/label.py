@@ -68,13 +68,13 @@ def worded_label(release: Release) -> dict[str, Any]:
         return {**common, "unit": "nobody", "who": _NOBODY, "guess": "", "right": None, "strength": strength} | {
             "unprotected": unprotected
         }
-    guess = describe_guess(guarantee).removeprefix("In words: ")
+    guess = describe_guess(guarantee, release.columns).removeprefix("In words: ")
     return {
         **common,
         "unit": guarantee.unit,
         "who": _who(guarantee),
         "guess": guess[:1].upper() + guess[1:],
-        "right": chance_of_guess(guarantee),
+        "right": chance_of_guess(guarantee, release.columns),
         "strength": strength,
         "unprotected": [*describe_unprotected(guarantee, release.kind, release.columns), *_OTHERS],
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from dp_bundle.manifest import Cumulative, Guarantee
+from dp_bundle.manifest import Column, Cumulative, Guarantee, sound_mu
 from dp_bundle.privacy import normal_tail
 from dp_bundle.rounding import percent_at_most
 
@@ -16,11 +17,12 @@ _KNOWN = {
 }
 
 
-def chance_of_guess(guarantee: Guarantee) -> float:
+def chance_of_guess(guarantee: Guarantee, columns: Sequence[Column]) -> float:
     """Return the most that the probability of a right guess can be, of two possibilities as likely as each other.
 
     It is ``Phi(mu / 2)``, ``(e^epsilon + delta) / (1 + e^epsilon)``, and ``(1 + sqrt(1 - e^-rho)) / 2`` or
-    ``(1 + sqrt(rho / 2)) / 2``, as the Kullback-Leibler divergence is at most rho; the least of what is implied.
+    ``(1 + sqrt(rho / 2)) / 2``, as the Kullback-Leibler divergence is at most rho; the least of what is implied. Where
+    noise is discrete, mu follows from the release's columns, though the guarantee does not state it.
 
     References
     ----------
@@ -32,7 +34,7 @@ def chance_of_guess(guarantee: Guarantee) -> float:
     if guarantee.epsilon is not None:
         points.append((guarantee.epsilon, 0.0))
     chances = [1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0))) for epsilon, delta in points]
-    chances.append(_implied(guarantee.mu, guarantee.rho))
+    chances.append(_implied(sound_mu(guarantee, columns), guarantee.rho))
     return min(1.0, min(chances) + guarantee.excepted_delta)
 
 
@@ -41,9 +43,9 @@ def chance_in_all(total: Cumulative) -> float | None:
     return None if total.rho is None else min(1.0, _implied(total.mu, total.rho) + total.excepted_delta)
 
 
-def describe_guess(guarantee: Guarantee) -> str:
+def describe_guess(guarantee: Guarantee, columns: Sequence[Column]) -> str:
     """Return one sentence that says what somebody could learn of one protected unit, never too little."""
-    chance = percent_at_most(chance_of_guess(guarantee))
+    chance = percent_at_most(chance_of_guess(guarantee, columns))
     known = _KNOWN[guarantee.unit].format(f"“{guarantee.entity}”")
     if not guarantee.neighbours.n_rows_public:
         others = f"the rows of one “{guarantee.entity}”" if guarantee.unit == "entity" else "one more row"

@@ -19,6 +19,7 @@ from dp_bundle.manifest import (
     SecondMoments,
     cost_of_several,
     sound_conditional_mu,
+    sound_mu,
     source_names,
 )
 from dp_bundle.quoting import counted, quote, quote_name
@@ -183,7 +184,11 @@ def count_columns(n_published: int, n_raw: int) -> str:
 
 
 def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
-    """Return sentences that say what the release guarantees, and what it does not; `in_file` as for `describe_size`."""
+    """Return sentences that say what the release guarantees, and what it does not; `in_file` as for `describe_size`.
+
+    A manifest states no mu of discrete noise; it follows from the columns, to a last digit that machines may differ in,
+    which is why files do not have it.
+    """
     guarantee = release.guarantee
     if guarantee is None:
         lines = ["No privacy guarantee: the noise was scaled to the private data's own standard deviation."]
@@ -194,8 +199,8 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
         return lines
 
     strengths = [f"rho = {round_up(guarantee.rho)} (zero-concentrated differential privacy)"]
-    if guarantee.mu is not None:
-        strengths.insert(0, f"mu = {round_up(guarantee.mu)} (Gaussian differential privacy)")
+    if guarantee.mu is not None or not in_file:
+        strengths.insert(0, f"mu = {round_up(sound_mu(guarantee, release.columns))} (Gaussian differential privacy)")
     if guarantee.epsilon is not None:
         pure = "" if guarantee.excepted_delta else "pure "
         strengths.insert(0, f"epsilon = {round_up(guarantee.epsilon)} ({pure}differential privacy)")

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from dp_bundle.manifest.base import Text
     from dp_bundle.manifest.cells import Cell, cells_of, mu_of_gap
     from dp_bundle.manifest.columns import Ball, Column, Missing, Noise, RandomizedResponse, Standard, source_names
-    from dp_bundle.manifest.costs import Strength, booked_rhos, cost_of_several, unit_costs, unit_rhos
+    from dp_bundle.manifest.costs import Strength, booked_rhos, cost_of_several, sound_mu, unit_costs, unit_rhos
     from dp_bundle.manifest.dataset import Dataset
     from dp_bundle.manifest.details import (
         DOI,

@@ -83,6 +83,11 @@ def booked_rhos(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> d
     return implied if guarantee.rho >= implied[unit] * (1 - SLACK) else unit_rhos(guarantee, columns, unit)
 
 
+def sound_mu(guarantee: Guarantee, columns: Sequence[Column]) -> float:
+    """Return the mu of a release: as it is stated, or as it follows from columns with discrete noise."""
+    return cost_of_several(guarantee, columns).mu if guarantee.mu is None else guarantee.mu
+
+
 def cost_of_several(guarantee: Guarantee, columns: Sequence[Column], number: int = 1) -> Strength:
     """Return what protects somebody who is in so many of a release's units, of all of them together.
 

@@ -37,12 +37,13 @@ _MOST_TRIES = 1_000  # to append, each of which fails only because somebody else
 
 @dataclass(frozen=True)
 class Reservation:
-    """A release that has been put on the books, the total cost that the dataset then has, and its budgets by unit."""
+    """A release that is on the books, the dataset's total cost, and by unit its budgets and the mu that is spent."""
 
     dataset: str
     lineage: Lineage
     cumulative: Cumulative
     budgets: Mapping[str, float]
+    spent: Mapping[str, float]
 
 
 class Ledger:
@@ -283,7 +284,8 @@ def _reservation(entry: Entry, before: Account, after: Account, budgets: Mapping
         partition=entry.partition,
         ledger_head=head,
     )
-    return Reservation(entry.dataset, lineage, after.total(entry.cost.unit, entry.cost.mu), budgets)
+    spent = {unit: mu for unit in budgets if (mu := after.mu(unit)) is not None}
+    return Reservation(entry.dataset, lineage, after.total(entry.cost.unit, entry.cost.mu), budgets, spent)
 
 
 def _find(books: Books, dataset: str, job: str) -> Reservation | None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total, licence_gap
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Release, cost_of_several, source_names
+from dp_bundle.manifest import Release, sound_mu, source_names
 from dp_bundle.quoting import counted, listed, quote_name
-from dp_bundle.rounding import percent_at_most
+from dp_bundle.rounding import percent_at_most, round_up
 from dp_bundle.store import RemotePath
 from dp_publish.covariance import Mechanism, TwoRound, correlation_noise, set_mechanism, share_shortened
 from dp_publish.forecast import (
@@ -60,13 +60,19 @@ def describe_receipt(receipt: Receipt, policy: Policy, minisig: Path | RemotePat
     # what it is good for, and what all releases cost together
     lines += [f"  {sentence}" for sentence in _verdict(receipt, policy)]
     if release.cumulative.releases > 1 or receipt.budgets:
-        budgets = ", ".join(f"mu = {budget:g} per {quote_name(unit)}" for unit, budget in receipt.budgets.items())
+        budgets = ", ".join(_describe_budget(receipt, *each) for each in receipt.budgets.items())
         budget = f" The budget is {budgets}." if budgets else ""
         lines.append(f"  {describe_total(release)}{budget}")
     lines += [f"  beside it: {minisig}, by which the stock minisign verifies it"] if minisig is not None else []
     if report.tells:
         lines += ["for your eyes only, because this depends on the raw values:", *_describe_report(receipt)]
     return "\n".join([*lines, f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}"])
+
+
+def _describe_budget(receipt: Receipt, unit: str, budget: float) -> str:
+    spent = receipt.spent.get(unit)
+    so_far = "" if spent is None else f" (mu = {round_up(spent)} so far)"
+    return f"mu = {budget:g} per {quote_name(unit)}{so_far}"
 
 
 def _describe_report(receipt: Receipt) -> list[str]:
@@ -124,8 +130,7 @@ def _describe_weakness(release: Release) -> list[str]:
     """Warn if a guess is right nearly always, by Phi(mu / 2), with a mu that is true of the noise that was drawn."""
     if release.guarantee is None:
         return []
-    mu = release.guarantee.mu or cost_of_several(release.guarantee, release.columns).mu
-    right = NormalDist().cdf(mu / 2)
+    right = NormalDist().cdf(sound_mu(release.guarantee, release.columns) / 2)
     if right <= _NEARLY_ALWAYS:
         return []
     often = "more than 99.99 %" if right > 0.9999 else f"up to {percent_at_most(right)}"

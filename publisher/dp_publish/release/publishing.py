@@ -48,7 +48,8 @@ class Receipt:
 
     `blake2b` is the BLAKE2b-512 digest of the whole file, which minisign signs.
     `report`, and it alone, tells of private values: keep it. `remark` says what was chosen for her, and why. `withheld`
-    are those of the columns left out that were the unit of privacy of an earlier release; `budgets` holds by unit.
+    are those of the columns left out that were the unit of privacy of an earlier release; `budgets` and `spent`, the
+    mu of all releases of the dataset so far, hold by unit.
 
     The repr, which a notebook saves with its cell, shows what everybody may see; all else is read by its name. A pickle
     of a receipt holds all of it.
@@ -63,6 +64,7 @@ class Receipt:
     remark: str | None = field(default=None, repr=False)
     withheld: tuple[str, ...] = field(default=(), repr=False)
     budgets: Mapping[str, float] = field(default_factory=dict, repr=False)
+    spent: Mapping[str, float] = field(default_factory=dict, repr=False)
 
 
 def publish(
@@ -156,8 +158,9 @@ def publish(
         with in_our_words(target):
             booked = partial(book, ledger, policy, maker, partition, kinds)
             is_seen = (lambda: False) if tasks is None else (lambda: tasks.has_staged_noise)
-            release, digests, budgets = _release(ledger, booked, target, make, is_seen)
-    return Receipt(target.path, release, *digests, left_out, report, maker.remark, withheld_here, budgets)
+            release, digests, booked_as = _release(ledger, booked, target, make, is_seen)
+    spent = booked_as.budgets, booked_as.spent
+    return Receipt(target.path, release, *digests, left_out, report, maker.remark, withheld_here, *spent)
 
 
 def publish_job(
@@ -215,7 +218,8 @@ def publish_job(
         done = carry_out(job, ledger, booked, target, make, lambda: said[0])
     release, digests, reservation, rows, remark = done
     left_out, withheld = tuple(job.plan.left_out), tuple(job.plan.withheld)
-    return Receipt(target.path, release, *digests, left_out, rows, remark, withheld, reservation.budgets)
+    spent = reservation.budgets, reservation.spent
+    return Receipt(target.path, release, *digests, left_out, rows, remark, withheld, *spent)
 
 
 def book(
@@ -249,7 +253,7 @@ def _release(
     target: Target,
     make: Callable[[Reservation, BinaryIO], tuple[Release, str, bytes]],
     is_seen: Callable[[], bool],
-) -> tuple[Release, tuple[str, bytes], Mapping[str, float]]:
+) -> tuple[Release, tuple[str, bytes], Reservation]:
     """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way.
 
     `is_seen` tells whether somebody may have seen noisy rows, so that nothing is taken back.
@@ -293,7 +297,7 @@ def _release(
                 "published: nothing is left to do"
             )
             raise
-    return release, (digest, whole), reservation.budgets
+    return release, (digest, whole), reservation
 
 
 def _make_bundle(

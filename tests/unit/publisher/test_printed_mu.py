@@ -80,7 +80,7 @@ def test_receipt_says_how_often_the_right_one_is_picked(strength: dict[str, floa
     assert guarantee is not None
     mu = math.sqrt(3) * exact_mu(1, receipt.release.columns[0].cell_noise.sigma)
     assert cost_of_several(guarantee, receipt.release.columns).mu == pytest.approx(mu, rel=1e-9)
-    assert real <= chance_of_guess(guarantee)
+    assert real <= chance_of_guess(guarantee, receipt.release.columns)
     assert real <= (chance_in_all(receipt.release.cumulative) or 1.0)
     if "mu" in strength:
         assert mu == pytest.approx(4.7)

@@ -126,8 +126,11 @@ def _strength(position: Position) -> str:
             f"epsilon = {round_up(guarantee.epsilon, 4)} ({pure}differential privacy)"
             f"{excepted if guarantee.excepted_delta else ''}, which implies mu = {round_up(position.row.mu, 4)}"
         )
-    rho = f"rho = {round_up(guarantee.rho, 4)} (zero-concentrated differential privacy)"
-    return rho if guarantee.mu is None else f"mu = {round_up(guarantee.mu, 4)} (Gaussian differential privacy), {rho}"
+    mu = position.protection.booked_mu if guarantee.mu is None else guarantee.mu
+    return (
+        f"mu = {round_up(mu, 4)} (Gaussian differential privacy), rho = {round_up(guarantee.rho, 4)} (zero-concentrated "
+        "differential privacy)"
+    )
 
 
 def _belief(trade_off: TradeOff, share: float) -> str:

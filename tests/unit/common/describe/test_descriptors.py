@@ -118,7 +118,7 @@ def test_readme_states_the_guarantee_and_every_column(release: Release) -> None:
     readme = DESCRIPTORS["README.md"](release, MEMBERS).decode()
     rows = [line for line in readme.splitlines() if line.startswith("| ")][1:]
 
-    assert all(sentence in readme for sentence in describe_guarantee(release))
+    assert all(sentence in readme for sentence in describe_guarantee(release, in_file=True))
     assert "dp-bundle trust FINGERPRINT" in readme
     assert [row.split(" | ")[0][2:] for row in rows] == ["`height`", "`weight`", "`visits`"]
     assert all(describe_noise(column) in row for column, row in zip(release.columns, rows, strict=True))
@@ -189,14 +189,15 @@ def test_croissant_identifiers_are_unique_and_without_spaces(release: Release) -
 
 
 def test_guarantee_names_unit_strength_and_what_is_public(release: Release) -> None:
-    """Unit, mu where it holds, rho, every point of the curve and the public facts are said."""
+    """Unit, mu, rho, every point of the curve and the public facts are said; a file says no mu of discrete noise."""
     guarantee = release.guarantee
     assert guarantee is not None
     text = " ".join(describe_guarantee(release))
     continuous = guarantee.model_copy(update={"mu": 20.0, "unit": "cell"})
 
     assert text.startswith("Replacing one row by any other")
-    assert "mu =" not in text
+    assert "mu = 20 (Gaussian" in text
+    assert "mu =" not in " ".join(describe_guarantee(release, in_file=True))
     assert "rho = 200 (zero-concentrated" in text
     assert text.count("epsilon = ") == len(guarantee.epsilon_delta)
     assert "the number and the order of the rows" in text

@@ -75,7 +75,7 @@ def test_changes_are_told_as_what_one_person_adds() -> None:
     release = _release("v4-changes")
     assert release.guarantee is not None
     assert "one person’s part of one cell, and that it was counted there or not, each as likely" in describe_guess(
-        release.guarantee
+        release.guarantee, release.columns
     )
     loss = registry_record(release)["deployment"]["privacy_loss"]
     assert loss["privacy_unit_details"].startswith(
