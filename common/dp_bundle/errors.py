@@ -276,18 +276,28 @@ class MemoryLimitError(DpGraphError):
         The same, as sizes in words.
     from_machine : bool
         Whether the limit is what the machine has to give, rather than one that was asked for.
+    remedy : str
+        What else could be done than to allow more memory, if anything.
     """
 
     def __init__(
-        self, work: str, needed: int, allowed: int, needed_size: str, allowed_size: str, *, from_machine: bool
+        self,
+        work: str,
+        needed: int,
+        allowed: int,
+        needed_size: str,
+        allowed_size: str,
+        *,
+        from_machine: bool,
+        remedy: str = "",
     ) -> None:
         self.work = work
         self.needed = needed
         self.allowed = allowed
         whose = "this machine can give" if from_machine else "the limit is"
         super().__init__(
-            f"{work} may need {needed_size} of memory, and {whose} {allowed_size}: nothing was begun; use fewer "
-            f"columns, or allow it with --max-memory {needed_size} where there is as much"
+            f"{work} may need {needed_size} of memory, and {whose} {allowed_size}: nothing was begun; "
+            f"{remedy}{', or ' if remedy else ''}allow it with --max-memory {needed_size} where there is as much"
         )
 
 

@@ -60,7 +60,7 @@ def usable_memory(system: Path = _SYSTEM) -> int:
     return min([_available(system), *_limits_of_groups(system), *_limits_of_process()])
 
 
-def require_memory(needed: int, limit: int | None, work: str) -> int:
+def require_memory(needed: int, limit: int | None, work: str, remedy: str = "use fewer columns") -> int:
     """Return the bytes that work needs, if it may have as many.
 
     Parameters
@@ -71,6 +71,8 @@ def require_memory(needed: int, limit: int | None, work: str) -> int:
         Bytes; by default what the machine can give.
     work : str
         What it is for, and how large that is, as the beginning of a sentence: "learning from 8,000 columns".
+    remedy : str
+        What else could be done than to allow more memory; nothing, if empty.
 
     Raises
     ------
@@ -80,7 +82,13 @@ def require_memory(needed: int, limit: int | None, work: str) -> int:
     allowed = usable_memory() if limit is None else limit
     if needed > allowed:
         raise MemoryLimitError(
-            work, needed, allowed, format_size(needed), format_size(allowed), from_machine=limit is None
+            work,
+            needed,
+            allowed,
+            format_size(needed),
+            format_size(allowed),
+            from_machine=limit is None,
+            remedy=remedy,
         )
     return needed
 

@@ -201,10 +201,10 @@ def cli(
             tell(note, quiet=quiet)
 
         from dp_learn.output import Result, describe_learned, summarize, title_of, write_results
-        from dp_learn.pipeline import learn_graph  # whose libraries take longer to import than a refusal
+        from dp_learn.pipeline import learn_graph, require_compilable  # their libraries import slower than a refusal
 
         show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
-        before_compiling(partial(_announce_compiling, show, quiet))
+        before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), show, quiet))
 
         summary: Summary
         if estimator != "graphical-lasso":
@@ -252,8 +252,9 @@ def _show_nothing(step: str) -> None:
     pass
 
 
-def _announce_compiling(show: Callable[[str], None], quiet: bool, kept: bool) -> None:
-    """Say why this run takes longer than the next one, or that the next will take as long."""
+def _before_compiling(require: Callable[[], None], show: Callable[[str], None], quiet: bool, kept: bool) -> None:
+    """See that there is the memory, and say why this run takes longer than the next, or that the next will as well."""
+    require()
     show("compiling for this machine: up to a minute of computing, needed only once")
     if not kept:
         note = "compiled code cannot be saved here, so every run takes up to a minute more"

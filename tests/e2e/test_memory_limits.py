@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,12 +41,17 @@ class Run(NamedTuple):
     seconds: float
 
 
-def run(folder: Path, name: str, *words: str) -> Run:
+def run(folder: Path, name: str, *words: str, **variables: str) -> Run:
     """Run a command in a folder; a small process starts it, as a child's peak is never below its parent's."""
     program = str(Path(sys.executable).with_name(name))
     started = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURE, program, *words], cwd=folder, capture_output=True, text=True, check=True
+        [sys.executable, "-c", _MEASURE, program, *words],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     took = time.monotonic() - started
     code, kilobytes, seconds = done.stdout.splitlines()[-1].split()
@@ -135,6 +142,67 @@ def test_no_more_is_taken_than_was_said(
         done = run(tmp_path, "dp-publish", *words)
         assert done.code == 0, done.said
         assert needed / 6e6 < done.peak_mb < needed / 1e6, (words, done.peak_mb)
+
+
+SMALL = """
+[dataset]
+name = "small"
+[privacy]
+unit = "row"
+mu = 30
+[columns.a]
+bounds = [0, 1]
+[columns.b]
+bounds = [0, 9]
+[columns.c]
+kind = "category"
+categories = ["x", "y", "z"]
+"""
+
+
+def small_table(folder: Path) -> None:
+    """Write a table of three columns, of which one is a category, and its policy."""
+    rng = np.random.default_rng(2)
+    kinds = {"a": rng.random(2_000), "b": rng.integers(0, 10, 2_000), "c": rng.choice(["x", "y", "z"], 2_000)}
+    pq.write_table(pa.table(kinds), folder / "small.parquet")
+    (folder / "small.policy.toml").write_text(SMALL)
+
+
+@pytest.mark.slow
+def test_few_columns_take_no_more_than_was_said_either(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Libraries and compiling are in what is said of a small table, whose numbers weigh nothing."""
+    small_table(tmp_path)
+    kernels = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    said = [
+        (["policy", "small.parquet", "--out", "new.toml"], memory.template_memory(3)),
+        (["plan", "small.parquet", "--report", "plan.html"], memory.plan_memory(5)),
+        (["small.parquet", "--anyway"], memory.publishing_memory(5, "rows", 2_000, n_rows=2_000, n_read=3)),
+    ]
+    for words, needed in said:
+        done = run(tmp_path, "dp-publish", *words, **kernels)
+        assert done.code == 0, done.said
+        assert done.peak_mb < needed / 1e6, words
+
+    for compiling in (500, 0):
+        done = run(tmp_path, "dp-learn", "small.bundle.tar", "--report", **kernels)
+        assert done.code == 0, done.said
+        assert done.peak_mb < learning_memory(5) / 1e6 + compiling
+
+
+def test_compiling_is_refused_where_it_would_need_too_much(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """What a machine has to compile is asked for when it has to, and the folder of results is not begun."""
+    small_table(tmp_path)
+    policy = Policy.model_validate(tomllib.loads(SMALL))
+    publish(tmp_path / "small.parquet", policy, out=tmp_path / "s.tar", key=key)
+    kernels = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    refused = run(tmp_path, "dp-learn", "s.tar", "--max-memory", "450MB", **kernels)
+    needed = format_size(learning_memory(5) + 500 * 10**6)
+    assert refused.said.splitlines()[-1] == (
+        f"error: compiling, which is to be done once on this machine, may need {needed} of memory, and the limit is "
+        f"450MB: nothing was begun; allow it with --max-memory {needed} where there is as much"
+    )
+    assert refused.code == 1
+    assert not (tmp_path / "s.graph").exists()
 
 
 def test_blank_lines_without_end_are_refused(tmp_path: Path, key: Ed25519PrivateKey) -> None:

@@ -19,6 +19,7 @@ _TOTAL = re.compile(
     rf"((?:rho = {_NO} per {UNIT.replace('(', '(?:', 1)}(?:; )?)+) in all(?:, except with a probability of {N})?\."
 )
 _RHO = re.compile(rf"rho = {N} per {UNIT}")
+_SPENT = re.compile(rf"(?:The budget is |, )mu = {_NO} per {UNIT} \(mu = {N} so far\)\.?")
 _WEAK = re.compile(
     r"This is weak: someone who knows everything else, and has only two candidates for one \w+, picks the right one in "
     rf"(?:more than \d+\.\d+ %|up to {N} %) of cases \(in {N} % at mu = {N}; pure guessing gives 50 %\)\."
@@ -82,7 +83,7 @@ _NEUTRAL = [
         r"[xcdgo]\d+(?:=\w+)?|=v\d|level v?\d",
         r"is 1 (?:where|there)[^.]*|[01] is \S+|the place of its level, from 0",
         r"and \d+ more|0 and 1|in place of 50 %",
-        r"\d+ release(?:s|\(s\))? of this dataset[^.]*, without a guarantee in all\.",
+        r"\d+ release(?:s|\(s\))? of this dataset[^.]*(?:, without a guarantee in all|: no guarantee covers [^.]*)\.",
     )
 ]
 _SIGMAS = re.compile(rf"sigma {N}")
@@ -131,6 +132,9 @@ def _read_line(line: str, place: str) -> Iterator[Claim]:
         if mu:
             yield Claim("mu", number(mu), f"all {units[0][1]}", place)
         yield Claim("excepted", number(excepted or "0"), f"all {units[0][1]}", place)
+    for unit, mu in taken(_SPENT):
+        own = unit.strip('"')
+        yield Claim("mu", number(mu), f"all {own}", place)
     for share, known, mu in taken(_WEAK):
         yield from [Claim("right", number(share) / 100, "own", place)] if share else []
         yield Claim("right", number(known) / 100, f"mu {mu}", place)

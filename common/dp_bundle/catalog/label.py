@@ -27,6 +27,7 @@ from dp_bundle.describe import (
     first_columns,
 )
 from dp_bundle.manifest import Column, Guarantee, Release
+from dp_bundle.quoting import counted
 
 _NOBODY = "Nobody: this release states no guarantee."
 _OTHERS = (
@@ -91,11 +92,12 @@ def _who(guarantee: Guarantee) -> str:
         )
     if guarantee.unit == "row":
         return f"Every row: all values of one row together{presence}."
-    return f"Every “{guarantee.entity}”: all values of its rows together, at most {guarantee.max_rows} rows{presence}."
+    rows = counted(guarantee.max_rows or 1, "row")
+    return f"Every “{guarantee.entity}”: all values of its rows together, at most {rows}{presence}."
 
 
 def _column(name: str, column: Column, number: int) -> list[str]:
     """Return a column's name, bounds and noise, and how large the noise is beside the bounds; a category's once."""
-    share = f"{100 * column.noise_sigma / column.width:.3g} %" if math.isfinite(column.width) else "none stated"
+    share = f"{100 * column.noise_spread / column.width:.3g} %" if math.isfinite(column.width) else "none stated"
     whole = f"{name} ({number} columns)" if number > 1 else name
     return [whole, describe_bounds(column), describe_noise(column), share]

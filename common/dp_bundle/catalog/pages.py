@@ -197,7 +197,7 @@ _NUMBERS = (("least", "least"), ("mean", "mean"), ("greatest", "most"))
 
 
 def _noise_table(columns: Sequence[Sequence[str]]) -> Table:
-    heads = ("column", "values kept within", "noise on every value", "sigma as a share of the bounds")
+    heads = ("column", "values kept within", "noise on every value", "its standard deviation as a share of the bounds")
     by_column = [list(each) for each in zip(*columns, strict=True)]
     return Table(
         "noise",

@@ -296,7 +296,11 @@ def describe_total(release: Release, *, in_file: bool = False) -> str:
     cost = "cost" if in_file or total.releases != 1 else "costs"
     part = f" (this one is partition {quote(release.lineage.partition)})" if release.lineage.partition else ""
     if total.rho is None:
-        return f"{releases} of this dataset{part}, without a guarantee in all."
+        if in_file:
+            return f"{releases} of this dataset{part}, without a guarantee in all."
+        return (
+            f"{releases} of this dataset{part}: no guarantee covers {'it' if total.releases == 1 else 'all of them'}."
+        )
     costs = {total.unit: total.rho, **total.other_units_rho}
     spent = [f"rho = {round_up(rho)} per {quote_name(unit)}" for unit, rho in costs.items()]
     mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "

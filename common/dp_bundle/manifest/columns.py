@@ -238,6 +238,11 @@ class Column(Model):
         return math.sqrt(self.response.variance) if self.response is not None else self.cell_noise.sigma
 
     @property
+    def noise_spread(self) -> float:
+        """The standard deviation of the noise on a cell: below sigma where discrete noise is a step or less."""
+        return math.sqrt(self.response.variance if self.response is not None else self.cell_noise.variance)
+
+    @property
     def grid(self) -> float:
         """What all published values are multiples of, where cells were released: a power of two."""
         return 1.0 if self.response is not None else self.cell_noise.granularity

@@ -117,6 +117,7 @@ def learn_graph(
         Called with a few words on every step when it begins.
     max_memory : int, optional
         Bytes; learning that may need more is refused before it begins. By default what this machine can give.
+        Compiling, once on a machine, is not counted.
     **settings
         The fields of `Settings`: alpha, select, alphas, weights, scale, repair, refit, penalize_diagonal, solver, tol,
         max_iter.

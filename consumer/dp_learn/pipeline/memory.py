@@ -1,7 +1,8 @@
 """The memory that learning may need, from the shape of a release: known before a number of it is read.
 
-Rows are streamed, so that only the columns count: what holds a number for every pair of them, and the libraries. The
-constants were measured, as peak resident memory of commands at 100 to 1,500 columns; the tests measure again.
+Rows are streamed, so that only the columns count: what holds a number for every pair of them, and the libraries. What
+has to be compiled, once on a machine, is known only when it is needed. The constants were measured, as peak resident
+memory of commands at 10 to 1,500 columns; the tests measure again.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from dp_bundle.manifest import Shape
 from dp_bundle.memory import require_memory
 
-_LIBRARIES = 250 * 10**6
+_LIBRARIES, _OTHER_LIBRARIES = 400 * 10**6, 500 * 10**6  # of what has `_MATRICES`, and of others
+_COMPILING = 500 * 10**6
 _PER_COLUMN, _MOST_COLUMNS = 500_000, 500  # solvers and pages of larger problems, whose code is loaded by and by
 _WORKER = 250 * 10**6  # one process of Dask's
 _NUMBER = 8
@@ -23,7 +25,7 @@ def learning_memory(
 ) -> int:
     """Return the bytes of memory that learning may need at its peak.
 
-    Compiling takes up to half a gigabyte more, once on a machine.
+    Compiling takes more, once on a machine: see `require_compilable`.
 
     Parameters
     ----------
@@ -37,7 +39,8 @@ def learning_memory(
         How many processes of Dask are started here.
     """
     matrices = _MATRICES.get(estimator, _OF_OTHERS) + _OF_BUNDLE * (n_bundles - 1)
-    own = _LIBRARIES + _PER_COLUMN * min(n_columns, _MOST_COLUMNS) + matrices * _NUMBER * n_columns**2
+    libraries = _LIBRARIES if estimator in _MATRICES else _OTHER_LIBRARIES
+    own = libraries + _PER_COLUMN * min(n_columns, _MOST_COLUMNS) + matrices * _NUMBER * n_columns**2
     return own + n_workers * _WORKER
 
 
@@ -67,3 +70,13 @@ def require_learnable(
     """
     needed = learning_memory(shape.n_columns, estimator=estimator, n_bundles=n_bundles, n_workers=n_workers)
     return require_memory(needed, limit, f"learning from {shape.n_columns:,} columns")
+
+
+def require_compilable(needed: int, limit: int | None = None) -> None:
+    """Refuse, by `MemoryLimitError`, to compile beside learning that needs so many bytes, if that may need too many.
+
+    It is asked just before the first step is compiled, when nothing has been written. What the machine can give is then
+    what the libraries have left.
+    """
+    in_all = _COMPILING if limit is None else needed + _COMPILING
+    require_memory(in_all, limit, "compiling, which is to be done once on this machine,", remedy="")

@@ -85,7 +85,7 @@ def check_attack(
                 bound *= widest.mu / test.mu
             if bound > best:
                 best = bound
-                detail = f"{correct / total:.1%} of {total} coins{where} guessed, which proves mu >= {bound:.4g}"
+                detail = f"{correct / total:.1%} of {total} coins{where} guessed, which {test.describe_bound(bound)}"
             if bound > stated * SLACK:
                 name = f"a cell of column {cells[0].name!r}" if unit == "cell" else "a row"
                 faults.append(f"{name} is told apart with mu >= {bound:.4g}, above the {stated:.4g} stated")

@@ -140,6 +140,7 @@ def _attack(
             correct, total = int(np.count_nonzero(guesses == thrown)), len(thrown)
             chance = float(least_chance(correct, total, alpha / len(cells)))
             bound = 2 * float(special.ndtri(chance)) if chance > 0.5 else 0.0
+            proof = f"proves mu >= {bound:.4g}"
         else:
             low, high = each.expected(np.array([0, 1]))
             moved = np.flatnonzero(high != low)
@@ -149,9 +150,10 @@ def _attack(
             centred = (noisy[::2][:, each.places[moved]] - 0.5 * (low + high)[moved]) / steps
             correct, total = test.count_correct(centred, thrown.astype(bool), rng)
             bound = test.mu_bound(correct, total, alpha / len(cells))
+            proof = test.describe_bound(bound)
         if bound > best:
             best = bound
-            detail = f"{correct / total:.1%} of {total} coins guessed, which proves mu >= {bound:.4g}"
+            detail = f"{correct / total:.1%} of {total} coins guessed, which {proof}"
         if bound > each.claim * SLACK:
             name = each.source.name
             faults.append(f"a cell of {name!r} is told apart with mu >= {bound:.4g}, above {each.claim:.4g}")

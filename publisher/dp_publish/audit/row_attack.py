@@ -101,6 +101,12 @@ class Attack:
         root = optimize.brentq(lambda log: self.success(math.exp(log)) - chance, math.log(least), math.log(most))
         return self.mu_at(math.exp(float(root)))
 
+    def describe_bound(self, bound: float) -> str:
+        """Return what guesses say of mu, after "which": of whole numbers, if their noise is of the stated kind."""
+        if any(self._discrete):
+            return f"discrete Gaussian noise allows from mu = {bound:.4g} on"
+        return f"proves mu >= {bound:.4g}"
+
     def success(self, scale: float) -> float:
         """Return the chance of a correct guess when the noise is `scale` times as wide as stated."""
         half, discrete = 0.5 * self._ratio, self._discrete

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from dp_bundle.errors import ParameterError
 from dp_bundle.manifest import Column
@@ -63,19 +63,32 @@ def median_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_
 def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAULT_SPREAD) -> str:
     """Return a phrase that says which spread is assumed: "standard deviations are ..."."""
     levels = {name for source in policy.sources if source.levels for name in source.columns}
-    entries = [policy.column(name) for name in names if name not in levels and name not in gap_columns(policy.sources)]
+    apart = levels | set(gap_columns(policy.sources))
+    entries = [policy.column(name) for name in names if name not in apart]
+    declared = [entry for entry in entries if not _has_found_bounds(policy, entry)]
+    said = [_describe_declared(declared, spread)] if declared else []
+    if len(declared) < len(entries):
+        said.append("bounds that are found fit the values as well as the search can make them")
+    if levels:
+        said.append(f"levels {'' if said else 'are '}equally frequent")
+    return ", ".join(said)
+
+
+def _has_found_bounds(policy: Policy, entry: ColumnPolicy) -> bool:
+    return policy.privacy.release == "rows" and entry.bounds is None and entry.spread is None
+
+
+def _describe_declared(entries: Sequence[ColumnPolicy], spread: float) -> str:
+    """Return the phrase for columns of which a spread is assumed."""
     own = [entry.spread is not None for entry in entries]
     counts = [entry.max_change is not None and entry.spread is None for entry in entries]
-    if levels and not own:
-        return "levels are equally frequent"
-    alike = ", levels equally frequent" if levels else ""
     if all(own):
-        return f"standard deviations are what the policy's spread says{alike}"
+        return "standard deviations are what the policy's spread says"
     said = "what the policy says, or " if any(own) else ""
     if any(counts):
         others = f"standard deviations are {said}{spread:.3g} of the width, " * (not all(counts))
-        return f"{others}counts vary as independent cases do, with a mean of {spread:.3g} of the width{alike}"
-    return f"standard deviations are {said}{spread:.3g} of the width{alike}"
+        return f"{others}counts vary as independent cases do, with a mean of {spread:.3g} of the width"
+    return f"standard deviations are {said}{spread:.3g} of the width"
 
 
 def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:

@@ -183,7 +183,7 @@ def _forecast_one(
     least_moment_error = _moment_error(mechanism, (squares[0] * squares[min(1, len(squares) - 1)]) ** 0.25)
 
     found = {column.name for column in columns if column.bounds_found}  # in no unit yet
-    noise_over_width = [column.noise_sigma / widths[column.name] for column in columns]
+    noise_over_width = [column.noise_spread / widths[column.name] for column in columns]
     row = ForecastRow(
         mu=mu,
         epsilon=epsilon,

@@ -127,10 +127,8 @@ def _strength(position: Position) -> str:
             f"{excepted if guarantee.excepted_delta else ''}, which implies mu = {round_up(position.row.mu, 4)}"
         )
     mu = position.protection.booked_mu if guarantee.mu is None else guarantee.mu
-    return (
-        f"mu = {round_up(mu, 4)} (Gaussian differential privacy), rho = {round_up(guarantee.rho, 4)} (zero-concentrated "
-        "differential privacy)"
-    )
+    rho = f"rho = {round_up(guarantee.rho, 4)} (zero-concentrated differential privacy)"
+    return f"mu = {round_up(mu, 4)} (Gaussian differential privacy), {rho}"
 
 
 def _belief(trade_off: TradeOff, share: float) -> str:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import laplace, norm
+from tests.discrete_noise import exact_mu
 
 from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
 from dp_bundle.manifest import Column, Cumulative, Guarantee, Noise
-from tests.discrete_noise import exact_mu
 
 POINT = {"epsilon": 3.0, "delta": 1e-6}
 

@@ -117,6 +117,14 @@ def test_discrete_noise_keeps_to_its_mu_and_not_to_width_over_sigma(number: int)
     assert 0.97 * attack.mu < attack.mu_bound(correct, 1_000_000, 1e-5) < attack.mu
 
 
+def test_only_guesses_at_continuous_noise_prove_a_mu() -> None:
+    """Of whole numbers the bound supposes the stated kind of noise, and the words say so."""
+    continuous = Attack([_column("continuous", 1.0, 1.0)], np.array([1.0]))
+    whole = Attack([_column("integer", 1.0, 0.5)], np.array([1.0]))
+    assert continuous.describe_bound(2.0) == "proves mu >= 2"
+    assert whole.describe_bound(2.0) == "discrete Gaussian noise allows from mu = 2 on"
+
+
 @pytest.mark.parametrize("sigma", [0.3, 3.0, 300.0, 5000.0])
 def test_laws_and_variances_are_told_from_wrong_ones(sigma: float) -> None:
     """True noise is within what chance allows; noise of 0.9 times the sigma, or of the other kind, is not."""

@@ -16,7 +16,7 @@ from dp_bundle.privacy import discrete_gaussian_sigma
 from dp_publish.accounting.conversions import epsilon_for_delta
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import moments_of_batch
-from dp_publish.forecast.assumptions import assumed_spreads
+from dp_publish.forecast.assumptions import assumed_spreads, describe_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
@@ -244,6 +244,26 @@ def test_found_bounds_have_the_spread_that_they_are_chosen_for(n_rows: int, spre
     mu = 3.0 * math.sqrt(0.9)
     inverse = 2 * half_width_for(n_rows, mu) if spread is None else 1 / spread
     assert row.noise_to_signal == pytest.approx((inverse / mu) ** 2, rel=1e-3)
+
+
+def test_what_is_assumed_of_bounds_that_are_found_is_not_a_share_of_their_width() -> None:
+    """Words and numbers agree: only where bounds are declared is a share of the width assumed."""
+    columns = {"a": ColumnPolicy(), "b": ColumnPolicy(bounds=(0.0, 1.0)), "c": ColumnPolicy(spread=0.3)}
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": 3.0}, "columns": columns})
+    found = "bounds that are found fit the values as well as the search can make them"
+    assert describe_spread(policy, ["a"]) == found
+    assert describe_spread(policy, ["a", "b"]) == f"standard deviations are 0.14 of the width, {found}"
+    assert describe_spread(policy, ["b", "c"]) == "standard deviations are what the policy says, or 0.14 of the width"
+
+
+def test_width_of_noise_is_its_standard_deviation() -> None:
+    """Discrete noise of less than a step has less than sigma, and more has as much."""
+    for mu in (2.0, 60.0):
+        row = forecast_one(100, 1, mu=mu, kind="integer")
+        (sigma,) = row.sigma.values()
+        weights = {k: math.exp(-0.5 * (k / sigma) ** 2) for k in range(-40, 41)}
+        spread = math.sqrt(sum(k * k * weight for k, weight in weights.items()) / sum(weights.values()))
+        assert row.sigma_over_width == pytest.approx(spread / 8.0, rel=1e-6)
 
 
 @pytest.mark.parametrize(("highest", "limit"), [(5000, 1), (300, 3), (40, 1)])
