@@ -98,17 +98,12 @@ class NewPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-class MemorySize(click.ParamType[int]):
-    """A size of memory, as bytes."""
-
-    name = "size"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the bytes."""
-        try:
-            return value if isinstance(value, int) else parse_size(value)
-        except ParameterError as error:
-            self.fail(f"{value!r} is not {error.allowed}", param, ctx)
+def _memory_size(text: str) -> int:
+    """Return the bytes of a size of memory."""
+    try:
+        return parse_size(text)
+    except ParameterError as error:
+        raise click.BadParameter(f"{text!r} is not {error.allowed}") from error
 
 
 def memory_option(command: F) -> F:
@@ -116,7 +111,8 @@ def memory_option(command: F) -> F:
     return option(
         "--max-memory",
         applies=ALWAYS,
-        type=MemorySize(),
+        type=_memory_size,
+        metavar="SIZE",
         help="Refuse, before it begins, work that may need more memory than this, such as 4GB; by default than this "
         "machine can give.",
     )(command)
