@@ -86,7 +86,7 @@ def table() -> pd.DataFrame:
             "height": height,
             "weight": 0.9 * height - 90 + rng.normal(0, 6, 400),
             "visits": rng.poisson(4, 400),
-            "name": [f"person {index}" for index in range(400)],
+            "name": pd.array([f"person {index}" for index in range(400)], dtype="string"),
         }
     )
 

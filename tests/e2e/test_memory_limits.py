@@ -232,12 +232,13 @@ def test_a_policy_of_many_unused_columns_is_refused(tmp_path: Path, key: Ed25519
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["graphical-lasso", "neighborhood"])
 def test_learning_takes_no_more_than_was_said(estimator: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """For 400 columns, the peak is below what is said, and not below a sixth of it."""
+    """For 400 columns, the peak is below what is said, and not below a sixth of it; what compiles asks for more."""
     n_columns = 400
     columns = {f"c{index}": {"bounds": [0, 1]} for index in range(n_columns)}
     policy = Policy.model_validate({"dataset": {"name": "w"}, "privacy": {"mu": 60.0}, "columns": columns})
     publish(table_of(n_columns, 1_600), policy, out=tmp_path / "w.bundle.tar", key=key)
-    done = run(tmp_path, "dp-learn", "w.bundle.tar", "--estimator", estimator)
     needed = learning_memory(n_columns, estimator=estimator)
-    assert done.code == 0, done.said
-    assert needed / 6e6 < done.peak_mb < needed / 1e6
+    for compiling in (500, 0):
+        done = run(tmp_path, "dp-learn", "w.bundle.tar", "--estimator", estimator)
+        assert done.code == 0, done.said
+        assert needed / 6e6 < done.peak_mb < needed / 1e6 + compiling

@@ -226,7 +226,7 @@ def test_all_rows_dropped_is_no_release(tmp_path: Path, key: Ed25519PrivateKey) 
 def test_no_raw_value_is_in_the_file(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Neither the bytes of a raw number nor those of a text column are in the bundle."""
     raw = 0.123456789123
-    frame = pd.DataFrame({"x": np.full(50, raw), "secret_name": ["s3cr3t-text"] * 50})
+    frame = pd.DataFrame({"x": np.full(50, raw), "secret_name": pd.array(["s3cr3t-text"] * 50, "string")})
     columns = {"x": {"bounds": [0, 1]}}
     document = {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": columns}
     content = publish(frame, Policy.model_validate(document), out=tmp_path / "a.tar", key=key).path.read_bytes()

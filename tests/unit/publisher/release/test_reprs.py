@@ -29,7 +29,9 @@ def receipt(tmp_path: Path, key: Ed25519PrivateKey) -> Receipt:
     """Return a receipt whose counts are like no other number of it."""
     x = np.full(N_ROWS, 0.5)
     x[:N_OUTSIDE], x[-N_EMPTY:] = 9.0, np.nan
-    frame = pd.DataFrame({"x": x, "who": np.arange(N_ROWS) % N_PEOPLE, "secretcolumn": "a"})
+    frame = pd.DataFrame(
+        {"x": x, "who": np.arange(N_ROWS) % N_PEOPLE, "secretcolumn": pd.array(["a"] * N_ROWS, "string")}
+    )
     columns = {"x": {"bounds": [0, 1], "missing": "midpoint"}}
     privacy = {"unit": {"entity": "who", "max_rows": 2}, "mu": 1.0}
     policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})

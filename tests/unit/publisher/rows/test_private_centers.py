@@ -101,7 +101,7 @@ def test_the_means_are_those_of_complete_rows() -> None:
 @pytest.mark.parametrize("unit", ["row", {"entity": "who", "max_rows": 3}])
 def test_the_search_is_part_of_the_guarantee(unit: object, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """The whole is the mu asked for, with the search's hundredth in it; gaps, fills and their cost are stated."""
-    frame = gappy().assign(who=[f"w{index // 3}" for index in range(4000)])
+    frame = gappy().assign(who=pd.array([f"w{index // 3}" for index in range(4000)], "string"))
     receipt = publish(frame, make_policy({"a": "center"}, unit=unit), out=tmp_path / "a.tar", key=key)
     with open_bundle(receipt.path) as bundle:
         release = bundle.release
