@@ -8,6 +8,7 @@ that the guarantee allows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -18,8 +19,10 @@ from dp_publish.data.words import is_gap, trim
 
 _ZERO = r"^[+-]?0+(?:\.0*|,00?)?$"
 _WHOLE = r"^\+?(-?)0*(\d+)(?:\.0*|,00?)?$"  # three zeros behind a comma are thousands
-_EXPONENT = r"^[+-]?\d+(?:\.\d*)?[eE]\+?\d{1,2}$"
-_LARGEST = 2.0**63  # of a float that is cast to an integer
+_SHORT = r"^[+-]?(?:\.\d+|(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+|\d{20,}0)$"  # with an exponent, or better with one
+_PARTS = re.compile(r"([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?", re.ASCII)
+_LONGEST_EXPONENT = 1000  # in digits
+_MOST_ZEROS = 20  # that are spelled at the end of an id; more are an exponent
 
 
 def identify(names: pa.Array, entity: str, missing: Sequence[str] = ()) -> pa.Array:
@@ -52,14 +55,29 @@ def _plain(words: pa.Array) -> pa.Array:
     if not pc.all(pc.string_is_ascii(words), min_count=0).as_py():
         words = pc.utf8_normalize(_decoded(words), "NFKC")
     words = trim(words)
-    large = pc.match_substring_regex(words, _EXPONENT)
-    if pc.any(large, min_count=0).as_py():
-        numbers = pc.cast(pc.if_else(large, words, "0"), pa.float64())
-        whole = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), _LARGEST))
-        digits = pc.cast(pc.cast(pc.if_else(whole, numbers, 0.0), pa.int64()), pa.string())
-        words = pc.if_else(pc.and_(large, whole), digits, words)
     words = pc.replace_substring_regex(words, _ZERO, "0")
-    return pc.replace_substring_regex(words, _WHOLE, r"\1\2")
+    words = pc.replace_substring_regex(words, _WHOLE, r"\1\2")
+    short = pc.match_substring_regex(words, _SHORT)
+    if not pc.any(short, min_count=0).as_py():
+        return words
+    spelled = [_digits(word) for word in words.filter(short).to_pylist()]
+    return pc.replace_with_mask(words, short, pa.array(spelled, words.type))
+
+
+def _digits(word: str) -> str:
+    """Return a number in digits if it is whole, with an exponent if many of them are zeros at its end; exactly."""
+    parts = _PARTS.fullmatch(word)
+    if parts is None or len(parts[4] or "") > _LONGEST_EXPONENT:
+        return word
+    sign, before, behind, exponent = parts.groups()
+    digits = f"{before}{behind}".lstrip("0")
+    if not digits:
+        return "0"
+    bare = digits.rstrip("0")
+    zeros = len(digits) - len(bare) + int(exponent or 0) - len(behind)
+    if zeros < 0:
+        return word
+    return f"{sign.strip('+')}{bare}{'0' * zeros if zeros <= _MOST_ZEROS else f'e{zeros}'}"
 
 
 def _decoded(words: pa.Array) -> pa.Array:

@@ -17,6 +17,7 @@ from dp_publish.data.table import open_table
 
 ONE_PERSON = ["100", "100 ", " 100", "0100", "000100", "+100", "100.0", "100.", "0100.00", "1e2", "1E+02", "100,0"]
 ONE_PERSON += ["\u00a0100", "100\t", "\u200b100", "\uff11\uff10\uff10", "100\u3000"]
+ONE_PERSON += ["1e002", "1E+002", "1000e-1", ".1e3", "+.1e+3", "0.1e3", "10000.0e-2", "100e0", "100.e00"]
 OTHERS = ["1000", "10", "-100", "100.5", "A100", "a100", "100 1", "0x100", "1,100", "e100"]
 
 
@@ -47,6 +48,43 @@ def test_spellings_of_an_id_are_one_person(suffix: str, tmp_path: Path) -> None:
 def test_each_spelling_is_the_person(spelling: str, tmp_path: Path) -> None:
     """With the plain one, at most one row is kept."""
     assert len(kept(cap_of(pa.array(["100", spelling]), tmp_path, "memory"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1e20", "100000000000000000000"),
+        ("1e25", "10000000000000000000000000"),
+        ("1E+40", f"1{'0' * 40}"),
+        ("-12.5e30", f"-0125{'0' * 29}.0"),
+        ("15", "150e-1"),
+        ("1", "1e-0"),
+        ("0", ".0"),
+        ("0", "-0e-7"),
+        ("0", "0e99999999999999999999"),
+        ("9007199254740993", "9007199254740993e0"),
+        ("1e99999999999", "10e99999999998"),
+    ],
+)
+def test_numbers_are_compared_exactly(one: str, other: str, tmp_path: Path) -> None:
+    """However large, and with whichever exponent."""
+    assert len(kept(cap_of(pa.array([one, other]), tmp_path, "memory"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("9007199254740992", "9007199254740993e0"),
+        ("1e20", "100000000000000000001"),
+        ("1e21", "1e22"),
+        ("-1e30", "1e30"),
+        ("1.5", "1.55"),
+        ("e20", "1e20"),
+    ],
+)
+def test_other_numbers_are_other_people(one: str, other: str, tmp_path: Path) -> None:
+    """Nobody is taken for another person by rounding."""
+    assert len(kept(cap_of(pa.array([one, other]), tmp_path, "memory"))) == 2
 
 
 @pytest.mark.parametrize("other", OTHERS)
