@@ -12,7 +12,7 @@ from collections.abc import Collection
 from functools import lru_cache
 
 GAPS = ("", "na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".")  # in lower case
-_TRUTH = {"true": 1, "yes": 1, "false": 0, "no": 0}
+TRUTH = {"true": 1, "yes": 1, "false": 0, "no": 0}
 _FLOAT = r"[+-]?(?:\d+(?:{0}\d*)?|{0}\d+)(?:[eE][+-]?\d+)?|[+-]?inf(?:inity)?"
 _PLAIN = {
     ("integer", "."): re.compile(r"\s*-?\d{1,18}\s*", re.ASCII),
@@ -82,7 +82,7 @@ def _read(word: str, kind: str, decimal: str, missing: Collection[str]) -> float
     bare = word.strip()
     if bare.lower() in GAPS or word in missing or bare in missing:
         return None
-    if (truth := _TRUTH.get(bare.lower())) is not None:
+    if (truth := TRUTH.get(bare.lower())) is not None:
         return truth
     if not _PLAIN["continuous", decimal].fullmatch(bare):
         return _fault_of(bare, decimal)
@@ -113,7 +113,7 @@ def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
         return "is empty"
     if bare.lower() in GAPS or bare in missing:
         return "stands for a missing value"
-    if bare.lower() in _TRUTH:
+    if bare.lower() in TRUTH:
         return "is a truth value"
     if _DATE.fullmatch(bare) or _TIME_OF_DAY.fullmatch(bare):
         return "is a date or a time"

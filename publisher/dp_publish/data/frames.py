@@ -1,8 +1,8 @@
 """A data frame as a table, in which a column has the type that its dtype declares, or none.
 
-Cells of a column of objects may be of any type, so that a type found for all of them would be decided by one. It is
-left open here (`untyped`), as in a text file, until the policy names a kind; each cell is written as a word, and means
-what that word means, whatever the others are.
+Cells of a column of objects, and categories, may be of any type, so that a type found for all of them would be decided
+by one. It is left open here (`untyped`), as in a text file, until the policy names a kind; each cell is written as a
+word, and means what that word means, whatever the others are.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Frame:
 
 
 def _is_open(dtype: Any) -> bool:
-    """Return True for objects, and for categories that are objects."""
+    """Return True for objects, and for categories that are no text: pandas finds the type of those by the cells."""
     categories = getattr(dtype, "categories", None)
-    return bool((dtype if categories is None else categories.dtype) == np.dtype(object))
+    return bool(dtype == np.dtype(object) if categories is None else categories.dtype.type is not str)
 
 
 def _typed(name: str, column: pd.Series[Any]) -> pa.Array:

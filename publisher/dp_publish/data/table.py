@@ -61,8 +61,9 @@ _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one sl
 class ColumnType(enum.Enum):
     """A column's declared type, as far as it matters here.
 
-    `TIME` is a moment, `TIME_OF_DAY` has no date, and `NESTED` are lists, structures and maps. `OBJECT` is a data
-    frame's column whose cells may be of any type each, and `UNKNOWN` one of a text file.
+    `TIME` is a moment, `TIME_OF_DAY` has no date, and `NESTED` are lists, structures and maps. `OBJECT` is a column
+    whose cells may be of any type each, of a data frame or of text that the policy says are numbers, and `UNKNOWN` one
+    of a text file.
     """
 
     CONTINUOUS = "continuous"

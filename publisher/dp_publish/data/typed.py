@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_bundle.errors import SchemaError
+from dp_publish.data.cells import TRUTH
 from dp_publish.data.coding import AS_IT_IS, TYPES, Coding
 from dp_publish.data.parquet_files import table_changed
 from dp_publish.data.row_ranges import RowRanges
-from dp_publish.data.words import is_text
+from dp_publish.data.words import is_text, trim
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if field.type == pa.int64():
             _require_whole(values, field.name)
-    if is_text(values.type) and field.type != pa.string():  # of a data frame's objects
-        values = _without_truth(values)
+    if is_text(values.type) and field.type != pa.string():
+        values = _numbers(values, field)
     if pa.types.is_uint64(values.type) and field.type == pa.int64():
         values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
     try:
@@ -80,9 +81,24 @@ def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
         raise _not_of_its_kind(field.name) from None
 
 
-def _without_truth(words: pa.Array) -> pa.Array:
-    """Return words with the numbers 1 and 0 in the places of truth values."""
-    return pc.if_else(pc.equal(words, "true"), "1", pc.if_else(pc.equal(words, "false"), "0", words))
+def _numbers(words: pa.Array, field: pa.Field) -> pa.Array:
+    """Return the numbers that words are, as in a text file: 3.0 is whole, and yes is 1."""
+    words = pc.utf8_ltrim(trim(pc.cast(words, pa.string())), "+")
+    lower = pc.utf8_lower(words)
+    for truth, number in TRUTH.items():
+        words = pc.if_else(pc.equal(lower, truth), str(number), words)
+    if field.type != pa.int64():
+        return words
+
+    other = pc.invert(pc.match_substring_regex(words, r"^-?\d+$"))
+    if not pc.any(other, min_count=0).as_py():
+        return words
+    try:
+        numbers = pc.cast(pc.if_else(other, words, "0"), pa.float64())
+        _require_whole(numbers, field.name)
+        return pc.if_else(other, pc.cast(pc.cast(numbers, pa.int64()), pa.string()), words)
+    except pa.ArrowException:  # which quotes the value
+        raise _not_of_its_kind(field.name) from None
 
 
 def _require_whole(values: pa.Array, name: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dp_bundle.errors import PolicyError
@@ -38,6 +39,28 @@ def is_coded(entry: ColumnPolicy, declared: ColumnType) -> bool:
     if entry.kind in _READABLE:
         return entry.kind != "boolean" or entry.levels is not None
     return entry.missing == "indicator" and declared.may_be_numbers
+
+
+def with_numbers_in_text(table: Table, policy: Policy) -> Table:
+    """Return the table, in which text is read as numbers and truth values where its own section says that it is some.
+
+    So are text files, and a data frame's objects.
+    """
+    said = {name: entry for name, entry in policy.columns.items() if table.types.get(name) is ColumnType.TEXT}
+    open_types = {
+        name: ColumnType.OBJECT
+        for name, entry in said.items()
+        if entry.kind in ("continuous", "integer", "boolean") and entry.levels is None
+    }
+    return replace(table, types={**table.types, **open_types}) if open_types else table
+
+
+def other_type(name: str, kind: str, declared: ColumnType) -> PolicyError:
+    """Return what refuses a column of a type that its kind is not read from."""
+    return PolicyError(
+        f'column {name!r} is of a type ({declared.value}) that kind = "{kind}" is not read from: correct the kind, '
+        "convert the column in the data, or set drop = true for it"
+    )
 
 
 def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) -> tuple[Table, Policy]:
@@ -92,10 +115,7 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> Source:
             "pyarrow.Table.flatten(), or set drop = true for it"
         )
     if declared not in _READABLE.get(kind, (declared,)):
-        raise PolicyError(
-            f'column {name!r} is of a type ({declared.value}) that kind = "{kind}" is not read from: correct the kind, '
-            "convert the column in the data, or set drop = true for it"
-        )
+        raise other_type(name, kind, declared)
     if kind == "time" and declared is ColumnType.TIME_OF_DAY:
         kind = "time-of-day"
 

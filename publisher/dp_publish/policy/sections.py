@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dp_bundle.errors import PolicyError
 from dp_bundle.quoting import listed
 from dp_publish.data import ColumnType, Table, coded
-from dp_publish.policy.coded_columns import code_columns, is_coded
+from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, with_numbers_in_text
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
 
@@ -44,7 +44,7 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
         A name or a pattern is no column's, what patterns say of a column contradicts its own section, a column is not
         of its kind, or one of a data frame has neither a type nor a kind.
     """
-    table = coded(table, policy.sources)
+    table = with_numbers_in_text(coded(table, policy.sources), policy)
     patterns = sorted((name for name in policy.columns if name not in table.types and {"*", "?"} & {*name}), key=len)
     unknown = [name for name in policy.columns if name not in table.types and name not in patterns]
     if unknown:
@@ -72,9 +72,10 @@ def _require_types(table: Table, sections: Mapping[str, ColumnPolicy]) -> None:
         return
     column = f"frame[{undeclared[0]!r}]"
     raise PolicyError(
-        f"columns of the data frame have no type (their dtype is object), so that a single cell would decide how they "
-        f"are published: {listed(undeclared)}; give each a type, as in {column} = {column}.astype('Float64') (or "
-        "'Int64', 'boolean', 'string'), or a kind in the policy, or set drop = true for it"
+        "columns of the data frame have no type (their dtype is object, or category without one), so that a single "
+        f"cell would decide how they are published: {listed(undeclared)}; give each a type, as in {column} = "
+        f"{column}.astype('Float64') (or 'Int64', 'boolean', 'string'), or a kind in the policy, or set drop = true "
+        "for it"
     )
 
 
@@ -98,6 +99,8 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     if not (entry.drop or name == entity or withheld) and is_coded(entry, table.types[name]):
         return entry
     if entry.drop or not table.types[name].may_be_numbers or name == entity or withheld:
+        if own.kind is not None and not (entry.drop or name == entity or withheld):
+            raise other_type(name, own.kind, table.types[name])
         return own.model_copy(update={"drop": entry.drop})
 
     if entry.kind != "boolean" and name not in table.booleans:

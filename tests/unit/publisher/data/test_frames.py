@@ -65,6 +65,20 @@ def test_a_column_without_a_type_is_refused(cells: list[Any], said: dict[str, An
     assert "kind" in str(refused.value)
 
 
+@pytest.mark.parametrize("cells", [[1, 2, 3], [1, 2, 3.5], [1, 2, None], [True, False], [DATE, DATE]], ids=str)
+def test_categories_are_of_no_type_that_pandas_found(cells: list[Any]) -> None:
+    """One cell makes categories of integers those of floats."""
+    frame = frame_of(cells).astype({"x": "category"})
+    with pytest.raises(PolicyError, match=r"\['x'\]\.astype\('Float64'\)"):
+        read(frame)
+
+
+def test_categories_of_a_kind_are_their_cells() -> None:
+    """As the cells of a column of objects are."""
+    frame = frame_of([2, 1.5, None]).astype({"x": "category"})
+    assert read(frame, kind="continuous", bounds=[0, 9]) == [[2.0, 1.5, None]]
+
+
 @pytest.mark.parametrize(("cells", "neighbour"), NEIGHBOURS, ids=str)
 def test_no_cell_decides_what_a_manifest_says(
     cells: list[Any], neighbour: list[Any], tmp_path: Path, key: Ed25519PrivateKey
@@ -126,7 +140,7 @@ def test_cells_that_are_no_number_or_word_are_refused_unseen(cell: Any) -> None:
 
 
 def test_types_of_a_frame_are_its_dtypes() -> None:
-    """Nullable, Arrow and categorical types are declared, in empty frames as in full ones."""
+    """Nullable and Arrow types are declared, in empty frames as in full ones; categories that pandas found are not."""
     frame = pd.DataFrame(
         {
             "i": pd.array([1, None], "Int64"),
@@ -134,6 +148,7 @@ def test_types_of_a_frame_are_its_dtypes() -> None:
             "b": pd.array([True, None], "boolean"),
             "s": pd.array(["a", None], "string"),
             "d": pd.Categorical([1, 2]),
+            "w": pd.Categorical(["a", None], pd.Index(["a"], dtype="string")),
             "o": pd.Series([1, None], dtype=object),
             "t": pd.to_datetime(["2026-01-01", None]),
         }
@@ -145,7 +160,8 @@ def test_types_of_a_frame_are_its_dtypes() -> None:
             ColumnType.CONTINUOUS,
             ColumnType.INTEGER,
             ColumnType.TEXT,
-            ColumnType.INTEGER,
+            ColumnType.OBJECT,
+            ColumnType.TEXT,
             ColumnType.OBJECT,
             ColumnType.TIME,
         ]
