@@ -16,7 +16,7 @@ from dp_bundle.bundle import find_bundles, open_bundle
 from dp_bundle.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.manifest import Release, booked_rhos, unit_costs
 from dp_bundle.privacy import largest_mu_for_rho
-from dp_bundle.trust import PublicKey, TrustedKey, UnsafeTrustAnyone, home_folder
+from dp_bundle.trust import PublicKey, TrustedKey, UnsafeTrustAnyone, home_folder, load_public_key
 from dp_publish.accounting import ROUND_UP, Cost
 from dp_publish.ledger.books import Books
 from dp_publish.ledger.budget import Entry, total
@@ -61,7 +61,7 @@ class _OwnKeys(UnsafeTrustAnyone):
 
     def __init__(self) -> None:
         self._folder = home_folder() / "keys"
-        self._keys = {PublicKey.from_pem(path.read_bytes()) for path in sorted(self._folder.glob("*.pub"))}
+        self._keys = {load_public_key(path.stem) for path in sorted(self._folder.glob("*.pub"))}
 
     def require(self, key: PublicKey) -> TrustedKey:
         """Return one of the user's own keys, or refuse."""

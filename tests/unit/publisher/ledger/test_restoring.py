@@ -17,7 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import MissingValuesError, PrivacyError, UntrustedKeyError
+from dp_bundle.describe import describe_total
+from dp_bundle.describe.readme import make_readme
+from dp_bundle.errors import KeyStoreError, MissingValuesError, PrivacyError, UntrustedKeyError
 from dp_bundle.trust.keys import private_key_path
 from dp_bundle.trust.signing import load_private_key, public_key_of
 from dp_publish import Policy, Receipt, publish
@@ -440,3 +442,22 @@ def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: 
     assert shown == command("dp-publish", "ledger", "d").stdout
     assert shown.splitlines()[2].endswith("published")
     assert command("dp-publish", "ledger", "restore", "nowhere.tar").returncode == 2
+
+
+def test_a_replaced_public_key_is_named_when_a_ledger_is_restored(release: Publish, home: Path) -> None:
+    """And not the publisher's own bundles as those of somebody else."""
+    made = release()
+    stranger = public_key_of(Ed25519PrivateKey.generate())
+    (home / "keys" / "publisher.pub").write_bytes(stranger.to_pem())
+    with pytest.raises(KeyStoreError, match="is not the public half of"):
+        restore(Ledger(), [Path(made.path)])
+
+
+def test_a_total_in_one_unit_is_not_denied_for_lack_of_another(release: Publish) -> None:
+    """Rows have a total, though one release of them protects no entity."""
+    release(unit="row", mu=1.0)
+    made = release(unit={"entity": "who", "max_rows": 2}, mu=2.0)
+    said = describe_total(made.release)
+    assert said.startswith("2 releases of this dataset: at least one of them guarantees nothing per")
+    assert "all of them" not in said
+    assert "without a guarantee in all" not in make_readme(made.release, 1)
