@@ -120,7 +120,7 @@ class Judge:
             times = mus[1] / max(mus[0], _LEAST) if math.isfinite(mus[1]) else 1.0  # what is unbounded stays so
             return times / claim.value, times
         if scope == "own":
-            return ratio_of(claim, judged.laws(unit), judged.excepted)
+            return ratio_of(claim, judged.laws(unit, replaced=rest == "replaced"), judged.excepted)
         if scope == "cell":
             return ratio_of(claim, judged.laws("cell"), 0.0)
         if scope == "rows":

@@ -21,8 +21,9 @@ _TOTAL = re.compile(
 _RHO = re.compile(rf"rho = {N} per {UNIT}")
 _SPENT = re.compile(rf"(?:The budget is |, )mu = {_NO} per {UNIT} \(mu = {N} so far\)\.?")
 _WEAK = re.compile(
-    r"This is weak: someone who knows everything else, and has only two candidates for one \w+, picks the right one in "
-    rf"(?:more than \d+\.\d+ %|up to {N} %) of cases \(in {N} % at mu = {N}; pure guessing gives 50 %\)\."
+    r"This is weak: someone who knows everything else, and has only (two candidates for one \w+, picks the right one|"
+    rf"to tell whether one \w+ is in the table, is right) in (?:more than \d+\.\d+ %|up to {N} %) of cases "
+    rf"\(in {N} % at mu = {N}; pure guessing gives 50 %\)\."
 )
 _SEVERAL = re.compile(
     r"Someone who is counted in several cells is protected less: in k cells at k times the rho, which is "
@@ -83,7 +84,8 @@ _NEUTRAL = [
         r"[xcdgo]\d+(?:=\w+)?|=v\d|level v?\d",
         r"is 1 (?:where|there)[^.]*|[01] is \S+|the place of its level, from 0",
         r"and \d+ more|0 and 1|in place of 50 %",
-        r"\d+ release(?:s|\(s\))? of this dataset[^.]*(?:, without a guarantee in all|: no guarantee covers [^.]*)\.",
+        r"\d+ release(?:s|\(s\))? of this dataset[^.]*(?:, without a guarantee in all|: no guarantee covers [^.]*"
+        r"|: at least one of them guarantees nothing per [^.]*)\.",
     )
 ]
 _SIGMAS = re.compile(rf"sigma {N}")
@@ -92,10 +94,10 @@ _SIGMAS = re.compile(rf"sigma {N}")
 class Claim(NamedTuple):
     """One figure: what it is of, for whom, and where it was read.
 
-    `scope` is "own" for the release's own unit; "all" and a unit, for all releases so far, "before" without this one,
-    "booked" for this one alone; "cell" for one cell; "rows" and a number, for so many of the unit. A "point" has an
-    epsilon and its `delta`; "power" and "miss" the rate of false alarms, "among" that of right guesses by chance,
-    "odds" the share of exceptions.
+    `scope` is "own" for the release's own unit, "own replaced" where one is put in the place of another; "all" and a
+    unit, for all releases so far, "before" without this one, "booked" for this one alone; "cell" for one cell; "rows"
+    and a number, for so many of the unit. A "point" has an epsilon and its `delta`; "power" and "miss" the rate of
+    false alarms, "among" that of right guesses by chance, "odds" the share of exceptions.
     """
 
     kind: str
@@ -135,8 +137,9 @@ def _read_line(line: str, place: str) -> Iterator[Claim]:
     for unit, mu in taken(_SPENT):
         own = unit.strip('"')
         yield Claim("mu", number(mu), f"all {own}", place)
-    for share, known, mu in taken(_WEAK):
-        yield from [Claim("right", number(share) / 100, "own", place)] if share else []
+    for guess, share, known, mu in taken(_WEAK):
+        scope = "own replaced" if guess.startswith("two candidates") else "own"
+        yield from [Claim("right", number(share) / 100, scope, place)] if share else []
         yield Claim("right", number(known) / 100, f"mu {mu}", place)
     for k, times in taken(_SEVERAL):
         yield Claim("times", number(times), f"changes {k}", place)

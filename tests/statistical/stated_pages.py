@@ -12,13 +12,13 @@ from dp_bundle.catalog import Settings, make_catalog
 
 _LEAD = re.compile(
     rf"At most {N} % of guesses are right; without the release, 50 %\."
-    rf"(?: With all \d+ releases of this dataset so far(?: there is no guarantee|, at most {N} %)\.)?"
+    rf"(?: With all \d+ releases of this dataset so far, (?:no total is stated for [^.]*|at most {N} %)\.)?"
 )
 _PICTURE = re.compile(r"right because of the release: at most (\d+)|wrong: at least (\d+)|right by chance alone: (50)")
 _DRAWN = re.compile(rf"Of 100 guesses between two candidates, at most {N} are right with this release")
 _ABOUT = re.compile(r'Release (\d+) of <bdi class="code">([^<]+)</bdi>')
 _CARD = re.compile(
-    rf'(?s)data-right="([^"]+)">(?:(?!data-right).)*?href="([^"]+)"(?:(?!data-right).)*?'
+    rf'(?s)data-protects="([^"]+)"[^>]* data-right="([^"]+)">(?:(?!data-right).)*?href="([^"]+)"(?:(?!data-right).)*?'
     rf"at most {N} % of guesses right(, with all)?"
 )
 _PAST = re.compile(rf"(?s)<th scope=\"row\">(?:<a[^>]*>)?(\d+).*?<td>(?:no guarantee|{N} %)</td>")
@@ -36,8 +36,8 @@ def claims_of_site(folder: Path, site: Path) -> Iterator[tuple[str, int, Claim]]
             dataset, _, _ = about[2].partition(" / ")  # and a part of its rows
             shown_at[page.relative_to(site).as_posix()] = dataset, int(about[1])
             yield from ((dataset, release, claim) for release, claim in _of_page(text, int(about[1])))
-    for share, page_name, right, several in _CARD.findall((site / "index.html").read_text()):
-        scope = "all" if several else "own"
+    for protects, share, page_name, right, several in _CARD.findall((site / "index.html").read_text()):
+        scope = "all" if several else "own" if protects.endswith("there or not") else "own replaced"
         for value in (number(share), number(right) / 100):
             yield *shown_at[page_name], Claim("right", value, scope, "page, list")
 

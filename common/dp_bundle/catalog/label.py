@@ -29,6 +29,12 @@ from dp_bundle.describe import (
 from dp_bundle.manifest import Column, Guarantee, Release
 from dp_bundle.quoting import counted
 
+_PROTECTED = {
+    "cell": "one cell",
+    "row": "one row",
+    "change": "one person’s part of a cell",
+    "entity": "one entity",
+}
 _NOBODY = "Nobody: this release states no guarantee."
 _OTHERS = (
     "What other publications about the same people reveal: only releases by this publisher’s ledger are in the total.",
@@ -42,10 +48,10 @@ def worded_label(release: Release) -> dict[str, Any]:
     Returns
     -------
     dict
-        `unit` in a word and `who` in a sentence; `guess` in a sentence, and `right`, the share of right guesses (None
-        without a guarantee); `right_in_all` with all `releases` of the dataset so far, this one included; `strength`,
-        `spent`, `noise` and `unprotected`, each a list of sentences; `columns`, for each of the first columns its
-        bounds and its noise.
+        What it `protects` in a few words, and `who` in a sentence; `guess` in a sentence, and `right`, the share of
+        right guesses (None without a guarantee); `right_in_all` with all `releases` of the dataset so far, this one
+        included; `strength`, `spent`, `noise` and `unprotected`, each a list of sentences; `columns`, for each of the
+        first columns its bounds and its noise.
     """
     guarantee = release.guarantee
     moments = release.second_moments
@@ -66,13 +72,13 @@ def worded_label(release: Release) -> dict[str, Any]:
     strength = [text for text in promised if not text.startswith("Not protected:")]
     if guarantee is None:
         unprotected = ["Everything: nothing is promised about any value of it."]
-        return {**common, "unit": "nobody", "who": _NOBODY, "guess": "", "right": None, "strength": strength} | {
+        return {**common, "protects": "nothing", "who": _NOBODY, "guess": "", "right": None, "strength": strength} | {
             "unprotected": unprotected
         }
     guess = describe_guess(guarantee, release.columns).removeprefix("In words: ")
     return {
         **common,
-        "unit": guarantee.unit,
+        "protects": _PROTECTED[guarantee.unit] + ("" if guarantee.neighbours.n_rows_public else ", there or not"),
         "who": _who(guarantee),
         "guess": guess[:1].upper() + guess[1:],
         "right": chance_of_guess(guarantee, release.columns),

@@ -176,8 +176,7 @@ def _alone(out: Path) -> Iterator[None]:
 def _brief(facts: Facts) -> Facts:
     """Return what a dataset's other pages say of a release."""
     names = ("number", "created", "kind", "page", "tar", "size", "sha256", "manifest_sha256", "previous", "series")
-    label = {"unit": facts["label"]["unit"], "right": facts["label"]["right"]}
-    return {**{name: facts[name] for name in names}, **label}
+    return {**{name: facts[name] for name in names}, **{name: facts["label"][name] for name in ("protects", "right")}}
 
 
 def _lists(

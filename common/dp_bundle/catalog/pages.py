@@ -13,13 +13,6 @@ from dp_bundle.page import Column, Page, Table, as_json, number, render_page
 from dp_bundle.rounding import percent_at_most
 
 _ASSETS = Path(__file__).with_name("assets")
-_PROTECTED = {
-    "cell": "one cell",
-    "row": "one row",
-    "change": "one person’s part of a cell",
-    "entity": "one entity",
-    "nobody": "nothing",
-}
 _KINDS = {"rows": "noisy rows", "covariance": "second moments"}
 _SIGNED = {"minisig": "Signature for minisign", "dsse.json": "Signatures of co-signers"}
 _NAMED = 9  # missing releases
@@ -94,7 +87,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "is_weak": _is_weak(in_all),
         "guesses": _percent(label["right"]),
         "guesses_in_all": _percent(label["right_in_all"]),
-        "protects": _PROTECTED[label["unit"]],
+        "protects": label["protects"],
         "bytes": _size(facts["size"]),
         "kind_words": _KINDS[facts["kind"]],
         "signatures": [
@@ -125,7 +118,7 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
         "page": f"{facts['folder']}/{facts['page']}",
         "tar": f"{facts['folder']}/{facts['tar']}",
         "excerpt": text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…",
-        "protects": _PROTECTED[label["unit"]],
+        "protects": label["protects"],
         "right": right,
         "guesses": _percent(right),
         "is_weak": _is_weak(right),
@@ -152,7 +145,6 @@ def _is_weak(right: float | None) -> bool:
 def _past(brief: Facts) -> Facts:
     return {
         **brief,
-        "protects": _PROTECTED[brief["unit"]],
         "guesses": _percent(brief["right"]),
         "date": brief["created"][:10],
         "bytes": _size(brief["size"]),

@@ -13,6 +13,7 @@ from dp_bundle.manifest import (
     TOGETHER_PUBLIC,
     TRANSFORM_NAME,
     Column,
+    Cumulative,
     Guarantee,
     NoisyMatrix,
     Release,
@@ -37,6 +38,7 @@ _KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, TOGETHER_PUBLIC}
 _ROWS_TOGETHER = 10  # of a person, whose protection is stated for an example
 _NAMED = 8  # so many columns are named in a sentence
 _SEVERAL_SINCE = 2  # the edition of words since which files in a bundle have that sentence
+_UNIT_SINCE = 3  # that since which they say in which unit of privacy there is no total
 
 
 def describe_noise(column: Column) -> str:
@@ -289,18 +291,26 @@ def _change(guarantee: Guarantee, columns: Sequence[Column]) -> str:
     return f"Replacing one {guarantee.unit} by any other"
 
 
+def _no_total(total: Cumulative) -> str:
+    """Return why there is no total in a release's unit of privacy; there may be one in others."""
+    if total.releases == 1:
+        return "no guarantee covers it"
+    if total.excepted_delta >= 1:
+        return "no guarantee covers all of them, as what each excepts adds up to everything"
+    unit = quote_name(total.unit)
+    return f"at least one of them guarantees nothing per {unit}, so that there is no total per {unit}"
+
+
 def describe_total(release: Release, *, in_file: bool = False) -> str:
     """Return one sentence about the cost of all releases of the dataset so far; `in_file` as for `describe_size`."""
     total = release.cumulative
     releases = f"{total.releases} release(s)" if in_file else counted(total.releases, "release")
     cost = "cost" if in_file or total.releases != 1 else "costs"
     part = f" (this one is partition {quote(release.lineage.partition)})" if release.lineage.partition else ""
+    if total.rho is None and in_file and release.wording < _UNIT_SINCE:
+        return f"{releases} of this dataset{part}, without a guarantee in all."
     if total.rho is None:
-        if in_file:
-            return f"{releases} of this dataset{part}, without a guarantee in all."
-        return (
-            f"{releases} of this dataset{part}: no guarantee covers {'it' if total.releases == 1 else 'all of them'}."
-        )
+        return f"{releases} of this dataset{part}: {_no_total(total)}."
     costs = {total.unit: total.rho, **total.other_units_rho}
     spent = [f"rho = {round_up(rho)} per {quote_name(unit)}" for unit, rho in costs.items()]
     mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "

@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 import shlex
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
-from dp_bundle.describe import describe_bounds, describe_guarantee, describe_size, describe_total, licence_gap
+from dp_bundle.describe import (
+    chance_of_guess,
+    describe_bounds,
+    describe_guarantee,
+    describe_size,
+    describe_total,
+    licence_gap,
+)
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Release, sound_mu, source_names
+from dp_bundle.manifest import Release, source_names
 from dp_bundle.quoting import counted, listed, quote_name
 from dp_bundle.rounding import percent_at_most, round_up
 from dp_bundle.store import RemotePath
@@ -127,16 +133,20 @@ def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None)
 
 
 def _describe_weakness(release: Release) -> list[str]:
-    """Warn if a guess is right nearly always, by Phi(mu / 2), with a mu that is true of the noise that was drawn."""
-    if release.guarantee is None:
+    """Warn if a guess is right nearly always, between what the guarantee makes hard to tell apart."""
+    guarantee = release.guarantee
+    if guarantee is None:
         return []
-    right = NormalDist().cdf(sound_mu(release.guarantee, release.columns) / 2)
+    right = chance_of_guess(guarantee, release.columns)
     if right <= _NEARLY_ALWAYS:
         return []
     often = "more than 99.99 %" if right > 0.9999 else f"up to {percent_at_most(right)}"
+    guess = f"has only two candidates for one {guarantee.unit}, picks the right one"
+    if not guarantee.neighbours.n_rows_public:
+        guess = f"has only to tell whether one {guarantee.unit} is in the table, is right"
     return [
-        f"This is weak: someone who knows everything else, and has only two candidates for one {release.guarantee.unit}"
-        f", picks the right one in {often} of cases (in 69.2 % at mu = 1; pure guessing gives 50 %)."
+        f"This is weak: someone who knows everything else, and {guess} in {often} of cases (in 69.2 % at mu = 1; pure "
+        "guessing gives 50 %)."
     ]
 
 
@@ -266,5 +276,7 @@ def _why_left_out(name: str, policy: Policy, receipt: Receipt) -> str:
     if policy.privacy.account == f"entity:{name}":
         return "the unit of privacy"
     return (
-        "the unit of privacy of an earlier release" if name in receipt.withheld else "neither a number nor given a kind"
+        "the unit of privacy of an earlier release"
+        if name in receipt.withheld
+        else "neither a number nor given a kind of its own"
     )

@@ -22,7 +22,7 @@ def test_publishing_needs_one_word(people: Path, call: Call, tmp_path: Path) -> 
 
     assert ended.code == 0
     assert "wrote people.bundle.tar: release 1 of people, 400 rows, 3 columns" in ended.out
-    assert "left out: name (neither a number nor given a kind)" in ended.out
+    assert "left out: name (neither a number nor given a kind of its own)" in ended.out
     assert "  beside it: people.bundle.tar.minisig, by which" in ended.out
     assert "fingerprint" in ended.err
     with open_bundle(tmp_path / "people.bundle.tar") as bundle:

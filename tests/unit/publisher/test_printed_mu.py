@@ -184,3 +184,21 @@ def test_golden_bundles_print_a_true_mu() -> None:
         assert guarantee.rho >= cost.rho * (1 - 1e-9)
         if guarantee.mu is not None:
             assert cost.mu <= guarantee.mu * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("privacy", "right"), [({"mu": 4.7}, "99.07 %"), ({"mu": 5.5}, "99.71 %")])
+def test_what_is_there_or_not_is_no_guess_between_two_rows(make: Make, privacy: dict[str, Any], right: str) -> None:
+    """Two rows in one place are two steps apart, and told apart better than the receipt said of them."""
+    receipt, policy = make(release="covariance", unit="row", neighbours="add-remove", mechanism="gaussian", **privacy)
+    said = describe_receipt(receipt, policy)
+    assert f"has only to tell whether one row is in the table, is right in up to {right} of cases" in said
+    assert "two candidates" not in said
+
+
+def test_a_pure_guarantee_is_weak_by_its_epsilon(make: Make) -> None:
+    """By (e^epsilon) / (1 + e^epsilon), and at a replacement as at a removal."""
+    for neighbours, guess in (("replace-one", "picks the right one"), ("add-remove", "is right")):
+        receipt, policy = make(
+            release="covariance", unit="row", neighbours=neighbours, mechanism="laplace", epsilon=5.0
+        )
+        assert f"{guess} in up to 99.34 % of cases" in describe_receipt(receipt, policy)
