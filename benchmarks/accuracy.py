@@ -45,12 +45,12 @@ from sklearn.covariance import graphical_lasso
 from sklearn.metrics import roc_auc_score
 
 from accuracy_peers import adaptive_cov, coinpress
-from dp_bundle.bundle import open_bundle
-from dp_bundle.trust import UnsafeTrustAnyone
-from dp_learn.covariance import CovarianceSource, bundle_source
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_learn.covariance.sources import CovarianceSource, bundle_source
 from dp_publish import Policy, publish
-from dp_publish.ledger import Ledger
-from dp_publish.sampling import insecure_keystream
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.sampling.keystream import insecure_keystream
 
 Floats = NDArray[np.float64]
 

@@ -25,12 +25,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from sklearn import datasets
 
-from dp_bundle.bundle import open_bundle
-from dp_bundle.trust import UnsafeTrustAnyone
-from dp_learn.covariance import debias_covariance
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_learn.covariance.debias import debias_covariance
 from dp_publish import Policy, publish
-from dp_publish.ledger import Ledger
-from dp_publish.sampling import insecure_keystream
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.sampling.keystream import insecure_keystream
 
 Floats = NDArray[np.float64]
 CASES = {"wine": 10.0, "breast cancer": 3.0, "sachs": 3.0}  # mu of a cell

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import write_bundle
-from dp_bundle.catalog import make_catalog
-from dp_bundle.trust import new_key_pair
+from dp_bundle.bundle.writing import write_bundle
+from dp_bundle.catalog.making import make_catalog
+from dp_bundle.trust.keys import new_key_pair
 from dp_publish import Policy, load_key, publish
 
 

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from dp_learn.glasso import Solution, graphical_lasso
+from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.solving import graphical_lasso
 from solver_problems import Floats, choose_alpha, sample_covariance
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

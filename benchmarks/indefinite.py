@@ -27,9 +27,9 @@ from sklearn.covariance import graphical_lasso as sklearn_graphical_lasso
 
 from dp_bundle.errors import NoSolutionError
 from dp_learn import graphical_lasso
-from dp_learn.glasso import Solution, make_problem, smallest_solvable_alpha
-from dp_learn.glasso.feasibility import judge_box
-from dp_learn.glasso.problem import duality_gap, objective
+from dp_learn.glasso.feasibility import judge_box, smallest_solvable_alpha
+from dp_learn.glasso.problem import duality_gap, make_problem, objective
+from dp_learn.glasso.solution import Solution
 from dp_learn.glasso.solvers.components import SOLVERS
 
 SEED = 20

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_learn.covariance import Sample, table_rows
-from dp_learn.pipeline import infer_if_possible
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import table_rows
+from dp_learn.pipeline.learn import infer_if_possible
 
 SEED = 50
 N_FEATURES, NOISE = 10, 0.01

@@ -34,16 +34,18 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_wine
 
 from dp_bundle.errors import ParameterError
-from dp_publish.accounting import ApproximateDP, GaussianDP, PureDP
-from dp_publish.covariance import ExactMoments, NoisyMoments, moments_of_batch, scaling_for
+from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
 from dp_publish.covariance.choice import choose_mechanism
+from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
+from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.sulq import Sulq
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
-from dp_publish.sampling import Keystream, insecure_keystream
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.sampling.keystream import Keystream, insecure_keystream
 from printed_forms import (
     OneVariance,
     PrintedEigenvectors,

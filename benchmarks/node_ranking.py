@@ -33,15 +33,17 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.errors import NoSolutionError
-from dp_bundle.trust import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair, private_key_path
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.signing import load_private_key
 from dp_learn import learn_graph
-from dp_learn.glasso import graphical_lasso
-from dp_learn.inference import FACTOR, block_statistics, normal_scores
-from dp_learn.pipeline import Fit, Nodes
+from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.inference.nodes import block_statistics, normal_scores
+from dp_learn.inference.ranking import FACTOR
+from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_penalties import block_errors, universal_alpha_of_nodes
 from dp_learn.pipeline.node_ranking import fit_for_ranking
+from dp_learn.pipeline.settings import Fit
 from dp_publish import Policy, publish
 
 Floats = NDArray[np.float64]

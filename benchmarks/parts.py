@@ -33,7 +33,7 @@ import secrets, tempfile
 from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_publish import Policy, publish
-from dp_publish.ledger import Ledger
+from dp_publish.ledger.ledger import Ledger
 source, out = map(Path, sys.argv[1:3])
 columns = {{name: {{"bounds": [-6, 6]}} for name in {NAMES}}}
 document = {{"dataset": {{"name": "made-up"}}, "privacy": {{"mu": 1.0}}, "columns": columns}}
@@ -45,8 +45,8 @@ publish(source, policy, out=out, key=key, ledger=ledger)
 wall = time.perf_counter() - started
 """
 LEARN = """
-from dp_bundle.bundle import open_bundle
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn import estimate_moments
 started = time.perf_counter()
 with open_bundle(sys.argv[2], UnsafeTrustAnyone()) as bundle:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import Strength
-from dp_publish.covariance import ExactMoments, Mechanism, NoisyMoments
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import Strength
+from dp_publish.covariance.exact_moments import ExactMoments
+from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
@@ -18,7 +19,7 @@ from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.spectral import SpectralMechanism
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_curve import check_epsilon_and_delta
-from dp_publish.sampling import Keystream
+from dp_publish.sampling.keystream import Keystream
 
 Floats = NDArray[np.float64]
 

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_wine
 
-from dp_bundle.data import mean_and_covariance
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import PureDP
-from dp_publish.covariance import ExactMoments, moments_of_batch, scaling_for
+from dp_bundle.data.recovery import mean_and_covariance
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import PureDP
+from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
-from dp_publish.sampling import insecure_keystream
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.sampling.keystream import insecure_keystream
 
 HALF_WIDTH = 4.0  # of the bounds, in standard deviations
 RADII = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)

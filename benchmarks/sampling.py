@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.probability_tables import block_table, discrete_table, rounded_table
 
 N_VALUES = 1 << 22

@@ -21,8 +21,9 @@ from sklearn.covariance import GraphicalLassoCV, empirical_covariance
 from sklearn.model_selection import KFold
 
 from dp_learn import graphical_lasso
-from dp_learn.covariance import Split
-from dp_learn.selection import Selection, alpha_grid, cross_validate, solve_path
+from dp_learn.covariance.sample import Split
+from dp_learn.selection.cross_validation import cross_validate
+from dp_learn.selection.path import Selection, alpha_grid, solve_path
 
 N_FEATURES, N_ALPHAS, N_FOLDS, N_REPETITIONS = 200, 30, 5, 5
 CASES = [("AR", 400, 0.05), ("AR", 1000, 0.05), ("random", 400, 0.1), ("random", 1000, 0.1)]

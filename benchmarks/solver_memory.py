@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from dp_learn.glasso import graphical_lasso
+from dp_learn.glasso.solving import graphical_lasso
 from solver_problems import GAP, sample_covariance
 from solver_runners import timed
 

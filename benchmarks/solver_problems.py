@@ -8,7 +8,7 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import eigsh
 
-from dp_learn.glasso import graphical_lasso
+from dp_learn.glasso.solving import graphical_lasso
 
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from dp_learn.glasso import graphical_lasso
 from dp_learn.glasso.solvers.components import SOLVERS
+from dp_learn.glasso.solving import graphical_lasso
 from solver_problems import GAP, Floats
 
 Outcome = tuple[Floats, Floats | None, float]  # precision matrix, covariance if there is one, seconds

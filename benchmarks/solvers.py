@@ -31,8 +31,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from dp_learn.glasso import Problem, make_problem
-from dp_learn.glasso.problem import duality_gap
+from dp_learn.glasso.problem import Problem, duality_gap, make_problem
 from dp_learn.glasso.solvers.components import SOLVERS
 from solver_memory import measure_large, run_large
 from solver_problems import GAP, Floats, choose_alpha, sample_covariance

@@ -26,8 +26,8 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 import numpy as np
 import pandas as pd
 
-from dp_learn.glasso import make_problem
-from dp_publish.sampling import sample_discrete_gaussian, sample_rounded_gaussian
+from dp_learn.glasso.problem import make_problem
+from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from release import NAMES, publish_in_turn
 from reproduction.figures import new_figure, save
 from reproduction.tables import markdown_table, short

@@ -24,11 +24,11 @@ REPETITIONS = 3
 START = """
 import json, os, sys, time
 from pathlib import Path
-from dp_bundle.engines import Dask
+from dp_bundle.engines.dask import Dask
 
 def warm_up(_):
     import dp_learn, dp_learn.covariance.row_passes, dp_publish.release
-    from dp_publish.sampling import sample_rounded_gaussian
+    from dp_publish.sampling.gaussian import sample_rounded_gaussian
     sample_rounded_gaussian(1e4, 1000)
     time.sleep(1)  # so that each worker has one
 
@@ -51,8 +51,8 @@ PUBLISH = f"""
 import secrets
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_publish import Policy, publish
-from dp_publish.ledger import Ledger
-from dp_publish.release import Cluster
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.release.cluster import Cluster
 
 def work(engine):
     columns = {{name: {{"bounds": [-6, 6]}} for name in {NAMES}}}
@@ -67,8 +67,8 @@ def work(engine):
 """
 LEARN = """
 import hashlib
-from dp_bundle.bundle import open_bundle
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn import estimate_moments
 
 def work(engine):

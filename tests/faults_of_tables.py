@@ -19,7 +19,7 @@ from dp_publish.audit import books
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.two_rounds.thresholds import CLIPS
 from dp_publish.data import coding, contribution_cap
-from dp_publish.policy import Policy
+from dp_publish.policy.model import Policy
 from dp_publish.release import parts, publishing
 from dp_publish.release import rows as rows_release
 from dp_publish.rows import calibration, guarantee, mechanism

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.data import batch_rows, part_schema, to_arrow
+from dp_bundle.data.arrow_numpy import to_arrow
+from dp_bundle.data.rows import batch_rows, part_schema
 from dp_bundle.errors import MissingValuesError, PrivacyError
-from dp_bundle.manifest import Column
-from dp_publish.accounting import unit_mu
+from dp_bundle.manifest.columns import Column
+from dp_publish.accounting.conversions import unit_mu
 from dp_publish.audit.canaries import Canaries, Draft, Unit, Values, at_bounds, close, inside, outside
 from dp_publish.audit.checks import (
     check_attack,
@@ -29,9 +30,9 @@ from dp_publish.audit.checks import (
 )
 from dp_publish.audit.report import AuditReport
 from dp_publish.audit.whole_row_releases import N_CHECKS, choose_canaries
-from dp_publish.data import RowReport
-from dp_publish.rows import add_noise
-from dp_publish.sampling import Keystream, SecureKeystream
+from dp_publish.data.missing import RowReport
+from dp_publish.rows.mechanism import add_noise
+from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 __all__ = ["audit"]
 

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle import write_bundle
-from dp_bundle.data import write_triangle
-from dp_bundle.manifest import CONSTANT_LABEL, NUMBER_PUBLIC, Release
+from dp_bundle.bundle.writing import write_bundle
+from dp_bundle.data.matrix import write_triangle
+from dp_bundle.manifest.public_facts import NUMBER_PUBLIC
+from dp_bundle.manifest.release import CONSTANT_LABEL, Release
 from dp_bundle.privacy.noise import rounded_gaussian_variance
 
 Array = np.ndarray

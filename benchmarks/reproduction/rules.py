@@ -16,10 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from dp_learn.covariance import Sample, clear_columns, keep_columns, table_rows
-from dp_learn.inference import score_pairs
-from dp_learn.pipeline import Settings, fit_graph
-from dp_learn.selection import Selection
+from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.estimate import keep_columns
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import table_rows
+from dp_learn.inference.ranking import score_pairs
+from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.settings import Settings
+from dp_learn.selection.path import Selection
 
 Floats = NDArray[np.float64]
 N_FOLDS = 5

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.sampling import insecure_keystream, sample_discrete_gaussian
+from dp_publish.sampling.gaussian import sample_discrete_gaussian
+from dp_publish.sampling.keystream import insecure_keystream
 
 Floats = NDArray[np.float64]
 

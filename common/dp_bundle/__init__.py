@@ -3,7 +3,8 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_bundle.bundle import Bundle, open_bundle, open_bundles
+    from dp_bundle.bundle.opened import Bundle
+    from dp_bundle.bundle.reading import open_bundle, open_bundles
     from dp_bundle.errors import BundleError, DpGraphError
 else:
     __getattr__ = import_on_demand(__name__)

@@ -18,8 +18,10 @@ from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_op
 from dp_bundle.errors import ParameterError
 from dp_bundle.options import ALWAYS, option
 from dp_bundle.quoting import counted, quote_name, quote_path
-from dp_bundle.store import RemotePath
-from dp_bundle.trust import DEFAULT_KEY, TrustStore, load_key, own_key_name, public_key_of
+from dp_bundle.store.places import RemotePath
+from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name
+from dp_bundle.trust.signing import public_key_of
+from dp_bundle.trust.store import TrustStore
 
 BUNDLE, LOCAL_BUNDLE = BundlePath(), BundlePath(remote=False)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -73,9 +75,11 @@ def verify(
       dp-bundle verify wine.bundle.tar
       dp-bundle verify wine.bundle.tar --chain all-releases
     """
-    from dp_bundle.bundle import bundle_facts, check_chain, open_bundle
-    from dp_bundle.describe import describe_several
-    from dp_bundle.trust import UnsafeTrustAnyone
+    from dp_bundle.bundle.chain import check_chain
+    from dp_bundle.bundle.inspection import bundle_facts
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_bundle.describe.sentences import describe_several
+    from dp_bundle.trust.policy import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older, anew=True) as bundle:
         release, fingerprint = bundle.release, bundle.signer.key.fingerprint
@@ -111,8 +115,10 @@ def inspect(file: Path | RemotePath, as_json: bool) -> None:
     Example:
       dp-bundle inspect wine.bundle.tar
     """
-    from dp_bundle.bundle import bundle_facts, describe_bundle, describe_chain, describe_copies, open_bundle
-    from dp_bundle.trust import UnsafeTrustAnyone
+    from dp_bundle.bundle.chain import describe_chain
+    from dp_bundle.bundle.inspection import bundle_facts, describe_bundle, describe_copies
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_bundle.trust.policy import UnsafeTrustAnyone
 
     store = TrustStore()
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
@@ -146,9 +152,11 @@ def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_sig
     Example:
       dp-bundle export wine.bundle.tar --out wine.csv
     """
-    from dp_bundle.bundle import describe_copies, export_csv, open_bundle
-    from dp_bundle.describe import describe_size
-    from dp_bundle.trust import UnsafeTrustAnyone
+    from dp_bundle.bundle.export import export_csv
+    from dp_bundle.bundle.inspection import describe_copies
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_bundle.describe.sentences import describe_size
+    from dp_bundle.trust.policy import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
@@ -177,8 +185,9 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
     Example:
       dp-bundle minisign wine.bundle.tar
     """
-    from dp_bundle.bundle import minisig_path, minisign_bundle, open_bundle, write_minisig
-    from dp_bundle.trust import UnsafeTrustAnyone
+    from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, write_minisig
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_bundle.trust.policy import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
         chosen = key if key not in (None, DEFAULT_KEY) else own_key_name(bundle.signer.key)
@@ -200,8 +209,9 @@ def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
     Example:
       dp-bundle cosign wine.bundle.tar --key office
     """
-    from dp_bundle.bundle import cosign, open_bundle
-    from dp_bundle.trust import UnsafeTrustAnyone
+    from dp_bundle.bundle.cosigned import cosign
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_bundle.trust.policy import UnsafeTrustAnyone
 
     store, private = TrustStore(), load_key(key)
     store.require_unrevoked(public_key_of(private))
@@ -216,7 +226,7 @@ def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
 @cli.command()
 def schema() -> None:
     """Print the JSON Schema of the signed manifest, for portals."""
-    from dp_bundle.manifest import manifest_schema
+    from dp_bundle.manifest.schema import manifest_schema
 
     click.echo(json.dumps(manifest_schema(), indent=1))
 

@@ -41,8 +41,8 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
     Example:
       dp-bundle catalog bundles --out site --address https://data.example.org/
     """
-    from dp_bundle.catalog import Settings, make_catalog
-    from dp_bundle.manifest import WEB
+    from dp_bundle.catalog.making import Settings, make_catalog
+    from dp_bundle.manifest.details import WEB
 
     if address and not WEB.fullmatch(address):
         raise ParameterError("--address", "the site's address, such as https://data.example.org/", address)
@@ -75,7 +75,7 @@ def serve(site: Path, port: int, quiet: bool) -> None:
     Example:
       dp-bundle serve site
     """
-    from dp_bundle.catalog import serve_site
+    from dp_bundle.catalog.preview import serve_site
 
     with serve_site(site, port) as server:
         where = f"http://127.0.0.1:{server.server_port}/"

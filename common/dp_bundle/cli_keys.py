@@ -12,30 +12,25 @@ import click
 
 from dp_bundle.console import NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.files import write_whole
+from dp_bundle.files.new_files import write_whole
 from dp_bundle.options import ALWAYS, Where, With, Without, option
 from dp_bundle.quoting import quote_name, quote_path
-from dp_bundle.trust import (
+from dp_bundle.trust.keys import (
     DEFAULT_KEY,
-    PublicKey,
-    TrustedKey,
-    TrustStore,
     derived_public_key,
-    has_passed,
     key_names,
     load_key,
     load_public_key,
-    minisign_public_key,
     new_key_pair,
     passphrase_given,
     private_key_path,
-    public_key_of,
     public_key_path,
-    quorums,
-    read_revocation,
-    remove_quorum,
-    write_quorum,
 )
+from dp_bundle.trust.minisign import minisign_public_key
+from dp_bundle.trust.rules import has_passed, quorums, read_revocation, remove_quorum, write_quorum
+from dp_bundle.trust.signing import PublicKey, public_key_of
+from dp_bundle.trust.store import TrustStore
+from dp_bundle.trust.trusted import TrustedKey
 
 _LOCKED = "locked: not compared with its private key, as DPGRAPH_PASSPHRASE does not open it"
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -142,7 +137,9 @@ def keys_rotate(
       dp-bundle keys new office-2027
       dp-bundle keys rotate publisher office-2027
     """
-    from dp_bundle.trust import Rotation, accept_statement, sign_statement, today
+    from dp_bundle.trust.rules import today
+    from dp_bundle.trust.statements import Rotation, sign_statement
+    from dp_bundle.trust.succession import accept_statement
 
     private = [load_key(old), load_key(new)]
     former, successor = (public_key_of(key).fingerprint for key in private)
@@ -182,7 +179,9 @@ def keys_revoke(
     Example:
       dp-bundle keys revoke publisher --by office-2027 --since 2026-11-01 --from wine=5
     """
-    from dp_bundle.trust import Revocation, accept_statement, sign_statement, today
+    from dp_bundle.trust.rules import today
+    from dp_bundle.trust.statements import Revocation, sign_statement
+    from dp_bundle.trust.succession import accept_statement
 
     public = _own_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
     if since is not None and since.date() > today():
@@ -285,7 +284,7 @@ def trust(
         raise ParameterError("KEY", "given with --name, --until and --remove")
     key = keys[0] if keys else None
     if key is not None and (content := _statement_in(key)) is not None:
-        from dp_bundle.trust import accept_statement
+        from dp_bundle.trust.succession import accept_statement
 
         if remove or name is not None or until is not None:
             raise ParameterError("KEY", "a key with --name, --until and --remove: a statement has its own")
@@ -331,7 +330,7 @@ def _conditions(entry: TrustedKey) -> str:
 
 def _statement_in(key: str) -> bytes | None:
     """Return the content of a file that is no key and begins like a signed envelope, up to a little over its limit."""
-    from dp_bundle.trust import MOST_OF_A_STATEMENT
+    from dp_bundle.trust.statements import MOST_OF_A_STATEMENT
 
     if not Path(key).is_file():
         return None

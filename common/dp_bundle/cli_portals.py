@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dp_bundle.bundle import FORMS, PORTALS
+from dp_bundle.bundle.portals import FORMS, PORTALS
 from dp_bundle.console import BundlePath, NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.options import ALWAYS, option
 from dp_bundle.quoting import quote_path
@@ -30,11 +30,12 @@ def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_sig
     Example:
       dp-bundle describe wine.bundle.tar --as dcat
     """
-    from dp_bundle.bundle import describe_as, open_bundle
-    from dp_bundle.describe import licence_gap
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_bundle.bundle.staging import describe_as
+    from dp_bundle.describe.subject import licence_gap
     from dp_bundle.errors import DpGraphError
-    from dp_bundle.files import whole_file
-    from dp_bundle.trust import UnsafeTrustAnyone
+    from dp_bundle.files.new_files import whole_file
+    from dp_bundle.trust.policy import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         content, notes = describe_as(bundle, form), [*bundle.notes, licence_gap(bundle.release.dataset)]
@@ -70,9 +71,11 @@ def stage(
     Example:
       dp-bundle stage wine.bundle.tar --for zenodo wine-zenodo
     """
-    from dp_bundle.bundle import find_companions, open_bundle, stage_bundle
-    from dp_bundle.describe import portal_gaps
-    from dp_bundle.trust import UnsafeTrustAnyone
+    from dp_bundle.bundle.companions import find_companions
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_bundle.bundle.staging import stage_bundle
+    from dp_bundle.describe.subject import portal_gaps
+    from dp_bundle.trust.policy import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         beside, left_out = find_companions(bundle)

@@ -18,7 +18,7 @@ from dp_bundle.memory import parse_size
 from dp_bundle.options import ALWAYS, With, option
 from dp_bundle.quoting import escape, quote_path
 from dp_bundle.startup import launch
-from dp_bundle.store import RemotePath, is_uri, located
+from dp_bundle.store.places import RemotePath, is_uri, located
 
 F = TypeVar("F", bound=Callable[..., Any])
 

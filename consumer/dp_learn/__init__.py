@@ -3,21 +3,21 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_learn.covariance import Moments, debias_covariance, estimate_moments
-    from dp_learn.estimators import (
-        DebiasedCLIME,
-        DebiasedGraphicalLasso,
-        DebiasedGraphicalLassoCV,
-        DebiasedLDA,
-        DebiasedNeighborhoodSelection,
-        DebiasedRidgePrecision,
-        DebiasedRidgeRegression,
-        DebiasedSCIO,
-        DebiasedThresholdedCovariance,
-    )
-    from dp_learn.glasso import Solution, Status, graphical_lasso, smallest_solvable_alpha
-    from dp_learn.inference import EdgeInference
-    from dp_learn.pipeline import Learned, learn_graph
+    from dp_learn.covariance.debias import debias_covariance
+    from dp_learn.covariance.moments import Moments, estimate_moments
+    from dp_learn.estimators.clime import DebiasedCLIME
+    from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV
+    from dp_learn.estimators.lda import DebiasedLDA
+    from dp_learn.estimators.neighborhood import DebiasedNeighborhoodSelection
+    from dp_learn.estimators.regression import DebiasedRidgeRegression
+    from dp_learn.estimators.ridge import DebiasedRidgePrecision
+    from dp_learn.estimators.scio import DebiasedSCIO
+    from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
+    from dp_learn.glasso.feasibility import smallest_solvable_alpha
+    from dp_learn.glasso.solution import Solution, Status
+    from dp_learn.glasso.solving import graphical_lasso
+    from dp_learn.inference.edges import EdgeInference
+    from dp_learn.pipeline.learn import Learned, learn_graph
 else:
     __getattr__ = import_on_demand(__name__)
 

@@ -31,19 +31,19 @@ from dp_bundle.console import (
     version_option,
 )
 from dp_bundle.errors import ParameterError
-from dp_bundle.files import end_in_name
+from dp_bundle.files.folder import end_in_name
 from dp_bundle.options import ALWAYS, Where, With, Without, option
 from dp_bundle.quoting import quote_name, quote_path
-from dp_bundle.startup import before_compiling
-from dp_bundle.store import RemotePath
-from dp_learn.glasso import SOLVER_NAMES
-from dp_learn.matrices import RepairMethod
-from dp_learn.pipeline import Weights
-from dp_learn.selection import Rule
+from dp_bundle.startup.kernels import before_compiling
+from dp_bundle.store.places import RemotePath
+from dp_learn.glasso.solver_names import SOLVER_NAMES
+from dp_learn.matrices.repair_methods import RepairMethod
+from dp_learn.pipeline.weights import Weights
+from dp_learn.selection.rules import Rule
 
 if TYPE_CHECKING:
     from dp_bundle import Bundle
-    from dp_learn.output import Summary
+    from dp_learn.output.summary import Summary
 
 _GRAPHICAL_LASSO = With("estimator", ("graphical-lasso",))
 _SPARSE = ("graphical-lasso", "neighborhood", "scio", "clime")  # the estimators with a sparse precision matrix
@@ -175,11 +175,11 @@ def cli(
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
     from dp_bundle import open_bundles
-    from dp_bundle.bundle import describe_copies
-    from dp_bundle.engines import Dask
-    from dp_bundle.manifest import shape_of
+    from dp_bundle.bundle.inspection import describe_copies
+    from dp_bundle.engines.dask import Dask
+    from dp_bundle.manifest.statement import shape_of
     from dp_bundle.memory import describe_need
-    from dp_learn.pipeline import require_learnable
+    from dp_learn.pipeline.memory import require_learnable
 
     penalty = _parse_alpha(alpha)
 
@@ -200,8 +200,12 @@ def cli(
         for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
             tell(note, quiet=quiet)
 
-        from dp_learn.output import Result, describe_learned, summarize, title_of, write_results
-        from dp_learn.pipeline import learn_graph, require_compilable  # their libraries import slower than a refusal
+        from dp_learn.output.folder import write_results
+        from dp_learn.output.messages import describe_learned, title_of
+        from dp_learn.output.result import Result
+        from dp_learn.output.summary import summarize
+        from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
+        from dp_learn.pipeline.memory import require_compilable  # their libraries import slower than a refusal
 
         show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
         before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), show, quiet))
@@ -233,7 +237,7 @@ def _require_result(folder: Path) -> None:
     """Refuse a folder for results where there is something else than an earlier one."""
     if not os.path.lexists(folder):
         return
-    from dp_learn.output import foreign_content
+    from dp_learn.output.folder import foreign_content
 
     if (why := foreign_content(folder)) is not None:
         raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
@@ -272,7 +276,9 @@ def _estimate_otherwise(
     make_page: Callable[..., str] | None,
 ) -> tuple[str, Summary]:
     """Estimate by another estimator, write its tables, and return its message and its summary."""
-    from dp_learn.output import describe_alternative, learn_alternative, write_results
+    from dp_learn.output.estimator_results import learn_alternative
+    from dp_learn.output.folder import write_results
+    from dp_learn.output.messages import describe_alternative
 
     found = learn_alternative(bundles, estimator, alpha=alpha, target=target, refit=refit)
     report = make_page(found.summary, graph=found.graph, tables=found.tables) if make_page is not None else None
@@ -283,7 +289,8 @@ def _estimate_otherwise(
 
 def _make_page(bundles: Sequence[Bundle], begin: Callable[[str], None], summary: Summary, **found: Any) -> str:
     """Return the page of a result; the libraries that it takes are imported here."""
-    from dp_learn.output import Findings, make_report
+    from dp_learn.output.page.findings import Findings
+    from dp_learn.output.page.report import make_report
 
     begin("drawing the page")
     return make_report(Findings(bundles, summary, _spell_command(), **found))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.inference import EdgeInference, Pairs
-from dp_learn.matrices import FloatArray
+from dp_learn.inference.edges import EdgeInference, Pairs
+from dp_learn.matrices.linalg import FloatArray
 
 if TYPE_CHECKING:  # slow to import, and the command has no use for it
     import pandas as pd

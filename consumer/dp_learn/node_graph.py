@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dp_learn.graph import GraphEstimate, Variables
-from dp_learn.inference import NodeInference, Pairs, node_strengths
-from dp_learn.matrices import FloatArray
+from dp_learn.inference.edges import Pairs
+from dp_learn.inference.nodes import NodeInference, node_strengths
+from dp_learn.matrices.linalg import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

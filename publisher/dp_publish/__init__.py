@@ -3,9 +3,9 @@
 from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_bundle.trust import load_key
-    from dp_publish.policy import Policy
-    from dp_publish.release import Receipt, publish
+    from dp_bundle.trust.keys import load_key
+    from dp_publish.policy.model import Policy
+    from dp_publish.release.publishing import Receipt, publish
 else:
     __getattr__ = import_on_demand(__name__)
 

@@ -29,11 +29,13 @@ from dp_bundle.console import (
     version_option,
 )
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.files import write_whole
+from dp_bundle.files.new_files import write_whole
 from dp_bundle.options import ALWAYS, Where, With, option
-from dp_bundle.startup import before_compiling, count_cores
-from dp_bundle.store import Place, RemotePath
-from dp_bundle.trust import DEFAULT_KEY, load_key, public_key_of, public_key_path, signing_key
+from dp_bundle.startup.cores import count_cores
+from dp_bundle.startup.kernels import before_compiling
+from dp_bundle.store.places import Place, RemotePath
+from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key
+from dp_bundle.trust.signing import public_key_of
 from dp_publish.cli_ledger import ledger_group
 from dp_publish.cli_options import (
     PublishByDefault,
@@ -45,14 +47,15 @@ from dp_publish.cli_options import (
     typed_options,
     writing_new,
 )
-from dp_publish.policy import DEFAULT_SPREAD
+from dp_publish.policy.choices import DEFAULT_SPREAD
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from dp_publish.forecast import Account, Plan
-    from dp_publish.policy import Policy
-    from dp_publish.release import Receipt
+    from dp_publish.forecast.page.budget import Account
+    from dp_publish.forecast.plan import Plan
+    from dp_publish.policy.model import Policy
+    from dp_publish.release.publishing import Receipt
 
 DATA = DataPath()
 
@@ -137,11 +140,15 @@ def publish_command(
       dp-publish wine.parquet --unit cell --mu 1
       dp-publish wine.parquet --release covariance
     """
-    from dp_publish.data import rows_known
-    from dp_publish.forecast import check_in_advance
-    from dp_publish.ledger import open_ledger
-    from dp_publish.messages import logged_to, shown_on_terminal, warnings_told
-    from dp_publish.release import dask_cluster, place_for_workers, publish, require_new_job, require_no_minisig
+    from dp_publish.data.row_count import rows_known
+    from dp_publish.forecast.advance_check import check_in_advance
+    from dp_publish.ledger.opening import open_ledger
+    from dp_publish.messages.following import logged_to, shown_on_terminal, warnings_told
+    from dp_publish.release.beside import require_no_minisig
+    from dp_publish.release.cluster import dask_cluster
+    from dp_publish.release.job import require_new_job
+    from dp_publish.release.preparing import place_for_workers
+    from dp_publish.release.publishing import publish
 
     if engine == "dask":
         place_for_workers(data)  # before anything is started or made
@@ -213,8 +220,10 @@ def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None,
       dp-publish wine.parquet --job wine.job
       dp-publish resume wine.job
     """
-    from dp_publish.messages import logged_to, shown_on_terminal, warnings_told
-    from dp_publish.release import dask_cluster, require_job, resume
+    from dp_publish.messages.following import logged_to, shown_on_terminal, warnings_told
+    from dp_publish.release.cluster import dask_cluster
+    from dp_publish.release.job import require_job
+    from dp_publish.release.resuming import resume
 
     require_job(job, scheduler)  # before a key is made for nothing
     signing_key = _signing_key(key, quiet=quiet)
@@ -240,8 +249,11 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     Example:
       dp-publish policy wine.parquet
     """
-    from dp_publish.data import make_dialect, open_table
-    from dp_publish.policy import describe_undecided, policy_path, policy_template, require_template
+    from dp_publish.data.dialect import make_dialect
+    from dp_publish.data.table import open_table
+    from dp_publish.policy.file import policy_path
+    from dp_publish.policy.memory import require_template
+    from dp_publish.policy.template import describe_undecided, policy_template
 
     dialect = make_dialect(given)
     table = open_table(data, dialect)
@@ -309,11 +321,12 @@ def plan_command(
       dp-publish plan wine.parquet --picture wine.plan.png
       dp-publish plan wine.parquet --look
     """
-    from dp_publish.forecast import describe_first_rows, make_plan
-    from dp_publish.messages import describe_plan, plan_document
+    from dp_publish.forecast.advance_check import describe_first_rows
+    from dp_publish.forecast.plan import make_plan
+    from dp_publish.messages.plan import describe_plan, plan_document
 
     if report is not None:
-        from dp_publish.forecast import require_page
+        from dp_publish.forecast.page.report import require_page
 
         require_page(report)
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
@@ -321,13 +334,14 @@ def plan_command(
     for note in notes:
         tell(note, quiet=quiet)
     if picture is not None:
-        from dp_publish.forecast import draw_plan
+        from dp_publish.forecast.picture import draw_plan
 
         draw_plan(plan, picture)
         tell(f"wrote {picture}", quiet=quiet)
     if report is not None:
-        from dp_publish.forecast import Asked, write_page
-        from dp_publish.policy import used_policy
+        from dp_publish.forecast.page.command_lines import Asked
+        from dp_publish.forecast.page.report import write_page
+        from dp_publish.policy.file import used_policy
 
         used = used_policy(data, policy_file)
         write_page(
@@ -373,8 +387,9 @@ def audit_command(
     Example:
       dp-publish audit wine.parquet
     """
-    from dp_publish.audit import audit_document, audit_planned_release, describe_audit, describe_findings
-    from dp_publish.release import publish_aside
+    from dp_publish.audit.planned_release import audit_planned_release
+    from dp_publish.audit.report import audit_document, describe_audit, describe_findings
+    from dp_publish.release.aside import publish_aside
 
     def announce(mechanism: str) -> None:
         tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
@@ -390,8 +405,8 @@ def audit_command(
 
 def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
     """Write the signature beside a release that was published, and print the receipt."""
-    from dp_publish.messages import describe_receipt, receipt_document
-    from dp_publish.release import sign_beside
+    from dp_publish.messages.release import describe_receipt, receipt_document
+    from dp_publish.release.beside import sign_beside
 
     with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
         minisig, why_not = sign_beside(receipt, key)
@@ -408,8 +423,8 @@ def _resume_words(job: Path, key: str) -> str:
 
 def _account_of(plan: Plan, ledger_place: str | None) -> Account:
     """Return what the ledger has of the dataset that a plan is about."""
-    from dp_publish.forecast import Account, budget_of
-    from dp_publish.ledger import open_ledger
+    from dp_publish.forecast.page.budget import Account, budget_of
+    from dp_publish.ledger.opening import open_ledger
 
     ledger, name, privacy = open_ledger(ledger_place), plan.policy.dataset.name, plan.policy.privacy
     budget = budget_of(privacy, ledger.budgets(name))
@@ -422,7 +437,7 @@ def _account_of(plan: Plan, ledger_place: str | None) -> Account:
 
 def _load_policy(data: Place, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
     """Return the policy of that file, or else the one beside the data, with the options in place of its entries."""
-    from dp_publish.policy import find_policy
+    from dp_publish.policy.file import find_policy
 
     return find_policy(data, policy_file, _plain_name(data), privacy)
 
@@ -445,7 +460,7 @@ def _whole_name(data: Place) -> str:
 
 
 def _plain_name(data: Place) -> str:
-    from dp_publish.data import unpacked_name
+    from dp_publish.data.dialect import unpacked_name
 
     name = Path(unpacked_name(data))
     plain = (name.stem if name.suffix else name.name) or (data.resolve().name if isinstance(data, Path) else data.name)

@@ -13,8 +13,8 @@ from click.core import ParameterSource
 from dp_bundle.console import NewPath
 from dp_bundle.errors import DpGraphError
 from dp_bundle.options import ALWAYS, Condition, Where, option
-from dp_bundle.privacy import Neighbours
-from dp_publish.policy import Mechanism, ReleaseKind, SoundMechanism
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.policy.choices import Mechanism, ReleaseKind, SoundMechanism
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TEXT = Where("DATA is a text file")

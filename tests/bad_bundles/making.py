@@ -22,10 +22,9 @@ from tests.fuzz.compact import Fields
 from tests.fuzz.hostile import join, split
 from tests.tamper.archives import Members, members_of
 
-from dp_bundle.bundle import write_bundle
-from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_bundle.files.tar import write_archive
-from dp_bundle.manifest import Statement
+from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.signing import Envelope, sign_envelope
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 from tests.bad_bundles.making import Case, statement
 from tests.bad_bundles.of_signers import put
 
-from dp_bundle.privacy import discrete_gaussian_variance, rounded_gaussian_variance
+from dp_bundle.privacy.noise import discrete_gaussian_variance, rounded_gaussian_variance
 
 __all__ = ["CASES"]
 

@@ -19,9 +19,10 @@ from tests.tamper.archives import members_of
 
 from dp_bundle import BundleError, open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.manifest import Statement
-from dp_bundle.trust import TrustPolicy, TrustStore, UnsafeTrustAnyone
+from dp_bundle.manifest.statement import Statement
+from dp_bundle.trust.policy import TrustPolicy, UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, PublicKey, public_key_of
+from dp_bundle.trust.store import TrustStore
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = sorted((ROOT / "tests" / "golden").glob("bundle-*.tar"))

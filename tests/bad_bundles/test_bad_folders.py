@@ -11,9 +11,10 @@ from tests.bad_bundles.of_folders import CASES, CASES_BEHIND_AN_ADDRESS, PART, F
 from tests.web import WebServer
 
 from dp_bundle import BundleError, open_bundle
-from dp_bundle.bundle import pack_bundle, unpack_bundle
-from dp_bundle.trust import TrustStore, UnsafeTrustAnyone
+from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
+from dp_bundle.trust.store import TrustStore
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bundle-format.md").read_text()
 

@@ -14,8 +14,9 @@ from playwright.sync_api import Page, expect
 from tests.browser.judging import axe_violations, keyboard_complaints, outside_the_window
 from tests.browser.opening import PHONE, Opened
 
-from dp_bundle.catalog import Settings, make_catalog
-from dp_bundle.trust import TrustStore, new_key_pair
+from dp_bundle.catalog.making import Settings, make_catalog
+from dp_bundle.trust.keys import new_key_pair
+from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, load_key, publish
 from dp_publish.sampling.keystream import insecure_keystream
 

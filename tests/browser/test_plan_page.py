@@ -14,7 +14,8 @@ from tests.browser.judging import axe_violations, keyboard_complaints, outside_t
 from tests.browser.opening import PHONE, Opened
 from tests.browser.printing import print_page
 
-from dp_publish.forecast.page import Asked, make_page
+from dp_publish.forecast.page.command_lines import Asked
+from dp_publish.forecast.page.report import make_page
 from dp_publish.forecast.plan import make_plan
 
 pytestmark = pytest.mark.browser

@@ -20,8 +20,9 @@ from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
-from dp_learn.estimators import ESTIMATORS, DebiasedGraphicalLasso
 from dp_learn.estimators.base import CovarianceEstimator
+from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso
+from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.estimators.targets import TargetEstimator
 from dp_publish import Policy, publish
 

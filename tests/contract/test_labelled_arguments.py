@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 import dp_learn
 from dp_bundle.errors import ParameterError
 from dp_learn import debias_covariance, graphical_lasso, smallest_solvable_alpha
-from dp_learn.covariance import table_rows
-from dp_learn.estimators import ESTIMATORS
+from dp_learn.covariance.sources import table_rows
 from dp_learn.estimators.clime import clime_precision
 from dp_learn.estimators.neighborhood import neighborhood_selection
+from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.estimators.scio import scio_precision
 from dp_learn.estimators.targets import TargetEstimator
 from dp_learn.estimators.thresholded_covariance import threshold_covariance
-from dp_learn.matrices import check_covariance
-from dp_learn.selection import alpha_grid
+from dp_learn.matrices.checks import check_covariance
+from dp_learn.selection.path import alpha_grid
 
 NAMES = ["a", "b", "c"]
 MIXED = ["c", "a", "b"]

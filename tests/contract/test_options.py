@@ -26,7 +26,7 @@ from dp_bundle.options import AppliedOption, Where, With, Without, option
 from dp_learn.cli import cli as dp_learn
 from dp_publish import Policy, publish
 from dp_publish.cli import cli as dp_publish
-from dp_publish.covariance import set_mechanism
+from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.mechanisms.pure import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.policy.choices import SoundMechanism

@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import write_bundle
+from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.errors import BudgetExceededError
 from dp_learn import DebiasedGraphicalLasso, learn_graph
 from dp_learn.covariance.sample import Sample

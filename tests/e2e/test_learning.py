@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import write_bundle
+from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.data.rows import PartWriter
 from dp_publish import Receipt, publish
 

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np, pyarrow as pa, pyarrow.parquet as pq
 from dp_bundle.data import rows as parts
-from dp_bundle.trust import signing_key
+from dp_bundle.trust.keys import signing_key
 from dp_publish import Policy, publish
-from dp_publish.release import resume
+from dp_publish.release.resuming import resume
 from tests.unit.publisher.release import stopped_jobs as steps
 
 parts.batch_rows, parts._PART_CELLS = lambda _: 100, 100

@@ -20,7 +20,8 @@ import pandas as pd
 import pytest
 
 from dp_bundle import open_bundle
-from dp_bundle.trust import public_key_of, public_key_path
+from dp_bundle.trust.keys import public_key_path
+from dp_bundle.trust.signing import public_key_of
 from dp_publish import Policy, load_key, publish
 from dp_publish.policy.file import load_policy
 

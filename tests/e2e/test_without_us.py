@@ -20,13 +20,15 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 from tests.tamper.archives import members_of
 
-from dp_bundle.bundle import cosign, minisig_path, open_bundle
+from dp_bundle.bundle.cosigned import cosign
+from dp_bundle.bundle.minisig import minisig_path
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.trust import UnsafeTrustAnyone
 from dp_bundle.trust.minisign import minisign_public_key
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, PublicKey, public_key_of
 from dp_publish import Policy, publish
-from dp_publish.release import sign_beside
+from dp_publish.release.beside import sign_beside
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "verify_without_dpgraph.py"

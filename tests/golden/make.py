@@ -19,10 +19,10 @@ from sklearn.datasets import load_wine
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.manifest.versions import FORMAT_VERSION
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
 from dp_learn import estimate_moments
-from dp_learn.covariance import CovarianceSource, bundle_source
+from dp_learn.covariance.sources import CovarianceSource, bundle_source
 from dp_publish import Policy, publish
 
 FOLDER = Path(__file__).parent

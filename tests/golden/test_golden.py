@@ -13,7 +13,7 @@ from dp_bundle.errors import UntrustedKeyError
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 from dp_learn import estimate_moments, learn_graph
-from dp_learn.covariance import CovarianceSource, bundle_source
+from dp_learn.covariance.sources import CovarianceSource, bundle_source
 
 FOLDER = Path(__file__).parent
 VERSIONS = sorted(

@@ -12,7 +12,8 @@ from tests.statistical.real_law import NOTHING, Law, choice, gaussian
 from tests.statistical.real_release import Alternatives, Drawn, real_laws, worst_of
 from tests.statistical.stated_figures import Claim, UnknownFigureError
 
-from dp_bundle.manifest import Guarantee, Release
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.release import Release
 from dp_publish import Policy, Receipt
 
 _LEAST = 1e-300

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 from tests.statistical.real_law import Law, choice, gaussian, law_of, product
 
-from dp_bundle.manifest import Release
+from dp_bundle.manifest.release import Release
 
 _ROWS_TRIED = 60
 

@@ -20,7 +20,8 @@ import pytest
 from tests.statistical.real_law import Law, choice, discrete_gaussian, gaussian, product, response
 from tests.statistical.real_moments import law_of_moments
 
-from dp_bundle.manifest import Column, Release
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.release import Release
 from dp_publish.search.exponential import ExponentialMechanism
 
 Alternatives = dict[str, Law]

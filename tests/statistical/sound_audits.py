@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 
 from dp_bundle.errors import DpGraphError
 from dp_publish import Policy
-from dp_publish.audit import AuditReport, audit_planned_release
-from dp_publish.release import publish_aside
+from dp_publish.audit.planned_release import audit_planned_release
+from dp_publish.audit.report import AuditReport
+from dp_publish.release.aside import publish_aside
 
 _DAYS = [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)]
 _LEVELS = ["low", "middle", "high"]

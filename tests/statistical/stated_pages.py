@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.statistical.stated_figures import Claim, N, number, read_text, shown
 
-from dp_bundle.catalog import Settings, make_catalog
+from dp_bundle.catalog.making import Settings, make_catalog
 
 _LEAD = re.compile(
     rf"At most {N} % of guesses are right; without the release, 50 %\."

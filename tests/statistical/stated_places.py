@@ -12,29 +12,24 @@ from typing import Any
 import yaml
 from tests.statistical.stated_figures import Claim, number, read_numbers, read_text, unescaped
 
-from dp_bundle.bundle import describe_bundle, open_bundle
+from dp_bundle.bundle.inspection import describe_bundle
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.label import worded_label
-from dp_bundle.describe import (
-    PARQUET,
-    TAR,
-    PublishedFile,
-    ckan_package,
-    datacite_document,
-    dataverse_dataset,
-    dcat_dataset,
-    describe_bounds,
-    hugging_face_card,
-    invenio_record,
-    privacy_label,
-    registry_record,
-    schema_org_document,
-    zenodo_deposit,
-)
-from dp_bundle.manifest import Release
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.describe.card import hugging_face_card, privacy_label
+from dp_bundle.describe.datacite import datacite_document
+from dp_bundle.describe.dataverse import dataverse_dataset
+from dp_bundle.describe.dcat import dcat_dataset
+from dp_bundle.describe.deposits import ckan_package, invenio_record, zenodo_deposit
+from dp_bundle.describe.registry import registry_record
+from dp_bundle.describe.schema_org import schema_org_document
+from dp_bundle.describe.sentences import describe_bounds
+from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
+from dp_bundle.manifest.release import Release
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
-from dp_publish.ledger import Ledger
-from dp_publish.messages import describe_ledger, describe_receipt, ledger_document, receipt_document
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.messages.ledger import describe_ledger, ledger_document
+from dp_publish.messages.release import describe_receipt, receipt_document
 
 _WORDS = re.compile(r"\b(?:mu|rho|epsilon|delta|guess\w*|protected)\b")
 _NUMBER = r"(\S+)"

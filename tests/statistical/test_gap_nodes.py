@@ -11,12 +11,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn import Learned, learn_graph
-from dp_learn.covariance import RowSource, bundle_source
+from dp_learn.covariance.sources import RowSource, bundle_source
 from dp_publish import Policy, publish
-from dp_publish.ledger import Ledger
-from dp_publish.sampling import insecure_keystream
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.sampling.keystream import insecure_keystream
 
 INDICATOR = {"missing": "indicator"}
 

@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle import open_bundle
-from dp_bundle.trust import UnsafeTrustAnyone
-from dp_learn.covariance import NoisyCovariance, RowSource, bundle_source
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.sources import RowSource, bundle_source
 from dp_publish import Policy, publish
-from dp_publish.ledger import Ledger
-from dp_publish.sampling import insecure_keystream
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS, REPETITIONS = 400, 200
 RARE = [0.5, 0.3, 0.18, 0.02]

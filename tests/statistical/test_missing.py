@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle.reading import open_bundle
 from dp_learn import learn_graph
 from dp_publish import Policy, publish
 

@@ -9,12 +9,16 @@ import pytest
 from tests.unit.consumer.pipeline.mixed import mixed_sample
 
 from dp_bundle.errors import EstimationError
-from dp_bundle.manifest import RandomizedResponse, Source
-from dp_learn.covariance import Levels, RowSource, Sample
+from dp_bundle.manifest.columns import RandomizedResponse
+from dp_bundle.manifest.sources import Source
+from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.row_passes import Rows
-from dp_learn.inference import NodeInference
-from dp_learn.pipeline import Settings, fit_graph
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import RowSource
+from dp_learn.inference.nodes import NodeInference
+from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.node_tests import infer_node_pairs
+from dp_learn.pipeline.settings import Settings
 
 CATEGORIES = {"g": [0.5, 0.3, 0.18, 0.02], "h": [0.4, 0.25, 0.2, 0.1, 0.05], "k": [0.7, 0.28, 0.02]}
 N_ROWS, REPETITIONS = 4000, 300

@@ -14,8 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_publish import Policy
-from dp_publish.audit import AuditReport, audit_covariance, audit_planned_release, audit_rows
-from dp_publish.release import publish_aside
+from dp_publish.audit.planned_release import audit_planned_release
+from dp_publish.audit.report import AuditReport
+from dp_publish.audit.whole_covariance_releases import audit_covariance
+from dp_publish.audit.whole_row_releases import audit_rows
+from dp_publish.release.aside import publish_aside
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))

@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.statistical.worlds import gaussian_world, random_graph
 
 from dp_bundle import open_bundle
-from dp_bundle.trust import UnsafeTrustAnyone
-from dp_learn.covariance import Sample, bundle_source
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.pipeline.learn import infer_pairs
 from dp_publish import Policy, publish

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.tamper.archives import members_of, refuse_flipped_bits, signed_statement, write
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import write_bundle
-from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_bundle.errors import (
     BundleFormatError,
 )

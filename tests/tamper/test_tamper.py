@@ -12,8 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.tamper.archives import members_of, refuse_flipped_bits, write
 
 from dp_bundle import BundleError, open_bundle
-from dp_bundle.bundle import write_bundle
-from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_bundle.cli import cli as bundle_cli
 from dp_bundle.console import run
 from dp_bundle.errors import (

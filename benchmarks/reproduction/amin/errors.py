@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dp_publish.accounting import ApproximateDP, GaussianDP, PureDP
-from dp_publish.covariance import ExactMoments, NoisyMoments, moments_of_batch, scaling_for
+from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
+from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
+from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
-from dp_publish.sampling import Keystream, insecure_keystream
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.sampling.keystream import Keystream, insecure_keystream
 from printed_forms import (
     OneVariance,
     PrintedEigenvectors,

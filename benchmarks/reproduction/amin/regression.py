@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dp_publish.accounting import PureDP
-from dp_publish.covariance import moments_of_batch, scaling_for
+from dp_publish.accounting.strength import PureDP
+from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
-from dp_publish.sampling import insecure_keystream
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.sampling.keystream import insecure_keystream
 from printed_forms import PrintedEigenvectors, insecure_release
 from reproduction.amin.tables import REAL, rows_of
 from reproduction.figures import BLACK, BLUE, GREEN, ORANGE, new_figure, save

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.privacy import discrete_gaussian_variance
-from dp_learn.covariance import Sample
+from dp_bundle.privacy.noise import discrete_gaussian_variance
+from dp_learn.covariance.sample import Sample
 from reproduction.data_sets import Floats, cell_signalling, congress, soil
 from reproduction.guo.grids import grid_voltages
 from reproduction.rules import above, rank, read_rows, surest

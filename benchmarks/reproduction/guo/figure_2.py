@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from dp_bundle.errors import EstimationError
 from dp_learn import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
-from dp_learn.pipeline import Settings, fit_graph
+from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.settings import Settings
 from reproduction.data_sets import Floats
 from reproduction.figures import new_figure, save
 from reproduction.guo.grids import grid_voltages

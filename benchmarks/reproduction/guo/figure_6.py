@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dp_learn.pipeline import Settings, fit_graph
+from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.settings import Settings
 from reproduction.figures import BLACK, BLUE, GREEN, ORANGE, new_figure, save
 from reproduction.pieces import Piece
 from reproduction.rules import rank, read_rows

@@ -15,14 +15,15 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.errors import DpGraphError
-from dp_bundle.trust import UnsafeTrustAnyone
-from dp_learn.covariance import Sample, bundle_source
-from dp_learn.pipeline import infer_if_possible
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import bundle_source
+from dp_learn.pipeline.learn import infer_if_possible
 from dp_publish import Policy, publish
-from dp_publish.ledger import Ledger
-from dp_publish.sampling import insecure_keystream
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.sampling.keystream import insecure_keystream
 from interval_coverage import chain_precision
 from reproduction.data_sets import Floats
 from reproduction.figures import BLUE, GREEN, ORANGE, new_figure, save

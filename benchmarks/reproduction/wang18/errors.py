@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from dp_learn import graphical_lasso, smallest_solvable_alpha
-from dp_learn.glasso import make_problem, solve
+from dp_learn.glasso.problem import make_problem
+from dp_learn.glasso.solving import solve
 from printed_forms import insecure_output_perturbation, insecure_wishart_pure
 from reproduction.pieces import Piece
 from reproduction.setting import Setting, seed

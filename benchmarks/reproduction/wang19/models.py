@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import wishart
 
 from dp_learn.estimators.thresholded_covariance import threshold_covariance
-from dp_learn.matrices import repair_covariance
+from dp_learn.matrices.repair import repair_covariance
 from reproduction.simulation import Floats, symmetric_noise
 
 GAMMA = 0.5  # not stated; twice the largest standard deviation of sqrt(n) S_ij in this model, as lemma 2 needs at least

@@ -16,8 +16,10 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.reading import open_bundle, sighting_of
 from dp_bundle.errors import BrokenChainError, BundleError
 from dp_bundle.quoting import counted, quote_path
-from dp_bundle.store import RemotePath
-from dp_bundle.trust import PublicKey, TrustStore, UnsafeTrustAnyone
+from dp_bundle.store.places import RemotePath
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.signing import PublicKey
+from dp_bundle.trust.store import TrustStore
 
 
 @dataclass(frozen=True)

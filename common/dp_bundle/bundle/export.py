@@ -13,10 +13,11 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.data import part_schema, triangle_table
+from dp_bundle.data.matrix import triangle_table
+from dp_bundle.data.rows import part_schema
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import whole_file
-from dp_bundle.manifest import CONSTANT_LABEL, FIRST_ROUND_NAME, TRANSFORM_NAME
+from dp_bundle.files.new_files import whole_file
+from dp_bundle.manifest.release import CONSTANT_LABEL, FIRST_ROUND_NAME, TRANSFORM_NAME
 from dp_bundle.quoting import guard_cell, quote_path
 
 

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.describe import (
+from dp_bundle.describe.meanings import describe_sources, first_columns
+from dp_bundle.describe.sentences import (
     describe_bounds,
     describe_gaps,
     describe_guarantee,
     describe_moments,
     describe_noise,
     describe_size,
-    describe_sources,
     describe_total,
-    first_columns,
 )
-from dp_bundle.manifest import Column, Release
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.release import Release
 from dp_bundle.quoting import counted, quote, quote_name, quote_path
 
 _OLD_FORMAT = ["version 1, whose README and descriptions are not compared with the manifest: rely on these lines"]

@@ -10,31 +10,30 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from dp_bundle.bundle.part_tasks import PartTask, part_tasks
-from dp_bundle.engines import Engine
+from dp_bundle.engines.engine import Engine
 from dp_bundle.errors import BundleFormatError, DpGraphError
-from dp_bundle.files import (
+from dp_bundle.files.folder import FolderMembers, packed_path
+from dp_bundle.files.ownership import read_regular
+from dp_bundle.files.windows import (
     MOST_IN_MEMORY,
     CheckedReader,
     Digests,
-    FolderMembers,
     Member,
     Members,
     changed,
     digest_member,
-    packed_path,
-    read_regular,
     read_unchanged,
 )
-from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
-from dp_bundle.store import RemotePath
-from dp_bundle.trust import TrustedKey
+from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
+from dp_bundle.store.places import RemotePath
+from dp_bundle.trust.trusted import TrustedKey
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from dp_bundle.data import RowGroup
+    from dp_bundle.data.row_reader import RowGroup
 
 
 def tar_beside(folder: Path | RemotePath) -> Path | RemotePath:
@@ -147,7 +146,7 @@ class Bundle:
         BundleFormatError
             It is a covariance release, or its data are not what the manifest says.
         """
-        from dp_bundle.data import read_parts  # only readers of data need pyarrow
+        from dp_bundle.data.row_reader import read_parts  # only readers of data need pyarrow
 
         parts = ((name, self.open(name)) for name in self._row_members())
         version_1 = self.release.format_version == "1"
@@ -161,7 +160,7 @@ class Bundle:
         BundleFormatError
             It is a covariance release, or its data are not what the manifest says.
         """
-        from dp_bundle.data import find_groups
+        from dp_bundle.data.row_reader import find_groups
 
         parts = ((name, self._views(name)) for name in self._row_members())
         version_1 = self.release.format_version == "1"
@@ -237,7 +236,7 @@ class Bundle:
         return [name for name in self.members if name.startswith("data/")]
 
     def _matrix(self, name: str) -> NDArray[np.float64]:
-        from dp_bundle.data import read_triangle
+        from dp_bundle.data.matrix import read_triangle
 
         if self.release.kind != "covariance":
             raise BundleFormatError("this bundle is a release of rows, not of second moments: read its batches")

@@ -17,9 +17,12 @@ from typing import BinaryIO
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import new_file, new_folder, require_folder, whole_file, write_archive
+from dp_bundle.files.new_files import require_folder, whole_file
+from dp_bundle.files.new_folders import new_file, new_folder
+from dp_bundle.files.tar import write_archive
 from dp_bundle.quoting import quote_path
-from dp_bundle.store import RemotePath, Store, open_store
+from dp_bundle.store.opening import open_store
+from dp_bundle.store.places import RemotePath, Store
 
 _UPLOADS = 4  # at once, each of which holds a part in memory
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dp_bundle.bundle.locating import members_at
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.errors import DpGraphError, StoreError
-from dp_bundle.files import (
+from dp_bundle.files.windows import (
     MOST_IN_MEMORY,
     CheckedReader,
     Digests,
@@ -28,12 +28,13 @@ from dp_bundle.files import (
     digest_member,
     read_unchanged,
 )
-from dp_bundle.manifest import Release, Statement
-from dp_bundle.store import RemotePath, located
-from dp_bundle.trust import Envelope
+from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.statement import Statement
+from dp_bundle.store.places import RemotePath, located
+from dp_bundle.trust.signing import Envelope
 
 if TYPE_CHECKING:
-    from dp_bundle.data import RowGroup
+    from dp_bundle.data.row_reader import RowGroup
 
 _KEPT = 4  # manifests
 
@@ -93,7 +94,7 @@ def part_tasks(
     anew : bool
         As of a `PartTask`.
     """
-    from dp_bundle.data import part_rows  # only readers of data need pyarrow
+    from dp_bundle.data.rows import part_rows  # only readers of data need pyarrow
 
     starts = accumulate((part_rows(n_columns, index) for index in range(len(parts))), initial=0)
     place, manifest = place_of(path), members[MANIFEST_NAME]
@@ -130,7 +131,7 @@ def open_part(task: PartTask) -> Iterator[Iterator[RowGroup]]:
     """
     import pyarrow as pa  # digests are taken without it
 
-    from dp_bundle.data import part_groups
+    from dp_bundle.data.row_reader import part_groups
 
     with _opened(task) as source:
         release = _parse(read_unchanged(source, task.manifest, task.manifest_sha256))

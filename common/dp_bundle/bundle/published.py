@@ -9,7 +9,7 @@ from typing import BinaryIO, cast
 from dp_bundle.bundle.companions import Companion
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import write_tar
-from dp_bundle.describe import PARQUET, SIGNATURES, TAR, PublishedFile
+from dp_bundle.describe.subject import PARQUET, SIGNATURES, TAR, PublishedFile
 
 
 def published_files(bundle: Bundle, *, flat: bool = False) -> list[PublishedFile]:

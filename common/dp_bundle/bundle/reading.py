@@ -18,25 +18,22 @@ from dp_bundle.bundle.locating import members_at
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.part_tasks import PartTask, digest_part, part_tasks
 from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST, data_names
-from dp_bundle.describe import DESCRIPTORS, DataMember
-from dp_bundle.engines import Engine, map_in_order
+from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
+from dp_bundle.engines.batches import map_in_order
+from dp_bundle.engines.engine import Engine
 from dp_bundle.errors import BundleFormatError, DigestMismatchError, DpGraphError
-from dp_bundle.files import MAX_MEMBER_SIZE, Digests, Member, MemberReader, Members, digest_member
-from dp_bundle.manifest import Release, Shape, Statement, Subject
+from dp_bundle.files.tar import MAX_MEMBER_SIZE
+from dp_bundle.files.windows import Digests, Member, MemberReader, Members, digest_member
+from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.statement import Shape, Statement, Subject
 from dp_bundle.quoting import quote_path
-from dp_bundle.startup import count_cores
-from dp_bundle.store import RemotePath, located
-from dp_bundle.trust import (
-    ENVELOPE_END,
-    Envelope,
-    PublicKey,
-    Sighting,
-    TrustedKey,
-    TrustPolicy,
-    TrustStore,
-    signer_of,
-    verify_envelope,
-)
+from dp_bundle.startup.cores import count_cores
+from dp_bundle.store.places import RemotePath, located
+from dp_bundle.trust.policy import TrustPolicy
+from dp_bundle.trust.seen import Sighting
+from dp_bundle.trust.signing import ENVELOPE_END, Envelope, PublicKey, signer_of, verify_envelope
+from dp_bundle.trust.store import TrustStore
+from dp_bundle.trust.trusted import TrustedKey
 
 _WORTH_THREADS = 2**24  # bytes of a bundle
 _OLD_WORDS = 2**16  # bytes that a description of format version 1 may have beyond twice those of today

@@ -19,25 +19,19 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.portals import FORMS, PORTALS
 from dp_bundle.bundle.published import published_files, signature_files
-from dp_bundle.describe import (
-    PublishedFile,
-    ckan_package,
-    croissant_document,
-    datacite_document,
-    dataverse_dataset,
-    dataverse_files,
-    dcat_document,
-    frictionless_document,
-    hugging_face_card,
-    invenio_record,
-    registry_record,
-    ro_crate_document,
-    schema_org_document,
-    to_yaml,
-    zenodo_deposit,
-)
+from dp_bundle.describe.card import hugging_face_card
+from dp_bundle.describe.datacite import datacite_document
+from dp_bundle.describe.dataverse import dataverse_dataset, dataverse_files
+from dp_bundle.describe.dcat import dcat_document
+from dp_bundle.describe.deposits import ckan_package, invenio_record, zenodo_deposit
+from dp_bundle.describe.portal_json import croissant_document, frictionless_document
+from dp_bundle.describe.registry import registry_record
+from dp_bundle.describe.ro_crate import ro_crate_document
+from dp_bundle.describe.schema_org import schema_org_document
+from dp_bundle.describe.subject import PublishedFile
+from dp_bundle.describe.yaml import to_yaml
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.files import new_file, new_folder
+from dp_bundle.files.new_folders import new_file, new_folder
 from dp_bundle.quoting import quote_path
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`

@@ -12,11 +12,12 @@ from typing import BinaryIO
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.describe import DESCRIPTORS, DataMember
+from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.errors import ParameterError
-from dp_bundle.files import write_archive
-from dp_bundle.manifest import MAX_PAYLOAD, Release, Statement, Subject
-from dp_bundle.trust import sign_envelope
+from dp_bundle.files.tar import write_archive
+from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject
+from dp_bundle.trust.signing import sign_envelope
 
 MAX_MANIFEST = MAX_PAYLOAD // 3 * 4 + 2**10  # bytes, in base64 with a signature
 MANIFEST_NAME = "manifest.dsse.json"

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.bundle import belongs, open_bundle, read_beside
+from dp_bundle.bundle.companions import belongs, read_beside
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.errors import BundleError
-from dp_bundle.files import packed_path
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.files.folder import packed_path
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 
 Facts = dict[str, Any]
 

@@ -10,7 +10,9 @@ from dp_bundle.catalog.pages import Refused
 from dp_bundle.catalog.survey import find_cosigners
 from dp_bundle.errors import BundleError
 from dp_bundle.quoting import counted
-from dp_bundle.trust import PublicKey, Sighting, TrustStore
+from dp_bundle.trust.seen import Sighting
+from dp_bundle.trust.signing import PublicKey
+from dp_bundle.trust.store import TrustStore
 
 Facts = dict[str, Any]
 

@@ -14,7 +14,7 @@ from typing import Any
 from xml.sax.saxutils import escape as escape_xml
 from xml.sax.saxutils import quoteattr
 
-from dp_bundle.describe import dcat_context
+from dp_bundle.describe.dcat import dcat_context
 from dp_bundle.quoting import escape
 
 _NEWEST = 100  # entries of the feed

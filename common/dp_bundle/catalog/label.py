@@ -10,23 +10,21 @@ from itertools import islice
 from typing import Any
 
 from dp_bundle.catalog.values import SHOWN_COLUMNS
-from dp_bundle.describe import (
-    chance_in_all,
-    chance_of_guess,
+from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
+from dp_bundle.describe.meanings import describe_sources, first_columns
+from dp_bundle.describe.sentences import (
     describe_bounds,
     describe_gaps,
     describe_guarantee,
-    describe_guess,
-    describe_guess_in_all,
     describe_moments,
     describe_noise,
     describe_several,
-    describe_sources,
     describe_total,
     describe_unprotected,
-    first_columns,
 )
-from dp_bundle.manifest import Column, Guarantee, Release
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.release import Release
 from dp_bundle.quoting import counted
 
 _PROTECTED = {

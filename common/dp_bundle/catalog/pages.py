@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dp_bundle.catalog.pictures import histogram, hundred_guesses
-from dp_bundle.page import Column, Page, Table, as_json, number, render_page
+from dp_bundle.page.document import Page, as_json, render_page
+from dp_bundle.page.tables import Column, Table, number
 from dp_bundle.rounding import percent_at_most
 
 _ASSETS = Path(__file__).with_name("assets")

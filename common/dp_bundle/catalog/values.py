@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.bundle import Bundle
-from dp_bundle.data import to_numpy
-from dp_bundle.manifest import Column
+from dp_bundle.bundle.opened import Bundle
+from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.manifest.columns import Column
 
 SHOWN_COLUMNS = 100  # of a release, with their histograms
 _BARS = 30

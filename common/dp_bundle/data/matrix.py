@@ -27,7 +27,8 @@ from dp_bundle.data.parquet_footer import Shape
 from dp_bundle.data.parquet_pages import check_written, open_parquet
 from dp_bundle.data.recovery import estimate_rows
 from dp_bundle.errors import BundleFormatError, ParameterError
-from dp_bundle.manifest import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, NoisyMatrix, Release
+from dp_bundle.manifest.noisy_matrix import NoisyMatrix
+from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 
 _GROUP_ROWS = 2**20
 _AT_ONCE = 2**18

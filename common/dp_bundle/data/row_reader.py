@@ -21,7 +21,7 @@ from dp_bundle.data.parquet_footer import Shape
 from dp_bundle.data.parquet_pages import open_parquet
 from dp_bundle.data.rows import batch_rows, group_rows, part_schema
 from dp_bundle.errors import BundleFormatError
-from dp_bundle.manifest import Column
+from dp_bundle.manifest.columns import Column
 from dp_bundle.quoting import quote_name
 
 _PAGE_BUFFER = 2**18  # bytes read ahead per column

@@ -24,7 +24,7 @@ from dp_bundle.data.hashed_file import HashedFile
 from dp_bundle.data.parquet_footer import MOST_CELLS_PER_BYTE, Shape
 from dp_bundle.data.parquet_pages import check_written
 from dp_bundle.errors import DataError
-from dp_bundle.manifest import Column
+from dp_bundle.manifest.columns import Column
 
 _log = logging.getLogger(__name__)
 _CELLS_PER_BATCH = 2**20

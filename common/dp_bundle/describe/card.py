@@ -23,7 +23,7 @@ from dp_bundle.describe.subject import (
     without_gaps,
 )
 from dp_bundle.describe.yaml import to_yaml
-from dp_bundle.manifest import Release
+from dp_bundle.manifest.release import Release
 
 _LICENCES = {"ODbL-1.0": "odbl", "ODC-By-1.0": "odc-by", "PDDL-1.0": "pddl"}
 _SAME = {  # but for capital letters

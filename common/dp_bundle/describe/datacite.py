@@ -23,7 +23,8 @@ from dp_bundle.describe.subject import (
     title,
     without_gaps,
 )
-from dp_bundle.manifest import DOI, THEMES, Creator, Related, Release
+from dp_bundle.manifest.details import DOI, THEMES, Creator, Related
+from dp_bundle.manifest.release import Release
 
 UNKNOWN = "(:unav)"
 

@@ -24,7 +24,8 @@ from dp_bundle.describe.subject import (
     title,
     without_gaps,
 )
-from dp_bundle.manifest import Creator, Release
+from dp_bundle.manifest.details import Creator
+from dp_bundle.manifest.release import Release
 
 _SUBJECTS = {  # of Dataverse's list, for themes
     "AGRI": "Agricultural Sciences",

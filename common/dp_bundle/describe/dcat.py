@@ -29,7 +29,8 @@ from dp_bundle.describe.subject import (
     title,
     without_gaps,
 )
-from dp_bundle.manifest import THEMES, WEB, Creator, Period, Related, Release
+from dp_bundle.manifest.details import THEMES, WEB, Creator, Period, Related
+from dp_bundle.manifest.release import Release
 
 _EU = "http://publications.europa.eu/resource/authority"
 _IANA = "https://www.iana.org/assignments/media-types"

@@ -29,7 +29,8 @@ from dp_bundle.describe.subject import (
     title,
     without_gaps,
 )
-from dp_bundle.manifest import DOI, Creator, Release
+from dp_bundle.manifest.details import DOI, Creator
+from dp_bundle.manifest.release import Release
 
 _CKAN_LICENCES = {
     "CC-BY-4.0": "cc-by",

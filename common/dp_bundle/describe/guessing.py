@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dp_bundle.manifest import Column, Cumulative, Guarantee, sound_mu
-from dp_bundle.privacy import normal_tail
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.costs import sound_mu
+from dp_bundle.manifest.guarantee import Cumulative, Guarantee
+from dp_bundle.privacy.normal import normal_tail
 from dp_bundle.rounding import percent_at_most
 
 _KNOWN = {

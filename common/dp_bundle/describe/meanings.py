@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
-from dp_bundle.manifest import Column, Release, Source
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.sources import Source
 from dp_bundle.quoting import quote_name
 
 _NUMBERS = {

@@ -29,7 +29,8 @@ from dp_bundle.describe.subject import (
     spdx_licence,
     without_gaps,
 )
-from dp_bundle.manifest import Creator, Release
+from dp_bundle.manifest.details import Creator
+from dp_bundle.manifest.release import Release
 
 _BY_LANGUAGE = {"@container": "@language"}
 _CONTEXT_1_1 = {  # what Croissant 1.1 adds to the context of 1.0

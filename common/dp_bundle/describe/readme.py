@@ -18,7 +18,10 @@ from dp_bundle.describe.sentences import (
     describe_size,
     describe_total,
 )
-from dp_bundle.manifest import Column, Release, dataset_details, split_software
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.details import dataset_details
+from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.versions import split_software
 from dp_bundle.quoting import quote, quote_name
 
 _ACTIVE = re.compile(r"([\\`*\[\]<>&|$~])")

@@ -24,7 +24,9 @@ from dp_bundle.describe.subject import (
     without_gaps,
 )
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import Guarantee, Release, source_names
+from dp_bundle.manifest.columns import source_names
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.release import Release
 from dp_bundle.quoting import counted, listed
 
 _SAME_NUMBER = "the number of rows is the same"

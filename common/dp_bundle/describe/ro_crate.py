@@ -12,7 +12,7 @@ from typing import Any
 
 from dp_bundle.describe.schema_org import schema_org_document
 from dp_bundle.describe.subject import PublishedFile, details, file_address, licence_address, noise, without_gaps
-from dp_bundle.manifest import Release
+from dp_bundle.manifest.release import Release
 
 _ENTITIES = ("creator", "publisher", "variableMeasured", "contactPoint")
 _LEFT_OUT = (

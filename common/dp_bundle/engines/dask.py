@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.startup import count_cores
+from dp_bundle.startup.cores import count_cores
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -21,7 +21,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from dp_bundle.manifest.columns import Column, Noise
-from dp_bundle.privacy import DiscreteLoss
+from dp_bundle.privacy.discrete_curve import DiscreteLoss
 
 
 class Cell(NamedTuple):

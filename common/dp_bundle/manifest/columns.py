@@ -10,12 +10,9 @@ from pydantic import Field, model_validator
 
 from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
-from dp_bundle.privacy import (
-    discrete_gaussian_mu,
-    discrete_gaussian_variance,
-    normal_quantile,
-    rounded_gaussian_variance,
-)
+from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
+from dp_bundle.privacy.noise import discrete_gaussian_variance, rounded_gaussian_variance
+from dp_bundle.privacy.normal import normal_quantile
 
 _FOUND = ("private-histogram", "private-quantiles")
 Missing = Literal["refuse", "midpoint", "drop", "center", "indicator"]

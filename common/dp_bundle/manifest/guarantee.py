@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema, model_validator
 
 from dp_bundle.manifest.base import Model, Name, Positive, Text
-from dp_bundle.privacy import Neighbours
+from dp_bundle.privacy.neighbours import Neighbours
 
 MAX_RELEASES = 10**9  # of a dataset
 _MAX_UNITS = 64  # of privacy, of which a total speaks

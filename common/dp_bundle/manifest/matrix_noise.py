@@ -31,7 +31,8 @@ from typing import ClassVar
 from dp_bundle.manifest.costs import steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.guarantee_checks import CURVE_SLACK, SLACK, check_gaussian_strength, check_pure_epsilon
-from dp_bundle.privacy import Neighbours, discrete_laplace_variance, rounded_gaussian_variance
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.noise import discrete_laplace_variance, rounded_gaussian_variance
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.guarantee_checks import check_gaussian_strength
 from dp_bundle.manifest.matrix_noise import RoundedGaussian, RowLimits
 from dp_bundle.manifest.noisy_matrix import NoisyMatrix
-from dp_bundle.privacy import rounded_gaussian_variance
+from dp_bundle.privacy.noise import rounded_gaussian_variance
 
 MOST = 1e9  # radii, and the column clip, in standardised units
 ROUNDS = 2

@@ -7,7 +7,9 @@ import stat
 from pathlib import Path
 
 from dp_bundle.errors import StoreError
-from dp_bundle.files import read_at, sync_folder, whole_file
+from dp_bundle.files.new_files import whole_file
+from dp_bundle.files.renaming import sync_folder
+from dp_bundle.files.windows import read_at
 from dp_bundle.quoting import quote_path
 from dp_bundle.store.places import missing, require_name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from dp_bundle.files import RangeReader
+from dp_bundle.files.range_reader import RangeReader
 from dp_bundle.store.opening import open_store
 from dp_bundle.store.places import RemotePath
 

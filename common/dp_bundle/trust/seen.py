@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.errors import BundleError, EquivocationError, OlderReleaseError
-from dp_bundle.files import locked, read_own, write_whole
+from dp_bundle.files.locking import locked
+from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.ownership import read_own
 from dp_bundle.quoting import quote_name, quote_path
 
 if TYPE_CHECKING:

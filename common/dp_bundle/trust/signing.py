@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dp_bundle.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
-from dp_bundle.files import read_own, write_whole
+from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.ownership import read_own
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 MOST_OF_A_KEY = 10_000  # bytes of its file

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.errors import BundleError, DpGraphError, KeyStoreError, RevokedKeyError, UntrustedKeyError
-from dp_bundle.files import read_own, write_whole
+from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.ownership import read_own
 from dp_bundle.trust.home import home_folder
 from dp_bundle.trust.judging import judge, sharing
 from dp_bundle.trust.rules import has_passed, read_quorum, read_revocation

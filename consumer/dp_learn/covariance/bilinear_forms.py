@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 
 ALL = slice(None)
 AT_ONCE = 256  # rows

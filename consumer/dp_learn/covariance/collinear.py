@@ -9,7 +9,7 @@ import numpy as np
 from dp_bundle.quoting import name_columns
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_errors, form_variances
-from dp_learn.matrices import FloatArray, eigendecomposition
+from dp_learn.matrices.linalg import FloatArray, eigendecomposition
 
 _MOST = 500  # columns, as all eigenvectors are needed
 _ROWS = 4  # for each column, or the sample alone makes combinations that hardly vary

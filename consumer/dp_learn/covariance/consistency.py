@@ -23,21 +23,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_bundle.manifest import (
-    Column,
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.matrix_noise import (
     DiscreteLaplace,
     MatrixNoise,
-    NoisyMatrix,
     RoundedGaussian,
-    SecondMoments,
     WishartDifferenceNoise,
     WishartNoise,
 )
-from dp_bundle.privacy import normal_quantile
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.noisy_matrix import NoisyMatrix
+from dp_bundle.privacy.normal import normal_quantile
 from dp_bundle.quoting import name_columns
 from dp_learn.covariance.moments import Moments
 from dp_learn.covariance.two_rounds import RoundMatrices
-from dp_learn.matrices import FloatArray, chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
+from dp_learn.matrices.tails import chi_squared_quantiles
 
 FALSE_ALARM = 1e-6  # the chance that true statements are doubted
 _FINE_SIGMA = 1.0  # noise of fewer grid steps than this is not Gaussian enough for these tails

@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_bundle.manifest import Column
-from dp_bundle.privacy import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
+from dp_bundle.manifest.columns import Column
+from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.covariance.bilinear_forms import Part
-from dp_learn.matrices import FloatArray, align, align_square, column_labels, sandwich, scale_columns
+from dp_learn.matrices.labels import align, align_square, column_labels
+from dp_learn.matrices.linalg import FloatArray, sandwich, scale_columns
 
 
 def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) -> FloatArray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 
 
 def entry_variances(pooled: PooledCovariance, correlation: FloatArray | None = None) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ import math
 
 import numpy as np
 
-from dp_bundle.manifest import SecondMoments
-from dp_bundle.privacy import normal_tail, scaled_tail
-from dp_learn.matrices import FloatArray
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.privacy.normal import normal_tail, scaled_tail
+from dp_learn.matrices.linalg import FloatArray
 
 PRIOR_MEAN = 1.0  # of kappa
 _FAR = -1e3  # standard deviations, below which the mean of a normal number's tail is as that of an exponential one

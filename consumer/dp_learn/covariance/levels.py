@@ -19,8 +19,9 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.manifest import Column, RandomizedResponse, Source
-from dp_learn.matrices import FloatArray
+from dp_bundle.manifest.columns import Column, RandomizedResponse
+from dp_bundle.manifest.sources import Source
+from dp_learn.matrices.linalg import FloatArray
 
 Places = npt.NDArray[np.intp]
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
 from dp_learn.covariance.row_passes import BundleRows, Rows, map_rows
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 
 WAITING_CELLS = 2**25  # of all cross products that wait to be merged
 

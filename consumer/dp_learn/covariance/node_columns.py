@@ -18,7 +18,7 @@ from dp_learn.covariance.drowned import clear_variances
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.penalties import null_standard_errors
-from dp_learn.matrices import FloatArray, smallest_eigenvalue
+from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
 
 LEAST = 1e-3  # eigenvalue of a category's correlations
 _ERRORS = 2.0  # standard errors of an eigenvalue

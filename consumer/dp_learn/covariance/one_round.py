@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.data import mean_and_covariance
+from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.errors import EstimationError
-from dp_bundle.manifest import Column, SecondMoments
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_learn.covariance.bilinear_forms import (
     FormErrors,
     Part,
@@ -27,7 +28,7 @@ from dp_learn.covariance.bilinear_forms import (
     squares_of_pairs,
 )
 from dp_learn.covariance.debias import ReleasedCovariance
-from dp_learn.matrices import FloatArray, dense, scale_columns
+from dp_learn.matrices.linalg import FloatArray, dense, scale_columns
 
 
 def debias_one_round(

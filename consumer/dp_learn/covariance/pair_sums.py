@@ -19,7 +19,7 @@ import numpy as np
 from dp_learn.covariance.bilinear_forms import inner_product, squares_of_pairs
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.matrices import FloatArray, sparse_if_worth_it
+from dp_learn.matrices.linalg import FloatArray, sparse_if_worth_it
 
 
 def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:

@@ -9,11 +9,12 @@ import math
 
 import numpy as np
 
-from dp_bundle.privacy import normal_quantile
+from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.drowned import clear_variances
 from dp_learn.covariance.entry_variances import entry_variances
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
-from dp_learn.matrices import FloatArray, median_above_diagonal, normal_tails
+from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
+from dp_learn.matrices.tails import normal_tails
 
 CHANCE_EDGES = 0.2  # in four of five tables of unrelated columns there is then none
 _BINS = 256

@@ -15,7 +15,7 @@ from dp_learn.covariance.drowned import clear_variances
 from dp_learn.covariance.entry_variances import entry_variances, mechanism_entry_variances
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources, keep_columns
 from dp_learn.covariance.pair_sums import sum_over_pairs
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 
 
 def pool_sources(

@@ -17,7 +17,7 @@ from dp_bundle.errors import EstimationError
 from dp_learn.covariance.bilinear_forms import FormErrors, by_rows
 from dp_learn.covariance.moments import WAITING_CELLS
 from dp_learn.covariance.row_passes import Rows, map_rows
-from dp_learn.matrices import FloatArray, add_product, sandwich, sparse_if_worth_it
+from dp_learn.matrices.linalg import FloatArray, add_product, sandwich, sparse_if_worth_it
 
 CHUNK_BYTES = 2**24  # of one matrix of rows
 

@@ -24,7 +24,7 @@ from dp_learn.covariance.row_errors import row_errors
 from dp_learn.covariance.row_passes import select_columns
 from dp_learn.covariance.sources import CovarianceSource, RowSource
 from dp_learn.covariance.standard_errors import at_least_model, combine_row_errors, form_errors
-from dp_learn.matrices import FloatArray, few_threads
+from dp_learn.matrices.linalg import FloatArray, few_threads
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
-from dp_bundle.manifest import Column
+from dp_bundle.manifest.columns import Column
 from dp_bundle.quoting import quote_name, quote_path
 from dp_learn.covariance.debias import (
     NoisyCovariance,
@@ -26,7 +26,8 @@ from dp_learn.covariance.moments import Moments, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
 from dp_learn.covariance.row_passes import LARGEST, BundleRows, Change, Rows
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
-from dp_learn.matrices import FloatArray, align
+from dp_learn.matrices.labels import align
+from dp_learn.matrices.linalg import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ from dp_learn.covariance.bilinear_forms import (
 )
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.matrices import FloatArray, sandwich, scale_columns, sparse_if_worth_it
+from dp_learn.matrices.linalg import FloatArray, sandwich, scale_columns, sparse_if_worth_it
 
 
 def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_learn.covariance.bilinear_forms import FormErrors, Part, isserlis_of, one_entry, sum_errors
-from dp_learn.matrices import FloatArray, dense, eigendecomposition
+from dp_learn.matrices.linalg import FloatArray, dense, eigendecomposition
 
 RANK_TOLERANCE = 1e-9  # of W's eigenvalues, relative to the largest
 

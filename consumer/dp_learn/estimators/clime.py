@@ -14,7 +14,9 @@ from dp_learn.estimators.columnwise import (
     smallest_column_alpha,
     solve_linear_programme,
 )
-from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, column_labels
+from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
+from dp_learn.matrices.labels import column_labels
+from dp_learn.matrices.linalg import FloatArray
 
 
 def clime_precision(

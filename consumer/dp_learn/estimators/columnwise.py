@@ -15,7 +15,8 @@ from scipy.optimize import linprog
 from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
 from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
-from dp_learn.matrices import FloatArray, check_weights, smallest_eigenvalue
+from dp_learn.matrices.checks import check_weights
+from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
 
 ROUNDING = 1e-10  # a negative eigenvalue of this size, relative to the largest variance, is what a repair leaves
 ABOVE_SMALLEST = 1.1

@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
-from dp_learn.covariance import Sample
+from dp_learn.covariance.sample import Sample
 from dp_learn.estimators.base import NoisyRowsEstimator
 from dp_learn.estimators.scaled import no_variance_left
 from dp_learn.graph import GraphEstimate, Variables
-from dp_learn.matrices import check_alpha, few_threads, smallest_eigenvalue
-from dp_learn.pipeline import Fit, Settings, fit_graph
+from dp_learn.matrices.checks import check_alpha
+from dp_learn.matrices.linalg import few_threads, smallest_eigenvalue
+from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.settings import Fit, Settings
 
 
 class _GraphicalLassoEstimator(NoisyRowsEstimator):

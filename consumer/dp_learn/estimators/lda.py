@@ -16,12 +16,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
-from dp_learn.covariance import NoisyCovariance, PooledCovariance, clear_columns, form_variances, keep_columns
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha
 from dp_learn.estimators.scaled import no_variance_left, universal_alpha
 from dp_learn.estimators.targets import Target, TargetEstimator
-from dp_learn.glasso import graphical_lasso
-from dp_learn.matrices import FloatArray, align_rows
+from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.matrices.labels import align_rows
+from dp_learn.matrices.linalg import FloatArray
 
 _DOUBT = 8.0  # standard errors
 _TOLERATED = 0.1  # of the variance

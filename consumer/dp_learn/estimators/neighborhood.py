@@ -11,8 +11,10 @@ from dp_bundle.errors import ParameterError
 from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.columnwise import check_semidefinite, keep_smaller, require_residuals
 from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
-from dp_learn.glasso import solve_gram_lassos
-from dp_learn.matrices import FloatArray, check_alpha, check_covariance, check_weights, column_labels
+from dp_learn.glasso.solvers.gram_lasso import solve_gram_lassos
+from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
+from dp_learn.matrices.labels import column_labels
+from dp_learn.matrices.linalg import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,10 +11,14 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import RegressorMixin
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.covariance import PooledCovariance, clear_columns, keep_columns, mechanism_errors
+from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.standard_errors import mechanism_errors
 from dp_learn.estimators.scaled import no_variance_left
 from dp_learn.estimators.targets import Target, TargetEstimator
-from dp_learn.matrices import FloatArray, align_rows, check_covariance, is_positive_definite, smallest_eigenvalue
+from dp_learn.matrices.checks import check_covariance
+from dp_learn.matrices.labels import align_rows
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
 
 
 def ridge_regression(covariance: npt.ArrayLike, target: int, alpha: float = 0.0) -> FloatArray:

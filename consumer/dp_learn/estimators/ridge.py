@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.covariance import PooledCovariance
+from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
-from dp_learn.matrices import FloatArray, check_alpha, check_covariance, eigendecomposition
+from dp_learn.matrices.checks import check_alpha, check_covariance
+from dp_learn.matrices.linalg import FloatArray, eigendecomposition
 
 
 def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:

@@ -9,17 +9,15 @@ import numpy.typing as npt
 
 from dp_bundle.errors import DrownedColumnError, ParameterError
 from dp_bundle.quoting import quote_name
-from dp_learn.covariance import PooledCovariance, clear_columns, penalty_weights, universal_penalty
-from dp_learn.matrices import (
-    FloatArray,
-    Repair,
-    RepairMethod,
-    align,
-    check_alpha,
-    nearest_psd_max_norm,
-    repair_covariance,
-    smallest_eigenvalue,
-)
+from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.penalties import penalty_weights, universal_penalty
+from dp_learn.matrices.checks import check_alpha
+from dp_learn.matrices.labels import align
+from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
+from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
+from dp_learn.matrices.repair import Repair, repair_covariance
+from dp_learn.matrices.repair_methods import RepairMethod
 
 REPAIR_RTOL = 1e-3  # of the distance to the repaired matrix, as `repair_covariance` by default
 

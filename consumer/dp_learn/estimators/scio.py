@@ -15,15 +15,10 @@ from dp_learn.estimators.columnwise import (
     require_residuals,
     smallest_column_alpha,
 )
-from dp_learn.glasso import solve_gram_lassos
-from dp_learn.matrices import (
-    FloatArray,
-    check_alpha,
-    check_covariance,
-    check_weights,
-    column_labels,
-    is_positive_definite,
-)
+from dp_learn.glasso.solvers.gram_lasso import solve_gram_lassos
+from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
+from dp_learn.matrices.labels import column_labels
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 
 def scio_precision(

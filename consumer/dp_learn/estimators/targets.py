@@ -14,8 +14,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dp_bundle import Bundle
 from dp_bundle.errors import ParameterError
-from dp_learn.covariance import PooledCovariance, RowSource, Sample, bundle_source, keep_columns, table_rows
-from dp_learn.matrices import FloatArray, align_rows, column_labels, few_threads
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import RowSource, bundle_source, table_rows
+from dp_learn.matrices.labels import align_rows, column_labels
+from dp_learn.matrices.linalg import FloatArray, few_threads
 
 Target = str | int | Sequence[str | int]
 

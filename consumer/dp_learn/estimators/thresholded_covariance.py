@@ -11,18 +11,13 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from dp_bundle.errors import ParameterError
-from dp_learn.covariance import form_variances
+from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.scaled import ScaledCovariance
-from dp_learn.matrices import (
-    FloatArray,
-    align,
-    check_alpha,
-    check_covariance,
-    check_weights,
-    column_labels,
-    repair_covariance,
-)
+from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
+from dp_learn.matrices.labels import align, column_labels
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.repair import repair_covariance
 
 
 def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike, *, soft: bool = False) -> FloatArray:

@@ -21,13 +21,8 @@ from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Problem, make_problem
 from dp_learn.glasso.solution import Solution
 from dp_learn.glasso.solving import solve
-from dp_learn.matrices import (
-    FloatArray,
-    check_covariance,
-    check_free_diagonal,
-    is_positive_definite,
-    smallest_eigenvalue,
-)
+from dp_learn.matrices.checks import check_covariance, check_free_diagonal
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
 
 if TYPE_CHECKING:
     from dp_learn.glasso.solvers.graph_descent import SparseFit

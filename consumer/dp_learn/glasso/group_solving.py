@@ -18,7 +18,7 @@ from dp_learn.glasso.groups import GroupProblem, Groups, IndexArray, make_group_
 from dp_learn.glasso.solution import Solution, Status
 from dp_learn.glasso.solvers.group_admm import solve_group_admm
 from dp_learn.glasso.solvers.group_descent import GroupIncumbent, descend
-from dp_learn.matrices import FloatArray, few_threads, is_positive_definite
+from dp_learn.matrices.linalg import FloatArray, few_threads, is_positive_definite
 
 NAME = "group"
 Pair = tuple[FloatArray, FloatArray]

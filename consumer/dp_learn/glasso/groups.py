@@ -24,15 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dp_bundle.errors import ParameterError
 from dp_learn.glasso.problem import ROUNDING
-from dp_learn.matrices import (
-    FloatArray,
-    align,
-    check_alpha,
-    check_covariance,
-    check_free_diagonal,
-    check_weights,
-    logdet,
-)
+from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
+from dp_learn.matrices.labels import align
+from dp_learn.matrices.linalg import FloatArray, logdet
 
 IndexArray = NDArray[np.intp]
 

@@ -14,15 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_learn.matrices import (
-    FloatArray,
-    check_alpha,
-    check_covariance,
-    check_free_diagonal,
-    check_weights,
-    column_labels,
-    logdet,
-)
+from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
+from dp_learn.matrices.labels import column_labels
+from dp_learn.matrices.linalg import FloatArray, logdet
 
 ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, logarithms of determinants included
 BOX_TOLERANCE = 1e-10  # a dual matrix this far outside its box, relative to the largest entry, is still rounding

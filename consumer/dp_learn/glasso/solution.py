@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 
 
 class Status(StrEnum):

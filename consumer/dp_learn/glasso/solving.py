@@ -14,7 +14,8 @@ from dp_learn.glasso.problem import Problem, make_problem
 from dp_learn.glasso.solution import Solution
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
 from dp_learn.glasso.solvers.small import has_solution, solve_small
-from dp_learn.matrices import FEW, align, column_labels
+from dp_learn.matrices.labels import align, column_labels
+from dp_learn.matrices.linalg import FEW
 
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
 

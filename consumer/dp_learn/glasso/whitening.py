@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from dp_bundle.errors import ParameterError
 from dp_learn.glasso.groups import make_groups
-from dp_learn.matrices import FloatArray, check_covariance
+from dp_learn.matrices.checks import check_covariance
+from dp_learn.matrices.linalg import FloatArray
 
 SMALLEST = 1e-12  # eigenvalue of a node's own block, relative to its largest
 

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
-from dp_learn.covariance import debias_covariance
+from dp_learn.covariance.debias import debias_covariance
 from dp_learn.inference.edges import benjamini_hochberg
-from dp_learn.matrices import FloatArray, is_positive_definite
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 RANK = 1e-9  # of the largest eigenvalue of a block's covariance: a direction of less is none
 

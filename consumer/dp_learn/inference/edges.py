@@ -21,9 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.privacy import normal_quantile
-from dp_learn.covariance import FormErrors, PooledCovariance, form_errors
-from dp_learn.matrices import FloatArray, normal_tails, sandwich
+from dp_bundle.privacy.normal import normal_quantile
+from dp_learn.covariance.bilinear_forms import FormErrors
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.standard_errors import form_errors
+from dp_learn.matrices.linalg import FloatArray, sandwich
+from dp_learn.matrices.tails import normal_tails
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn

@@ -23,10 +23,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dp_learn.covariance import FormErrors, NoisyCovariance, PooledCovariance, form_variances
+from dp_learn.covariance.bilinear_forms import FormErrors
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.inference.blocks import canonical_partial_correlations
 from dp_learn.inference.edges import benjamini_hochberg, desparsify
-from dp_learn.matrices import FloatArray, is_positive_definite, sandwich
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
 

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_learn.covariance import PooledCovariance, form_variances, universal_penalty
-from dp_learn.glasso import make_problem, solve
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.penalties import universal_penalty
+from dp_learn.covariance.standard_errors import form_variances
+from dp_learn.glasso.problem import make_problem
+from dp_learn.glasso.solving import solve
 from dp_learn.inference.edges import desparsify
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 
 FACTOR = 2.0  # of the universal penalty; of 1 to 4, about the best at every strength of the noise, with the diagonal
 _TOL = 1e-6

@@ -18,9 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_bundle.errors import NotConvergedError
-from dp_learn.covariance import PooledCovariance, form_variances, universal_penalty
-from dp_learn.glasso import Problem, Solution, find_start, fit_on_graph, fit_unpenalised, smallest_solvable_alpha, solve
-from dp_learn.matrices import FloatArray, check_covariance, is_positive_definite, sandwich
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.penalties import universal_penalty
+from dp_learn.covariance.standard_errors import form_variances
+from dp_learn.glasso.feasibility import smallest_solvable_alpha
+from dp_learn.glasso.graph_fit import find_start, fit_on_graph, fit_unpenalised
+from dp_learn.glasso.problem import Problem
+from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.solving import solve
+from dp_learn.matrices.checks import check_covariance
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular

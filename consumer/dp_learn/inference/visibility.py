@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 
-from dp_bundle.privacy import normal_quantile
-from dp_learn.covariance import NoisyCovariance, PooledCovariance
-from dp_learn.matrices import FloatArray, normal_tails
+from dp_bundle.privacy.normal import normal_quantile
+from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.tails import normal_tails
 
 POWER = 0.8
 LEVEL = 0.05

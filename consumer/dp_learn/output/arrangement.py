@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.labels import Face
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.sheet import Colour, Point, Text, text_width

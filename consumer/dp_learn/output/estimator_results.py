@@ -13,20 +13,16 @@ import pandas as pd
 from dp_bundle import Bundle
 from dp_bundle.errors import ParameterError
 from dp_bundle.quoting import counted, listed, quote_name
-from dp_learn.covariance import (
-    PooledCovariance,
-    Sample,
-    bundle_source,
-    choose_node_columns,
-    clear_columns,
-    keep_columns,
-    share_rows,
-)
-from dp_learn.estimators import ESTIMATORS
-from dp_learn.glasso import fit_on_graph
+from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.node_columns import choose_node_columns
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import bundle_source, share_rows
+from dp_learn.estimators.registry import ESTIMATORS
+from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.graph import GraphEstimate
-from dp_learn.inference import score_pairs
-from dp_learn.matrices import FloatArray, few_threads
+from dp_learn.inference.ranking import score_pairs
+from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges, describe_number
 from dp_learn.output.result import Result
 from dp_learn.output.summary import (
@@ -38,7 +34,8 @@ from dp_learn.output.summary import (
     describe_origin,
     share_by_column,
 )
-from dp_learn.pipeline import REFIT_MAX_ITER, find_bundle_contradictions, infer_if_possible
+from dp_learn.pipeline.learn import find_bundle_contradictions, infer_if_possible
+from dp_learn.pipeline.settings import REFIT_MAX_ITER
 
 REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk
 PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear

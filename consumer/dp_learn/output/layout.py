@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 
 SEED = 1
 _BY_DISTANCES = 120  # nodes of a part up to which every distance is fitted, which is clearer and soon takes longer

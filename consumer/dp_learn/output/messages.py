@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.describe import describe_guarantee, describe_several
+from dp_bundle.describe.sentences import describe_guarantee, describe_several
 from dp_bundle.quoting import quote, quote_name, quote_path
-from dp_learn.covariance import counts_rows
-from dp_learn.matrices import RepairMethod
+from dp_learn.covariance.sources import counts_rows
+from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges
 from dp_learn.output.summary import GraphSummary, Summary
-from dp_learn.pipeline import Learned
+from dp_learn.pipeline.learn import Learned
 
 if TYPE_CHECKING:
     from dp_learn.output.estimator_results import Alternative  # scikit-learn takes a second to import

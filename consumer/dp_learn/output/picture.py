@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dp_bundle.page import SHADES
+from dp_bundle.page.colours import SHADES
 from dp_learn.graph import GraphEstimate
 from dp_learn.output.arrangement import MOST_IN_CIRCLE, Box, Label, arrange_by_forces, arrange_in_circle
 from dp_learn.output.labels import Face, drawable_labels, drawable_title

@@ -9,10 +9,11 @@ from typing import TypedDict
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.describe import describe_gaps
-from dp_learn.covariance import PooledCovariance, typical_errors
-from dp_learn.pipeline import Learned
-from dp_learn.selection import Selection
+from dp_bundle.describe.sentences import describe_gaps
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.penalties import typical_errors
+from dp_learn.pipeline.learn import Learned
+from dp_learn.selection.path import Selection
 
 
 class BundleSummary(TypedDict):

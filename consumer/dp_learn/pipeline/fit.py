@@ -12,28 +12,25 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import NotConvergedError
-from dp_learn.covariance import (
-    PooledCovariance,
-    Sample,
-    chance_alpha,
-    clear_columns,
-    effective_rows,
-    keep_columns,
-    null_standard_errors,
-    penalty_weights,
-)
-from dp_learn.glasso import GraphFit, Solution, fit_on_graph, graphical_lasso, make_problem, solve_on_graph
-from dp_learn.matrices import FloatArray, RepairMethod, align, column_labels, repair_covariance
+from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.penalties import chance_alpha, null_standard_errors, penalty_weights
+from dp_learn.covariance.pooling import effective_rows
+from dp_learn.covariance.sample import Sample
+from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
+from dp_learn.glasso.problem import make_problem
+from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.matrices.labels import align, column_labels
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.repair import repair_covariance
+from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.resamples import Resamples, select_by_rows
 from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
 from dp_learn.pipeline.weights import Weights
-from dp_learn.selection import (
-    SMALLEST,
-    Rule,
-    Selection,
-    alpha_grid,
-    select_ebic,
-)
+from dp_learn.selection.ebic import select_ebic
+from dp_learn.selection.path import SMALLEST, Selection, alpha_grid
+from dp_learn.selection.rules import Rule
 
 
 def fit_graph(sample: Sample, settings: Settings) -> Fit:

@@ -11,29 +11,27 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_bundle.manifest import SecondMoments, shape_of
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.statement import shape_of
 from dp_bundle.quoting import quote_path
-from dp_learn.covariance import (
-    PooledCovariance,
-    RoundMatrices,
-    RowSource,
-    Sample,
-    bundle_source,
-    counts_rows,
+from dp_learn.covariance.collinear import (
     describe_collinear,
     describe_perhaps_collinear,
     find_collinear,
-    find_contradictions,
-    find_moment_contradictions,
     find_perhaps_collinear,
-    find_round_contradictions,
-    share_rows,
-    typical_errors,
 )
-from dp_learn.glasso import RTOL, smallest_solvable_alpha
+from dp_learn.covariance.consistency import find_contradictions, find_moment_contradictions, find_round_contradictions
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.penalties import typical_errors
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows, share_rows
+from dp_learn.covariance.two_rounds import RoundMatrices
+from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
 from dp_learn.graph import GraphEstimate
-from dp_learn.inference import EdgeInference, error_forms, fit_for_inference, infer_edges, score_pairs
-from dp_learn.matrices import FloatArray, few_threads, smallest_eigenvalue
+from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
+from dp_learn.inference.ranking import score_pairs
+from dp_learn.inference.refit import fit_for_inference
+from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_edges, fit_graph
 from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.node_layout import Nodes

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_bundle.errors import EstimationError
-from dp_learn.covariance import Sample
-from dp_learn.glasso import make_groups, smallest_group_alpha
+from dp_learn.covariance.sample import Sample
+from dp_learn.glasso.group_solving import smallest_group_alpha
+from dp_learn.glasso.groups import make_groups
 from dp_learn.graph import Variables
-from dp_learn.inference import NodeInference
-from dp_learn.matrices import smallest_eigenvalue
+from dp_learn.inference.nodes import NodeInference
+from dp_learn.matrices.linalg import smallest_eigenvalue
 from dp_learn.node_graph import NodeGraph
 from dp_learn.pipeline.loadings import tabulate_loadings
 from dp_learn.pipeline.node_layout import Nodes

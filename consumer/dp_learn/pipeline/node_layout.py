@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.covariance import Levels, NodeColumns
-from dp_learn.matrices import FloatArray
+from dp_learn.covariance.levels import Levels
+from dp_learn.covariance.node_columns import NodeColumns
+from dp_learn.matrices.linalg import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

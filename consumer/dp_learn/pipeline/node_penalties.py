@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dp_learn.covariance import PooledCovariance, mechanism_entry_variances
-from dp_learn.matrices import FloatArray
+from dp_learn.covariance.entry_variances import mechanism_entry_variances
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.node_layout import Nodes
 
 CHANCE_EDGES = 0.2  # as `chance_alpha` has it

@@ -12,9 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.errors import NoSolutionError
-from dp_learn.glasso import graphical_lasso
-from dp_learn.inference import FACTOR, block_statistics, normal_scores
-from dp_learn.matrices import FloatArray
+from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.inference.nodes import block_statistics, normal_scores
+from dp_learn.inference.ranking import FACTOR
+from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_penalties import block_errors, block_weights, universal_alpha_of_nodes
 from dp_learn.pipeline.settings import Fit

@@ -8,10 +8,11 @@ import numpy as np
 
 from dp_bundle.errors import EstimationError, NoSolutionError
 from dp_bundle.quoting import listed, quote_name
-from dp_learn.covariance import Sample
-from dp_learn.glasso import graphical_lasso, solve_on_graph
-from dp_learn.inference import NodeInference, infer_nodes
-from dp_learn.matrices import FloatArray, is_positive_definite
+from dp_learn.covariance.sample import Sample
+from dp_learn.glasso.graph_fit import solve_on_graph
+from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.inference.nodes import NodeInference, infer_nodes
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_penalties import block_errors, chance_alpha_of_nodes
 from dp_learn.pipeline.reliable import require_testable

@@ -14,15 +14,25 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import NotConvergedError, ParameterError
-from dp_learn.covariance import Levels, Sample, choose_node_columns, effective_rows, keep_columns
-from dp_learn.glasso import Solution, graphical_lasso, solve_on_graph, whiten_nodes
-from dp_learn.matrices import FloatArray, repair_covariance
+from dp_learn.covariance.estimate import keep_columns
+from dp_learn.covariance.levels import Levels
+from dp_learn.covariance.node_columns import choose_node_columns
+from dp_learn.covariance.pooling import effective_rows
+from dp_learn.covariance.sample import Sample
+from dp_learn.glasso.graph_fit import solve_on_graph
+from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.glasso.whitening import whiten_nodes
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.repair import repair_covariance
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_penalties import block_errors, block_weights, chance_alpha_of_nodes
 from dp_learn.pipeline.resamples import Resamples, select_by_rows
 from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
 from dp_learn.pipeline.weights import Weights
-from dp_learn.selection import SMALLEST, Rule, Selection, alpha_grid, select_ebic
+from dp_learn.selection.ebic import select_ebic
+from dp_learn.selection.path import SMALLEST, Selection, alpha_grid
+from dp_learn.selection.rules import Rule
 
 
 def fit_nodes(sample: Sample, levels: Levels, settings: Settings) -> Fit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dp_bundle.errors import EstimationError
-from dp_learn.covariance import PooledCovariance
+from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.pipeline.settings import Settings
 
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more

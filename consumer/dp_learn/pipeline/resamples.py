@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.covariance import PooledCovariance, Sample, Split, effective_rows
-from dp_learn.matrices import FloatArray, repair_covariance
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.pooling import effective_rows
+from dp_learn.covariance.sample import Sample, Split
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.repair import repair_covariance
 from dp_learn.pipeline.settings import Settings
-from dp_learn.selection import Rule, Selection, cross_validate, select_stars, stars_subsample_share
+from dp_learn.selection.cross_validation import cross_validate
+from dp_learn.selection.path import Selection
+from dp_learn.selection.rules import Rule
+from dp_learn.selection.stars import select_stars, stars_subsample_share
 
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.errors import ParameterError
-from dp_learn.covariance import PooledCovariance
-from dp_learn.glasso import Solution
-from dp_learn.matrices import FloatArray, Repair
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.glasso.solution import Solution
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.repair import Repair
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.weights import Weights
-from dp_learn.selection import Rule, Selection
+from dp_learn.selection.path import Selection
+from dp_learn.selection.rules import Rule
 
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
 PATIENCE = 8  # graphs; the path is short

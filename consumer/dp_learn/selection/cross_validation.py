@@ -19,9 +19,9 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.covariance import Split
-from dp_learn.glasso import Solution
-from dp_learn.matrices import FloatArray, logdet
+from dp_learn.covariance.sample import Split
+from dp_learn.glasso.solution import Solution
+from dp_learn.matrices.linalg import FloatArray, logdet
 from dp_learn.selection.path import (
     Selection,
     check_alphas,

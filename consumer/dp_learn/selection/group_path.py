@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from numpy.typing import ArrayLike
 
-from dp_learn.glasso import Groups, Solution, make_group_problem, make_groups, solve_groups
-from dp_learn.matrices import FloatArray
+from dp_learn.glasso.group_solving import solve_groups
+from dp_learn.glasso.groups import Groups, make_group_problem, make_groups
+from dp_learn.glasso.solution import Solution
+from dp_learn.matrices.linalg import FloatArray
 
 
 def as_nodes(groups: ArrayLike | None, n_features: int, columns: Sequence[str] | None = None) -> Groups | None:

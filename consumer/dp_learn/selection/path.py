@@ -13,8 +13,12 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.glasso import Problem, Solution, make_problem, solve
-from dp_learn.matrices import FloatArray, check_covariance, check_weights, column_labels, is_positive_definite
+from dp_learn.glasso.problem import Problem, make_problem
+from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.solving import solve
+from dp_learn.matrices.checks import check_covariance, check_weights
+from dp_learn.matrices.labels import column_labels
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
 PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and no rule chooses there

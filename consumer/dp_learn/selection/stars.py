@@ -15,8 +15,8 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.errors import EstimationError, ParameterError
-from dp_learn.glasso import Solution
-from dp_learn.matrices import FloatArray
+from dp_learn.glasso.solution import Solution
+from dp_learn.matrices.linalg import FloatArray
 from dp_learn.selection.path import Selection, check_alphas, choose, solve_path, why_ended
 
 SPARSE = 0.5  # up to this share of all pairs of columns

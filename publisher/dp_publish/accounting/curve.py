@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dp_bundle.manifest import EpsilonDelta
+from dp_bundle.manifest.guarantee import EpsilonDelta
 from dp_publish.accounting.conversions import (
     delta_for_epsilon,
     delta_for_epsilon_zcdp,

@@ -44,24 +44,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import WishartDifferenceNoise, WishartNoise
+from dp_bundle.manifest.matrix_noise import WishartDifferenceNoise, WishartNoise
 from dp_publish.audit.checks import LEAST_RUNS, Check, make_check, require_runs
 from dp_publish.audit.hypothesis_tests import least_chance
 from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables
 from dp_publish.audit.noise_laws import check_directions, check_wishart, check_wishart_difference, exponent_for
-from dp_publish.covariance import (
-    Eigenvectors,
-    ExactMoments,
-    KapralovTalwar,
-    OneSum,
-    Scaling,
-    SpectralMechanism,
-    Wishart,
-    WishartDifference,
-    moments_of_batch,
-    scaling_for,
-)
-from dp_publish.sampling import Keystream, SecureKeystream
+from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
+from dp_publish.covariance.mechanisms.base import OneSum
+from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
+from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
+from dp_publish.covariance.mechanisms.spectral import SpectralMechanism
+from dp_publish.covariance.mechanisms.wishart import Wishart
+from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
+from dp_publish.covariance.scaling import Scaling, scaling_for
+from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 _Floats: TypeAlias = NDArray[np.float64]
 

@@ -8,22 +8,16 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize, special
 
-from dp_bundle.manifest import Column
-from dp_bundle.privacy import discrete_gaussian_mu
-from dp_publish.accounting import (
-    SLACK,
-    ApproximateDP,
-    GaussianDP,
-    Loss,
-    PureDP,
-    epsilon_of_unit,
-    mu_for_rho,
-    rho_for_mu,
-)
+from dp_bundle.manifest.columns import Column
+from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
+from dp_publish.accounting.conversions import mu_for_rho, rho_for_mu
+from dp_publish.accounting.cost import SLACK
+from dp_publish.accounting.curve import Loss, epsilon_of_unit
+from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.press import Published
-from dp_publish.covariance import Mechanism
-from dp_publish.policy import Policy, Privacy
+from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.policy.model import Policy, Privacy
 
 _MANY_STEPS = 200.0  # of sigma
 _MOST_STEPS = 10**6

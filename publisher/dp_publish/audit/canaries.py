@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import Column
-from dp_publish.accounting import unit_mu
+from dp_bundle.manifest.columns import Column
+from dp_publish.accounting.conversions import unit_mu
 
 Unit: TypeAlias = Literal["cell", "row"]
 _Floats: TypeAlias = NDArray[np.float64]

@@ -27,13 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import MatrixNoise
-from dp_publish.accounting import SLACK
+from dp_bundle.manifest.matrix_noise import MatrixNoise
+from dp_publish.accounting.cost import SLACK
 from dp_publish.audit.checks import LEAST_RUNS, Check, check_guesses, check_signs, make_check, require_runs
 from dp_publish.audit.hypothesis_tests import cdf_excess, moment_ratio
 from dp_publish.audit.noise_laws import EntryLaw, entry_law
-from dp_publish.covariance import GRID_BITS, ExactMoments, OneSum, Scaling, moments_of_batch
-from dp_publish.sampling import Keystream, SecureKeystream
+from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
+from dp_publish.covariance.mechanisms.base import OneSum
+from dp_publish.covariance.scaling import GRID_BITS, Scaling
+from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 Sum: TypeAlias = Callable[[NDArray[np.float64], Scaling], ExactMoments]
 _Floats: TypeAlias = NDArray[np.float64]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
-from dp_bundle.manifest import Noise
+from dp_bundle.manifest.columns import Noise
 
 _TABULATED = 1e3  # standard deviations in steps; beyond, sums over the law are integrals to 1e-8
 _TAIL = 10.0

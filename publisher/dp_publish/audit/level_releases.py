@@ -30,8 +30,9 @@ from pydantic import ValidationError
 from scipy import special, stats
 
 from dp_bundle.errors import DpGraphError
-from dp_bundle.manifest import Column, RandomizedResponse, release_mu
-from dp_publish.accounting import SLACK
+from dp_bundle.manifest.columns import Column, RandomizedResponse
+from dp_bundle.manifest.guarantee_checks import release_mu
+from dp_publish.accounting.cost import SLACK
 from dp_publish.audit.books import check_books, claimed_mu
 from dp_publish.audit.cell_states import AuditedCell, CategoryCell, audited_cell, table_in_states
 from dp_publish.audit.checks import Check, check_confidence, check_signs, make_check
@@ -40,8 +41,8 @@ from dp_publish.audit.level_replay import check_level_replay
 from dp_publish.audit.press import Press, made_up_policy, publish_made_up
 from dp_publish.audit.report import AuditReport
 from dp_publish.audit.row_attack import Attack
-from dp_publish.policy import Policy
-from dp_publish.rows import calibrate
+from dp_publish.policy.model import Policy
+from dp_publish.rows.calibration import calibrate
 
 _ROWS = 1 << 16
 _N_CHECKS = 3  # that may raise a false alarm

@@ -12,7 +12,7 @@ from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.press import Press
 from dp_publish.audit.replay import mu_of_move
 from dp_publish.audit.replayer import Replayer
-from dp_publish.policy import Policy
+from dp_publish.policy.model import Policy
 
 _ROWS = 300
 

@@ -25,16 +25,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.privacy import Neighbours
-from dp_publish.covariance import (
-    ExactMoments,
-    KapralovTalwar,
-    Scaling,
-    SpectralMechanism,
-    complement,
-    eigenvalue_grid,
-    moments_of_batch,
-)
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
+from dp_publish.covariance.mechanisms.eigenvectors import complement
+from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
+from dp_publish.covariance.mechanisms.spectral import SpectralMechanism, eigenvalue_grid
+from dp_publish.covariance.scaling import Scaling
 
 _Floats: TypeAlias = NDArray[np.float64]
 

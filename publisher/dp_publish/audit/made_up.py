@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.manifest import Column
+from dp_bundle.manifest.columns import Column
 from dp_publish.audit.canaries import Canaries, Draft, Values, far_values, inside, middle_of
-from dp_publish.policy import Policy
+from dp_publish.policy.model import Policy
 
 _CROWDS = 8
 _LARGEST_CROWD = 2000  # rows that an entity may have; beyond, no crowd is made up

@@ -9,7 +9,8 @@ from dp_publish.audit.covariance_attack import attack_moments
 from dp_publish.audit.noise_laws import entry_law
 from dp_publish.audit.report import AuditReport
 from dp_publish.audit.step_attack import attack_steps
-from dp_publish.covariance import Mechanism, OneSum, TwoRound
+from dp_publish.covariance.mechanisms.base import Mechanism, OneSum
+from dp_publish.covariance.mechanisms.two_round import TwoRound
 
 
 def audit_moments(mechanism: Mechanism, *, n_canaries: int | None = None, confidence: float = 0.9999) -> AuditReport:

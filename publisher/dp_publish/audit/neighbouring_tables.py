@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance import Place
+from dp_publish.covariance.two_rounds.places import Place
 
 _Floats = NDArray[np.float64]
 

@@ -30,12 +30,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
-from dp_bundle.manifest import DiscreteLaplace, MatrixNoise, RoundedGaussian, WishartDifferenceNoise, WishartNoise
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import SLACK, Strength
+from dp_bundle.manifest.matrix_noise import (
+    DiscreteLaplace,
+    MatrixNoise,
+    RoundedGaussian,
+    WishartDifferenceNoise,
+    WishartNoise,
+)
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.cost import SLACK
+from dp_publish.accounting.strength import Strength
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.hypothesis_tests import cdf_excess
-from dp_publish.covariance import ExactMoments, Wishart, delta_of_wishart
+from dp_publish.covariance.exact_moments import ExactMoments
+from dp_publish.covariance.mechanisms.wishart import Wishart
+from dp_publish.covariance.mechanisms.wishart_curve import delta_of_wishart
 
 _Floats: TypeAlias = NDArray[np.float64]
 

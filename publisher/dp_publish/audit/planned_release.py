@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.store import Place
+from dp_bundle.store.places import Place
 from dp_publish.audit.cell_states import WITH_LEVELS
 from dp_publish.audit.coded_rows import check_row_coding
 from dp_publish.audit.level_releases import audit_levels
@@ -14,8 +14,11 @@ from dp_publish.audit.press import Press
 from dp_publish.audit.report import AuditReport
 from dp_publish.audit.whole_covariance_releases import audit_covariance
 from dp_publish.audit.whole_row_releases import audit_rows
-from dp_publish.data import count_rows, open_table
-from dp_publish.policy import Policy, choose_columns, require_bounds, resolve
+from dp_publish.data.row_count import count_rows
+from dp_publish.data.table import open_table
+from dp_publish.policy.columns import choose_columns, require_bounds
+from dp_publish.policy.model import Policy
+from dp_publish.policy.sections import resolve
 
 
 def audit_planned_release(

@@ -19,13 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dp_bundle.bundle import Bundle, open_bundle
-from dp_bundle.manifest import Release
-from dp_bundle.trust import UnsafeTrustAnyone
-from dp_publish.accounting import Cost
-from dp_publish.data import Dialect
-from dp_publish.policy import Policy
-from dp_publish.sampling import Keystream
+from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.manifest.release import Release
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_publish.accounting.cost import Cost
+from dp_publish.data.dialect import Dialect
+from dp_publish.policy.model import Policy
+from dp_publish.sampling.keystream import Keystream
 
 Press: TypeAlias = Callable[[pa.Table, Policy, Keystream | None], AbstractContextManager[tuple[Path, Cost]]]
 

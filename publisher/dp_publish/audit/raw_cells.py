@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.manifest import Column, Source
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.sources import Source
 from dp_publish.audit.canaries import limits_of
 from dp_publish.audit.made_up import in_batches, name_rows
-from dp_publish.policy import Policy
+from dp_publish.policy.model import Policy
 
 _MICROSECONDS = {"time": pa.timestamp("us", "UTC"), "time-of-day": pa.time64("us"), "duration": pa.duration("us")}
 _GAP = 1  # the state without a value, where there is one

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from dp_bundle.errors import DpGraphError, MissingValuesError
 from dp_publish.audit.press import Press, Published, publish_made_up
-from dp_publish.policy import Policy
-from dp_publish.sampling import insecure_keystream
+from dp_publish.policy.model import Policy
+from dp_publish.sampling.keystream import insecure_keystream
 
 Loss: TypeAlias = Callable[[Published, NDArray[np.float64]], float]
 

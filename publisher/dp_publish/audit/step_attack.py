@@ -25,13 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import DpGraphError
-from dp_publish.accounting import SLACK
+from dp_publish.accounting.cost import SLACK
 from dp_publish.audit.checks import Check, check_guesses, check_signs, make_check, require_runs
 from dp_publish.audit.neighbouring_tables import all_neighbours, unlike_tables, worst_neighbours
 from dp_publish.audit.step_noise import check_step_grid, check_step_noise, noise_of, redraw
 from dp_publish.audit.transcripts import Turn, is_same, judge_turn, log_ratio, record, replay, statistics_of, total_mu
-from dp_publish.covariance import TwoRound, scaling_for
-from dp_publish.sampling import Keystream, SecureKeystream
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 _RUNS = 4000
 _N_CHECKS = 5

@@ -14,8 +14,9 @@ from scipy import special, stats
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.hypothesis_tests import cdf_excess
 from dp_publish.audit.transcripts import Turn
-from dp_publish.covariance import Choice, NoisyLengths, NoisySums
-from dp_publish.sampling import Keystream
+from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
+from dp_publish.covariance.two_rounds.steps import Choice, NoisyLengths
+from dp_publish.sampling.keystream import Keystream
 
 _Floats: TypeAlias = NDArray[np.float64]
 

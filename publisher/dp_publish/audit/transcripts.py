@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import PrivacyError
-from dp_publish.accounting import SLACK
-from dp_publish.covariance import NoisyMoments, Step, TwoRound
-from dp_publish.sampling import Keystream
+from dp_publish.accounting.cost import SLACK
+from dp_publish.covariance.mechanisms.base import NoisyMoments
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.two_rounds.steps import Step
+from dp_publish.sampling.keystream import Keystream
 
 _Floats = NDArray[np.float64]
 

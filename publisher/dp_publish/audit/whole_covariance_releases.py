@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from dp_bundle.errors import DpGraphError, PrivacyError
-from dp_bundle.manifest import MatrixNoise, SecondMoments, WishartDifferenceNoise, WishartNoise
+from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartDifferenceNoise, WishartNoise
+from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_publish.audit.books import check_books_of_moments
 from dp_publish.audit.canaries import values_inside
 from dp_publish.audit.checks import Check, check_signs, make_check, size_faults
@@ -32,8 +33,12 @@ from dp_publish.audit.published_rounds import check_rounds
 from dp_publish.audit.replay import check_replay
 from dp_publish.audit.replayer import Limit, Replayer
 from dp_publish.audit.report import AuditReport
-from dp_publish.covariance import Mechanism, TwoRound, moment_columns, moments_of_batch, set_mechanism
-from dp_publish.policy import Policy
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.exact_moments import moments_of_batch
+from dp_publish.covariance.guarantee import moment_columns
+from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.policy.model import Policy
 
 _RELEASES, _ROWS = 30, 25
 _FOLLOWS_FROM_CHOICES = (  # in a release of two rounds, as each is of rows in the units that were chosen

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.manifest import Column
+from dp_bundle.manifest.columns import Column
 from dp_publish.audit.books import check_books, claimed_mu
 from dp_publish.audit.canaries import Canaries, Unit, at_bounds, changed, close, inside, outside
 from dp_publish.audit.checks import (
@@ -53,8 +53,8 @@ from dp_publish.audit.press import Press, Published, made_up_policy, publish_mad
 from dp_publish.audit.replay import check_replay, loss_of_rows
 from dp_publish.audit.replayer import Limit, Replayer
 from dp_publish.audit.report import AuditReport
-from dp_publish.policy import Policy
-from dp_publish.rows import calibrate
+from dp_publish.policy.model import Policy
+from dp_publish.rows.calibration import calibrate
 
 _LEAST_CANARIES, _MOST_CANARIES = 1000, 1 << 26
 _AGAIN = 2000  # rows that are published a second time

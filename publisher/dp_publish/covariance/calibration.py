@@ -11,13 +11,15 @@ import math
 from collections.abc import Callable, Mapping
 
 from dp_bundle.errors import ParameterError, PolicyError
-from dp_publish.accounting import ROUND_UP, ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
+from dp_publish.accounting.cost import ROUND_UP
+from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.choice import choose_for_policy
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
-from dp_publish.policy import Policy, raw_names
+from dp_publish.policy.coded_columns import raw_names
+from dp_publish.policy.model import Policy
 
 
 def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> Mechanism:

@@ -20,9 +20,9 @@ import math
 from collections.abc import Callable
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.privacy import Neighbours
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.rounding import round_up
-from dp_publish.accounting import ApproximateDP, GaussianDP, PureDP, Strength
+from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.laplace import Laplace
@@ -31,7 +31,7 @@ from dp_publish.covariance.mechanisms.registry import all_mechanisms
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import Scaling
-from dp_publish.policy import Privacy
+from dp_publish.policy.model import Privacy
 
 
 def choose_for_policy(

@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from typing import cast
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import Column, EpsilonDelta, Guarantee, Missing
+from dp_bundle.manifest.columns import Column, Missing
+from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.quoting import listed
-from dp_publish.accounting import ROUND_UP, Cost, Loss, PureDP, privacy_curve, rho_for_mu
+from dp_publish.accounting.conversions import rho_for_mu
+from dp_publish.accounting.cost import ROUND_UP, Cost
+from dp_publish.accounting.curve import Loss, privacy_curve
+from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.mechanisms.base import Mechanism
-from dp_publish.policy import Policy, blocks_of, public_facts
+from dp_publish.policy.coded_columns import blocks_of
+from dp_publish.policy.model import Policy
+from dp_publish.policy.public import public_facts
 
 
 def cost_of_moments(policy: Policy, mechanism: Mechanism) -> Cost:

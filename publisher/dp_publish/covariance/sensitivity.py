@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 
 from dp_bundle.errors import PrivacyError
-from dp_bundle.privacy import Neighbours
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance.scaling import Scaling
 
 _UP = 1 + 2.0**-48  # far above the rounding of the few operations below

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_bundle.errors import SchemaError
-from dp_bundle.manifest import Source
+from dp_bundle.manifest.sources import Source
 from dp_publish.data.words import is_text, read_words
 
 AS_IT_IS = "raw"  # the kind of a column that is read in its own type, and coded here

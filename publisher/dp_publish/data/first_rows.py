@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.data import batch_rows, to_numpy
+from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.rows import batch_rows
 from dp_publish.data.table import Table
 
 LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word

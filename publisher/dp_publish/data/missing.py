@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.data import to_numpy
+from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.errors import MissingValuesError
-from dp_bundle.manifest import Column
+from dp_bundle.manifest.columns import Column
 
 
 @dataclass(repr=False)

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.errors import SchemaError
-from dp_bundle.store import Place, RemoteFile, open_store
+from dp_bundle.store.opening import open_store
+from dp_bundle.store.places import Place
+from dp_bundle.store.remote_file import RemoteFile
 
 _PAGE_BUFFER = 2**18
 

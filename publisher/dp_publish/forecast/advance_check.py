@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from dp_bundle.memory import describe_need
-from dp_bundle.store import Place
-from dp_publish.covariance import moment_columns, set_mechanism
-from dp_publish.data import count_rows, glance, open_table
+from dp_bundle.store.places import Place
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.guarantee import moment_columns
+from dp_publish.data.first_rows import glance
+from dp_publish.data.row_count import count_rows
+from dp_publish.data.table import open_table
 from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import refuse_pointless
-from dp_publish.policy import (
-    Policy,
-    choose_columns,
-    find_regrettable,
-    point_out_names,
-    quote_header,
-    raw_names,
-    require_publishing,
-    resolve,
-    survey,
-)
+from dp_publish.policy.coded_columns import raw_names
+from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey
+from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.memory import require_publishing
+from dp_publish.policy.model import Policy
+from dp_publish.policy.sections import resolve
 
 
 def check_in_advance(

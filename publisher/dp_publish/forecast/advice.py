@@ -11,12 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
-from dp_publish.covariance import OneSum, TwoRound, set_mechanism
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.mechanisms.base import OneSum
+from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.drawn import drawn_error
 from dp_publish.forecast.outlook import ForecastRow, forecast
 from dp_publish.forecast.power import is_clear, smallest_seen
-from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy
+from dp_publish.policy.choices import DEFAULT_SPREAD
+from dp_publish.policy.model import Policy, Privacy
 
 _WEAKEST = 10.0  # mu of a guarantee that is worth advising
 _STEP = 1.05  # from one mu to the next

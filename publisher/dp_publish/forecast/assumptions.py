@@ -18,9 +18,12 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.manifest import Column
-from dp_publish.policy import DEFAULT_SPREAD, ColumnPolicy, Policy, gap_columns
-from dp_publish.rows import cost_of_rows, set_noise, share_mu
+from dp_bundle.manifest.columns import Column
+from dp_publish.policy.choices import DEFAULT_SPREAD
+from dp_publish.policy.coded_columns import gap_columns
+from dp_publish.policy.model import ColumnPolicy, Policy
+from dp_publish.rows.calibration import set_noise, share_mu
+from dp_publish.rows.guarantee import cost_of_rows
 
 _SPREADS = (1e-6, 0.5)  # no standard deviation exceeds half the width
 _UNIT_WIDTH = (-0.5, 0.5)

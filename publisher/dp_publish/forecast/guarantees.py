@@ -12,25 +12,27 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dp_bundle.manifest import Column, EpsilonDelta, Guarantee, release_mu
-from dp_publish.accounting import (
-    ROUND_UP,
-    EnvelopeTradeOff,
-    GaussianTradeOff,
-    PureDP,
-    TradeOff,
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
+from dp_bundle.manifest.guarantee_checks import release_mu
+from dp_publish.accounting.conversions import (
     delta_for_epsilon_zcdp,
-    deltas_of_unit,
     epsilon_for_delta,
     epsilon_for_delta_zcdp,
-    epsilon_of_unit,
     rho_for_mu,
-    trade_off_epsilons,
 )
-from dp_publish.covariance import Mechanism, cost_of_moments, guarantee_of_moments, moment_columns, set_mechanism
+from dp_publish.accounting.cost import ROUND_UP
+from dp_publish.accounting.curve import deltas_of_unit, epsilon_of_unit
+from dp_publish.accounting.strength import PureDP
+from dp_publish.accounting.trade_off import EnvelopeTradeOff, GaussianTradeOff, TradeOff, trade_off_epsilons
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
+from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.forecast.assumptions import calibrate_assumed, fill_bounds
-from dp_publish.policy import Policy, Privacy
-from dp_publish.rows import guarantee_of_rows, losses_of, share_mu
+from dp_publish.policy.model import Policy, Privacy
+from dp_publish.rows.calibration import share_mu
+from dp_publish.rows.guarantee import guarantee_of_rows
+from dp_publish.rows.noise import losses_of
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ import numpy as np
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.quoting import listed
-from dp_publish.covariance import set_mechanism
-from dp_publish.data import Glance
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.data.first_rows import Glance
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.power import drowns, moments_error
-from dp_publish.policy import Policy, blocks_of, gap_columns, raw_names
+from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
+from dp_publish.policy.model import Policy
 
 
 def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:

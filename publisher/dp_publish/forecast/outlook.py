@@ -31,15 +31,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
-from dp_bundle.manifest import Column
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import GaussianDP
-from dp_publish.covariance import MAX_FEATURES, Gaussian, Mechanism, Place, TwoRound, scaling_for, set_mechanism
+from dp_bundle.manifest.columns import Column
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import GaussianDP
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
+from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
 from dp_publish.forecast.guarantees import epsilon_of_moments, epsilon_of_rows
 from dp_publish.forecast.power import drowns, moments_error, rows_needed, smallest_seen
-from dp_publish.policy import DEFAULT_SPREAD, Policy, Privacy, blocks_of, gap_columns
-from dp_publish.rows import half_width_for
+from dp_publish.policy.choices import DEFAULT_SPREAD
+from dp_publish.policy.coded_columns import blocks_of, gap_columns
+from dp_publish.policy.model import Policy, Privacy
+from dp_publish.rows.private_bounds import half_width_for
 
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for

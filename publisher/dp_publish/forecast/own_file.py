@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import write_whole
+from dp_bundle.files.new_files import write_whole
 from dp_bundle.quoting import quote_path
 
 _START = 4096  # bytes, in which a file says what it is

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from dp_bundle.errors import ParameterError
 from dp_publish.forecast.assumptions import assumed_spreads
-from dp_publish.policy import Policy
+from dp_publish.policy.model import Policy
 
 
 @dataclass(frozen=True)

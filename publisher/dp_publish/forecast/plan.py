@@ -12,31 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.errors import DataError, ParameterError, PolicyError, PrivacyError
-from dp_bundle.privacy import Neighbours
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.quoting import listed
-from dp_bundle.store import Place
-from dp_publish.covariance import (
-    Mechanism,
-    PureMechanism,
-    TwoRound,
-    mechanism_named,
-    moment_columns,
-    set_mechanism,
-)
-from dp_publish.data import KINDS_OF_WORDS, Table, count_rows, open_table
+from dp_bundle.store.places import Place
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.guarantee import moment_columns
+from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.pure import PureMechanism
+from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.data.cells import KINDS_OF_WORDS
+from dp_publish.data.row_count import count_rows
+from dp_publish.data.table import Table, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.forecast.strengths import fine_grid, forecast_each, takes_mu
-from dp_publish.policy import (
-    DEFAULT_SPREAD,
-    Policy,
-    choose_columns,
-    find_policy,
-    require_plan,
-    resolve,
-)
-from dp_publish.rows import rows_for_search, share_mu
+from dp_publish.policy.choices import DEFAULT_SPREAD
+from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.file import find_policy
+from dp_publish.policy.memory import require_plan
+from dp_publish.policy.model import Policy
+from dp_publish.policy.sections import resolve
+from dp_publish.rows.calibration import share_mu
+from dp_publish.rows.private_bounds import rows_for_search
 
 _NARROW = (0.05, 0.02)  # spreads of values with longer and longer tails
 _LOST = 0.002  # probability that a column's center is missed: from here on it is told

@@ -16,18 +16,19 @@ from typing import Literal, TypeAlias
 from scipy import special
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import Column, source_names
-from dp_bundle.privacy import discrete_gaussian_mu, normal_quantile
+from dp_bundle.manifest.columns import Column, source_names
+from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
+from dp_bundle.privacy.normal import normal_quantile
 from dp_bundle.quoting import counted, listed
-from dp_publish.covariance import mechanism_named
-from dp_publish.data import ColumnType
+from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.data.table import ColumnType
 from dp_publish.forecast.advice import forecast_drawn, round_down, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.outlook import ForecastRow
 from dp_publish.forecast.power import describe_count, smallest_seen
 from dp_publish.forecast.printed import printed_mu
-from dp_publish.policy import Policy
-from dp_publish.rows import ENOUGH_SIGMA
+from dp_publish.policy.model import Policy
+from dp_publish.rows.noise import ENOUGH_SIGMA
 
 _VERBATIM = 0.99  # share of values that come out as they went in
 _ENOUGH_SIGMA = {"integer": ENOUGH_SIGMA, "continuous": 0.2}  # at which fewer do, of whole numbers

@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_publish.accounting import GaussianDP
-from dp_publish.covariance import Gaussian, mechanism_named
+from dp_publish.accounting.strength import GaussianDP
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
+from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
-from dp_publish.policy import STRENGTHS, Policy, Privacy
+from dp_publish.policy.choices import STRENGTHS
+from dp_publish.policy.model import Policy, Privacy
 
 _POINTS_PER_DECADE = 20  # of curves
 

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dp_bundle.errors import BudgetExceededError, MissingBudgetError
-from dp_bundle.manifest import Cumulative
-from dp_publish.accounting import SLACK, Cost, rho_for_mu
+from dp_bundle.manifest.guarantee import Cumulative
+from dp_publish.accounting.conversions import rho_for_mu
+from dp_publish.accounting.cost import SLACK, Cost
 
 LARGEST_EXCEPTION = 1e-3  # the probability with which a budget may fail to hold
 _ENTITY = "entity:"  # before the column, in the name of a unit

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dp_bundle.files import require_own
+from dp_bundle.files.ownership import require_own
 from dp_publish.ledger.checkpoint import file_state
 
 _COPIES = "ledger*.log"

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.errors import DpGraphError, PrivacyError
-from dp_bundle.files import locked, make_private_folder, write_whole
-from dp_bundle.trust import home_folder
+from dp_bundle.files.locking import locked
+from dp_bundle.files.new_files import make_private_folder, write_whole
+from dp_bundle.trust.home import home_folder
 from dp_publish.ledger.books import BOOKED, Books, chain, encode, line_that_restores, marked, read_books
 from dp_publish.ledger.budget import Account
 from dp_publish.ledger.checkpoint import (

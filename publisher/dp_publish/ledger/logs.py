@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from dp_bundle.files import write_whole
+from dp_bundle.files.new_files import write_whole
 from dp_publish.ledger.books import Books
 from dp_publish.ledger.budget import Account
 from dp_publish.ledger.copies import read_copy

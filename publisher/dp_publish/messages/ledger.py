@@ -7,14 +7,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.manifest import Cumulative
+from dp_bundle.manifest.guarantee import Cumulative
 from dp_bundle.quoting import counted, quote_name, quote_path
 from dp_bundle.rounding import round_up
-from dp_publish.ledger import Entry, Ledger
+from dp_publish.ledger.budget import Entry
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.messages.tables import table_lines
 
 if TYPE_CHECKING:
-    from dp_publish.ledger import Restoration
+    from dp_publish.ledger.restoring import Restoration
 
 _NAMED = 8
 _HEADINGS = ("dataset", "release", "created", "partition", "unit", "mu", "state")

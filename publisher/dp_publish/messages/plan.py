@@ -8,21 +8,15 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from dp_bundle.describe import SEVERAL_CELLS, count_columns
+from dp_bundle.describe.sentences import SEVERAL_CELLS, count_columns
 from dp_bundle.quoting import counted
-from dp_publish.forecast import (
-    DELTA,
-    TARGETS,
-    ForecastRow,
-    Plan,
-    describe_count,
-    describe_findings,
-    describe_seen,
-    printed_epsilon,
-    printed_mu,
-)
+from dp_publish.forecast.findings import describe_findings, describe_seen
+from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow
+from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.power import describe_count
+from dp_publish.forecast.printed import printed_epsilon, printed_mu
 from dp_publish.messages.tables import table_lines
-from dp_publish.policy import raw_names
+from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
 _MOMENTS = (

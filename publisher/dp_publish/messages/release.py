@@ -7,31 +7,26 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.describe import (
-    chance_of_guess,
-    describe_bounds,
-    describe_guarantee,
-    describe_size,
-    describe_total,
-    licence_gap,
-)
+from dp_bundle.describe.guessing import chance_of_guess
+from dp_bundle.describe.sentences import describe_bounds, describe_guarantee, describe_size, describe_total
+from dp_bundle.describe.subject import licence_gap
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Release, source_names
+from dp_bundle.manifest.columns import source_names
+from dp_bundle.manifest.release import Release
 from dp_bundle.quoting import counted, listed, quote_name
 from dp_bundle.rounding import percent_at_most, round_up
-from dp_bundle.store import RemotePath
-from dp_publish.covariance import Mechanism, TwoRound, correlation_noise, set_mechanism, share_shortened
-from dp_publish.forecast import (
-    describe_spread,
-    forecast,
-    median_spread,
-    moments_error,
-    share_unchanged,
-    smallest_seen,
-    why_hidden,
-)
-from dp_publish.policy import Policy
-from dp_publish.release import Receipt
+from dp_bundle.store.places import RemotePath
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.entry_noise import correlation_noise
+from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.two_rounds.thresholds import share_shortened
+from dp_publish.forecast.assumptions import describe_spread, median_spread
+from dp_publish.forecast.outlook import forecast
+from dp_publish.forecast.power import moments_error, smallest_seen
+from dp_publish.forecast.refusal import share_unchanged, why_hidden
+from dp_publish.policy.model import Policy
+from dp_publish.release.publishing import Receipt
 
 _SHOWN = 8  # columns that are named
 _NEARLY_ALWAYS = 0.99  # of the guesses between two tables are right: from mu = 4.65 on

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from dp_bundle.errors import PolicyError
-from dp_bundle.manifest import MAX_LEVELS, NO_VALUE, Source
+from dp_bundle.manifest.sources import MAX_LEVELS, NO_VALUE, Source
 from dp_bundle.quoting import listed
-from dp_publish.data import ColumnType, Table, coded
+from dp_publish.data.table import ColumnType, Table, coded
 from dp_publish.policy.model import ColumnPolicy, Policy
 
 _GAPS_SPREAD = 0.3  # the standard deviation of an indicator of gaps in a tenth of the rows, for forecasts

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.quoting import counted, listed
-from dp_publish.data import LEAST_ROWS, Glance, Table, find_codes
+from dp_publish.data.first_rows import LEAST_ROWS, Glance, find_codes
+from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection
 
 from dp_bundle.errors import DataError, PolicyError
-from dp_bundle.manifest import CONSTANT_LABEL, MAX_COLUMNS
+from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
 from dp_bundle.quoting import listed, require_one_line
-from dp_publish.data import KINDS_OF_WORDS, ColumnType, Table
+from dp_publish.data.cells import KINDS_OF_WORDS
+from dp_publish.data.table import ColumnType, Table
 from dp_publish.policy.model import Policy
 
 _MAX_NAME = 1_000  # characters; what a manifest takes

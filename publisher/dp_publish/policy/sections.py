@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from dp_bundle.errors import PolicyError
 from dp_bundle.quoting import listed
-from dp_publish.data import ColumnType, Table, coded
+from dp_publish.data.table import ColumnType, Table, coded
 from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, with_numbers_in_text
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy

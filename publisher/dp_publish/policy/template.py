@@ -10,7 +10,9 @@ from collections.abc import Collection
 import tomlkit
 from tomlkit.items import Item, Table
 
-from dp_publish.data import KINDS_OF_WORDS, ColumnType, Layout
+from dp_publish.data.cells import KINDS_OF_WORDS
+from dp_publish.data.dialect import Layout
+from dp_publish.data.table import ColumnType
 from dp_publish.policy.column_survey import named_like_an_identifier
 
 _WIDE = 60  # columns; from here on they get patterns instead of a section each

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_publish.accounting import Cost
-from dp_publish.ledger import Ledger
-from dp_publish.policy import Policy
+from dp_publish.accounting.cost import Cost
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.model import Policy
 from dp_publish.release.publishing import publish
-from dp_publish.sampling import Keystream
+from dp_publish.sampling.keystream import Keystream
 
 
 @contextlib.contextmanager

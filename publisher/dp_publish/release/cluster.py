@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dp_bundle.engines import Dask, Engine
+from dp_bundle.engines.dask import Dask
+from dp_bundle.engines.engine import Engine
 from dp_bundle.errors import ParameterError, StoreError
-from dp_bundle.store import Store, located, open_store, require_create_only
+from dp_bundle.store.opening import open_store, require_create_only
+from dp_bundle.store.places import Store, located
 
 
 @dataclass(frozen=True)

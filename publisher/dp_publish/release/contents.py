@@ -11,10 +11,12 @@ from typing import BinaryIO, Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 
 from dp_bundle.errors import DataError
-from dp_bundle.manifest import Column, Guarantee, SecondMoments
-from dp_publish.accounting import Cost
-from dp_publish.data import RowReport
-from dp_publish.sampling import Keystream
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_publish.accounting.cost import Cost
+from dp_publish.data.missing import RowReport
+from dp_publish.sampling.keystream import Keystream
 
 T = TypeVar("T")
 Read: TypeAlias = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]

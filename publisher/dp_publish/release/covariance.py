@@ -14,23 +14,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.data import stated_rows, to_numpy, write_triangle
+from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.errors import DataError
-from dp_bundle.manifest import CONSTANT_LABEL, Column, SecondMoments, Standard
-from dp_publish.accounting import Cost
-from dp_publish.covariance import (
-    Batches,
-    Mechanism,
-    NoisyMoments,
-    OneSum,
-    cost_of_moments,
-    estimate_errors,
-    guarantee_of_moments,
-    moment_columns,
-    set_mechanism,
-)
-from dp_publish.data import RowReport, drop_missing, fill_missing, mark_missing
-from dp_publish.policy import Policy
+from dp_bundle.manifest.columns import Column, Standard
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.release import CONSTANT_LABEL
+from dp_publish.accounting.cost import Cost
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.error_estimate import estimate_errors
+from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
+from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
+from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
+from dp_publish.policy.model import Policy
 from dp_publish.release.contents import Contents, Making, NewFile, Progress, could_reveal_noise
 from dp_publish.release.work import RowWork
 

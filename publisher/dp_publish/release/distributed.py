@@ -18,12 +18,16 @@ from typing import BinaryIO, TypeVar, cast
 
 import pyarrow as pa
 
-from dp_bundle.engines import map_in_order
+from dp_bundle.engines.batches import map_in_order
 from dp_bundle.errors import DataError, StoreError
-from dp_bundle.files import RangeReader
-from dp_bundle.manifest import Column, Source
-from dp_bundle.store import Store, open_store
-from dp_publish.data import RowRanges, RowReport, Table
+from dp_bundle.files.range_reader import RangeReader
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.sources import Source
+from dp_bundle.store.opening import open_store
+from dp_bundle.store.places import Store
+from dp_publish.data.missing import RowReport
+from dp_publish.data.row_ranges import RowRanges
+from dp_publish.data.table import Table
 from dp_publish.release.cluster import (
     Cluster,
     changed_there,

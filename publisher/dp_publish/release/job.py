@@ -19,10 +19,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 from dp_bundle.errors import DpGraphError, ParameterError
-from dp_bundle.files import locked_folder, require_private, settle, sync_folder, write_whole
-from dp_bundle.manifest import Column, Guarantee, SecondMoments
+from dp_bundle.files.locking import locked_folder
+from dp_bundle.files.new_files import settle, write_whole
+from dp_bundle.files.ownership import require_private
+from dp_bundle.files.renaming import sync_folder
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.quoting import quote_path
-from dp_publish.data import RowReport
+from dp_publish.data.missing import RowReport
 from dp_publish.release.contents import Contents
 
 T = TypeVar("T")

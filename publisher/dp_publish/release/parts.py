@@ -15,15 +15,16 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from dp_bundle.data import PartWriter, batch_rows, part_rows
-from dp_bundle.engines import Threads
+from dp_bundle.data.rows import PartWriter, batch_rows, part_rows
+from dp_bundle.engines.threads import Threads
 from dp_bundle.errors import DataError
-from dp_bundle.manifest import Column
-from dp_publish.data import RowReport, TypedRanges
-from dp_publish.policy import count_threads
+from dp_bundle.manifest.columns import Column
+from dp_publish.data.missing import RowReport
+from dp_publish.data.typed import TypedRanges
+from dp_publish.policy.memory import count_threads
 from dp_publish.release.contents import NewFile, Progress, Records
-from dp_publish.rows import add_noise
-from dp_publish.sampling import SecureKeystream
+from dp_publish.rows.mechanism import add_noise
+from dp_publish.sampling.keystream import SecureKeystream
 
 _RANGES_PER_CORE = 4  # so that no core is left alone with much work at the end
 _WORTH_IT = 0.6  # of all rows, for one core: more take as long as one thread that adds noise and one that writes

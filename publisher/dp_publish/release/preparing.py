@@ -11,22 +11,26 @@ from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.data import batch_rows
+from dp_bundle.data.rows import batch_rows
 from dp_bundle.errors import ParameterError
-from dp_bundle.manifest import software_with_code
-from dp_bundle.startup import code_digest
-from dp_bundle.store import RemotePath, located
-from dp_bundle.trust import public_key_of
-from dp_publish.data import EntityCap, RowReport, Source, Table, describe_files, is_text_file
-from dp_publish.ledger import Ledger
-from dp_publish.policy import Policy, Privacy
+from dp_bundle.manifest.versions import software_with_code
+from dp_bundle.startup.code import code_digest
+from dp_bundle.store.places import RemotePath, located
+from dp_bundle.trust.signing import public_key_of
+from dp_publish.data.contribution_cap import EntityCap
+from dp_publish.data.fingerprint import describe_files
+from dp_publish.data.missing import RowReport
+from dp_publish.data.table import Source, Table
+from dp_publish.data.text_file import is_text_file
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.model import Policy, Privacy
 from dp_publish.release.cluster import Cluster
 from dp_publish.release.contents import Maker
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.job import JobPlan
 from dp_publish.release.rows import RowsMaker
 from dp_publish.release.work import LocalWork, RowWork
-from dp_publish.sampling import Keystream
+from dp_publish.sampling.keystream import Keystream
 
 if TYPE_CHECKING:
     from dp_publish.release.distributed import Job as ClusterJob

@@ -8,29 +8,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
-from dp_bundle.manifest import Column
-from dp_publish.accounting import Cost
-from dp_publish.data import RowReport, Table, standard_deviations
-from dp_publish.policy import Policy
+from dp_bundle.manifest.columns import Column
+from dp_publish.accounting.cost import Cost
+from dp_publish.data.deviations import standard_deviations
+from dp_publish.data.missing import RowReport
+from dp_publish.data.table import Table
+from dp_publish.policy.model import Policy
 from dp_publish.release.contents import Contents, Making, could_reveal_noise
 from dp_publish.release.work import RowWork
-from dp_publish.rows import (
-    Bounds,
-    Shares,
-    conditional_mu,
-    cost_of_rows,
-    count_values,
-    find_bounds,
-    find_centers,
-    guarantee_of_rows,
-    half_width_for,
-    merge_values,
-    set_noise,
-    share_mu,
-    steps_for,
-    sum_complete_rows,
-)
-from dp_publish.sampling import Keystream
+from dp_publish.rows.calibration import Shares, set_noise, share_mu
+from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
+from dp_publish.rows.noise import Bounds
+from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
+from dp_publish.rows.private_centers import find_centers, steps_for, sum_complete_rows
+from dp_publish.sampling.keystream import Keystream
 
 T = TypeVar("T")
 

@@ -22,24 +22,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.data import batch_rows
+from dp_bundle.data.rows import batch_rows
 from dp_bundle.errors import StoreError
-from dp_bundle.manifest import Column, Source
-from dp_bundle.store import Store, open_store
-from dp_publish.data import (
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.sources import Source
+from dp_bundle.store.opening import open_store
+from dp_bundle.store.places import Store
+from dp_publish.data.contribution_cap import (
     NAME,
-    TypedRanges,
     add_counts,
-    coded,
     count_entities,
     count_left_out,
     draw_quotas,
-    find_complete,
     find_kept,
-    open_table,
     require_quotas,
     unpack_kept,
 )
+from dp_publish.data.missing import find_complete
+from dp_publish.data.table import coded, open_table
+from dp_publish.data.typed import TypedRanges
 from dp_publish.release.cluster import changed_there, create_staged, read_staged
 
 T = TypeVar("T")

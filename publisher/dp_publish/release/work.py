@@ -10,14 +10,17 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from dp_bundle.data import batch_rows
-from dp_bundle.engines import Threads, map_in_order
-from dp_bundle.manifest import Column
-from dp_publish.data import CappedRanges, EntityCap, RowReport, TypedRanges
-from dp_publish.policy import count_threads
+from dp_bundle.data.rows import batch_rows
+from dp_bundle.engines.batches import map_in_order
+from dp_bundle.engines.threads import Threads
+from dp_bundle.manifest.columns import Column
+from dp_publish.data.contribution_cap import CappedRanges, EntityCap
+from dp_publish.data.missing import RowReport
+from dp_publish.data.typed import TypedRanges
+from dp_publish.policy.memory import count_threads
 from dp_publish.release.contents import Making, Progress, Read, one_ahead
 from dp_publish.release.parts import ParallelWriter, Part, RowRange, Told, plan_for_cores, write_parts
-from dp_publish.rows import add_noise
+from dp_publish.rows.mechanism import add_noise
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

@@ -18,17 +18,18 @@ from typing import NamedTuple, cast
 
 import pyarrow as pa
 
-from dp_bundle.data import PartWriter, batch_rows
-from dp_bundle.engines import map_batches
+from dp_bundle.data.rows import PartWriter, batch_rows
+from dp_bundle.engines.batches import map_batches
 from dp_bundle.errors import StoreError
-from dp_bundle.manifest import Column
-from dp_bundle.store import Store, open_store
-from dp_publish.data import RowReport, drop_missing
+from dp_bundle.manifest.columns import Column
+from dp_bundle.store.opening import open_store
+from dp_bundle.store.places import Store
+from dp_publish.data.missing import RowReport, drop_missing
 from dp_publish.release.cluster import is_here, read_staged
 from dp_publish.release.parts import RowRange
 from dp_publish.release.staged_table import RawRange, StagedTable
-from dp_publish.rows import add_noise
-from dp_publish.sampling import SecureKeystream
+from dp_publish.rows.mechanism import add_noise
+from dp_publish.sampling.keystream import SecureKeystream
 
 
 class PartTask(NamedTuple):

@@ -21,19 +21,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Ball, Column, Noise, RandomizedResponse, Source, mu_of_gap
+from dp_bundle.manifest.cells import mu_of_gap
+from dp_bundle.manifest.columns import Ball, Column, Noise, RandomizedResponse
+from dp_bundle.manifest.sources import Source
 from dp_bundle.quoting import listed
-from dp_publish.accounting import (
-    ROUND_UP,
-    ApproximateDP,
-    GaussianDP,
-    Strength,
-    epsilon_of_unit,
-    mu_for_rho,
-    rho_for_epsilon_delta,
-    rho_for_mu,
-)
-from dp_publish.policy import Policy, blocks_of, raw_names
+from dp_publish.accounting.conversions import mu_for_rho, rho_for_epsilon_delta, rho_for_mu
+from dp_publish.accounting.cost import ROUND_UP
+from dp_publish.accounting.curve import epsilon_of_unit
+from dp_publish.accounting.strength import ApproximateDP, GaussianDP, Strength
+from dp_publish.policy.coded_columns import blocks_of, raw_names
+from dp_publish.policy.model import Policy
 from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.noise import ROW_NOISE, Bounds, RowNoise, losses_of
 from dp_publish.rows.private_bounds import choice_mu

@@ -23,13 +23,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.data import to_numpy
+from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Cell, Column, Noise, cells_of
-from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA, discrete_gaussian_sigma
-from dp_publish.accounting import Loss
+from dp_bundle.manifest.cells import Cell, cells_of
+from dp_bundle.manifest.columns import Column, Noise
+from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
+from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA
+from dp_publish.accounting.curve import Loss
 from dp_publish.rows._kernels import add_steps
-from dp_publish.sampling import Keystream, sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.sampling.keystream import Keystream
 
 ENOUGH_SIGMA = 0.31  # from which on discrete noise moves more than one whole number in a hundred
 _STEPS_PER_SIGMA = 256

@@ -26,12 +26,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.data import to_numpy
+from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import Column
-from dp_bundle.privacy import MAX_SIGMA, MIN_SIGMA
-from dp_publish.data import RowReport, drop_missing, fill_missing, find_gaps
-from dp_publish.sampling import Keystream, sample_rounded_gaussian
+from dp_bundle.manifest.columns import Column
+from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA
+from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_gaps
+from dp_publish.sampling.gaussian import sample_rounded_gaussian
+from dp_publish.sampling.keystream import Keystream
 
 _MOST_BITS = 20  # at most 2^20 steps of the grid to half a width, and to one row
 

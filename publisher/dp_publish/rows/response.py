@@ -18,10 +18,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.manifest import RandomizedResponse
-from dp_bundle.privacy import discrete_gaussian_variance, normal_quantile
+from dp_bundle.manifest.columns import RandomizedResponse
+from dp_bundle.privacy.noise import discrete_gaussian_variance
+from dp_bundle.privacy.normal import normal_quantile
 from dp_publish.rows.noise import ENOUGH_SIGMA
-from dp_publish.sampling import Keystream, sample_replacements
+from dp_publish.sampling.keystream import Keystream
+from dp_publish.sampling.replacements import sample_replacements
 
 _STEPS = 2**32  # of the probability of another level
 

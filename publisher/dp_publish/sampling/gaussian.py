@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.privacy import check_sigma
+from dp_bundle.privacy.noise import check_sigma
 from dp_publish.sampling.inversion import fill_symmetric
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 from dp_publish.sampling.probability_tables import Table, discrete_table, rounded_table

@@ -28,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.privacy import check_laplace_scale
+from dp_bundle.privacy.noise import check_laplace_scale
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 _BITS = 192

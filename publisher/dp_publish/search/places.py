@@ -29,7 +29,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.sampling import Keystream
+from dp_publish.sampling.keystream import Keystream
 from dp_publish.search.exponential import ExponentialMechanism
 
 _MOST_CELLS = 1 << 20  # of one column

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_bundle.bundle import minisig_path, minisign_bundle, open_bundle, write_minisig
-from dp_bundle.describe import PARQUET, TAR, PublishedFile
+from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, write_minisig
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
 from dp_publish import Policy, Receipt, publish

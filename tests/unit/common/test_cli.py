@@ -17,9 +17,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import write_bundle
+from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.console import answer, tell
-from dp_bundle.manifest import Release
+from dp_bundle.manifest.release import Release
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data.table import open_table

@@ -11,10 +11,10 @@ import pytest
 from tests.unit.publisher.conftest import Call
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import describe_bundle
+from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.catalog.label import worded_label
-from dp_bundle.describe import registry_record
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.describe.registry import registry_record
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_publish.ledger.ledger import Ledger
 
 POLICY = """

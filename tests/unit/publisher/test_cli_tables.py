@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from tests.unit.publisher.conftest import POLICY, Call
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.trust.keys import key_names
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import cluster

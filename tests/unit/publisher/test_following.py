@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from dp_bundle.errors import DpGraphError
-from dp_publish.messages import logged_to, shown_on_terminal
+from dp_publish.messages.following import logged_to, shown_on_terminal
 
 POLICY = """
 [dataset]

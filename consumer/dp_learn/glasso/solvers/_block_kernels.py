@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
-from dp_learn.matrices import Array
+from dp_bundle.startup.kernels import njit
+from dp_learn.matrices.linalg import Array
 
 TILE = 8  # columns compared with rows at once: as many doubles as a cache line holds
 ROOM = 16  # edges a row, for which there is room at first

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
+from dp_bundle.startup.kernels import njit
 from dp_learn.glasso.solvers._sparse_kernels import PENDING, SparseRows, add_multiple
-from dp_learn.matrices import Array
+from dp_learn.matrices.linalg import Array
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

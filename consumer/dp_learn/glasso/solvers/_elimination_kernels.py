@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
+from dp_bundle.startup.kernels import njit
 from dp_learn.glasso.solvers._sparse_kernels import TINY, SparseRows
-from dp_learn.matrices import Array
+from dp_learn.matrices.linalg import Array
 
 SMALLEST, LARGEST = 1e-50, 1e50  # products of pivots, before their logarithm is taken
 DENSE = 2  # once the fewest neighbours are one column in so many, the rest is factored as it is

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
+from dp_bundle.startup.kernels import njit
 from dp_learn.glasso.solvers._lasso_kernels import factor_and_solve
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
-from dp_learn.matrices import Array
+from dp_learn.matrices.linalg import Array
 
 WAITING = 32  # rows whose columns are written together: strided writes miss the translation of addresses
 CLIQUE = 8  # neighbours of a column that is removed, at most

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
+from dp_bundle.startup.kernels import njit
 from dp_learn.glasso.solvers._block_kernels import connected_components, list_edges
 from dp_learn.glasso.solvers._certificate_kernels import small_residual_square
 from dp_learn.glasso.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK, FRESH, ROUNDING
@@ -32,7 +32,7 @@ from dp_learn.glasso.solvers._node_kernels import (
     put_turned_back,
 )
 from dp_learn.glasso.solvers._sparse_kernels import off_diagonal_rows
-from dp_learn.matrices import Array
+from dp_learn.matrices.linalg import Array
 
 LOOSEST, SHARE = 3e-3, 2e-3  # tolerance of the first sweep's group lassos; of later ones, in steps of the last sweep
 REST = 4e-6  # gaps a column: a tolerance whose square is smaller is of no use at first

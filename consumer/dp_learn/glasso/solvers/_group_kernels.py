@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
+from dp_bundle.startup.kernels import njit
 from dp_learn.glasso.solvers._group_lasso_kernels import group_lasso
 from dp_learn.glasso.solvers._group_regression_kernels import NodeCoefficients, turn, turn_back
 from dp_learn.glasso.solvers._node_kernels import eigenpairs, pull_rows_into_balls
-from dp_learn.matrices import Array
+from dp_learn.matrices.linalg import Array
 
 OUTSIDE = 3.0  # tolerances: a block that is outside its ball by more becomes active
 

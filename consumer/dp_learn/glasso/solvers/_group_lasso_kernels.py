@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
-from dp_learn.matrices import Array
+from dp_bundle.startup.kernels import njit
+from dp_learn.matrices.linalg import Array
 
 MAX_PASSES = 200  # over the active blocks of one group lasso
 MAX_LENGTH_STEPS = 30  # of Newton's method for the length of a block

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
-from dp_learn.matrices import Array
+from dp_bundle.startup.kernels import njit
+from dp_learn.matrices.linalg import Array
 
 MAX_PASSES = 500  # over the active coordinates of one lasso
 NEWTON_EVERY = 8  # passes

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
-from dp_learn.matrices import Array
+from dp_bundle.startup.kernels import njit
+from dp_learn.matrices.linalg import Array
 
 
 @njit(cache=True, fastmath={"reassoc", "contract"})

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
+from dp_bundle.startup.kernels import njit
 from dp_learn.glasso.solvers._sparse_kernels import TINY
-from dp_learn.matrices import Array
+from dp_learn.matrices.linalg import Array
 
 MAX_ROUNDS = 30  # of rotations
 DIAGONAL, MARGIN = 1e-17, 1e-15  # relative to a block's trace: no rotation is needed, and no eigenvalue is positive

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_bundle.startup import njit
-from dp_learn.matrices import Array
+from dp_bundle.startup.kernels import njit
+from dp_learn.matrices.linalg import Array
 
 MAX_SCALINGS = 100
 MARGIN = 1.0 - 1e-6  # leaves room for rounding

@@ -21,7 +21,8 @@ from dp_learn.glasso.feasibility import soft_threshold
 from dp_learn.glasso.solution import Status
 from dp_learn.glasso.solvers.best_pair import Incumbent
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
-from dp_learn.matrices import Anderson, FloatArray, balancing_factor, eigendecomposition
+from dp_learn.matrices.acceleration import Anderson, balancing_factor
+from dp_learn.matrices.linalg import FloatArray, eigendecomposition
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two certificates

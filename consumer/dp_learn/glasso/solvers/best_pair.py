@@ -7,7 +7,7 @@ import numpy as np
 from dp_learn.glasso.problem import Problem, objective, rounding_allowance
 from dp_learn.glasso.solution import Status
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
-from dp_learn.matrices import FloatArray, logdet
+from dp_learn.matrices.linalg import FloatArray, logdet
 
 
 class Incumbent:

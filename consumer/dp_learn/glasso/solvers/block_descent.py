@@ -19,7 +19,7 @@ from dp_learn.glasso.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK,
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows, fill_precision, off_diagonal_rows
 from dp_learn.glasso.solvers.sparse_certificate import certify_sparse, is_sparse
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
-from dp_learn.matrices import FloatArray, is_positive_definite
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 MAX_FAILURES = 6  # losses of positive definiteness, each answered by tighter lassos
 MAX_IDLE = 20  # certificates without progress at the tightest lassos

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.startup import count_cores
+from dp_bundle.startup.cores import count_cores
 from dp_learn.glasso.feasibility import feasible_covariance
 from dp_learn.glasso.problem import Problem
 from dp_learn.glasso.solution import Solution, Status
@@ -38,7 +38,7 @@ from dp_learn.glasso.solvers.standard_form import (
     standardize,
     standardize_start,
 )
-from dp_learn.matrices import FloatArray, is_positive_definite
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm, solve_newton), strict=True))
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup import njit
+from dp_bundle.startup.kernels import njit
 from dp_learn.glasso.solvers._column_kernels import activate_violators
 from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active
 from dp_learn.glasso.solvers._sparse_kernels import add_multiple
-from dp_learn.matrices import Array, FloatArray
+from dp_learn.matrices.linalg import Array, FloatArray
 
 MAX_ROUNDS = 40  # of the active set, or of more passes over it where rounding or a flat direction holds them up
 

@@ -39,7 +39,7 @@ from dp_learn.glasso.solvers._graph_kernels import (
 )
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
 from dp_learn.glasso.solvers.sparse_certificate import gap_bound, is_sparse, sparse_logdet
-from dp_learn.matrices import FloatArray, logdet
+from dp_learn.matrices.linalg import FloatArray, logdet
 
 RELAXATION = 1.5
 MAX_SWEEPS = 200  # a fit that takes more is nearly singular

@@ -18,7 +18,7 @@ import numpy as np
 
 from dp_learn.glasso.groups import GroupProblem
 from dp_learn.glasso.problem import ROUNDING
-from dp_learn.matrices import FloatArray, logdet
+from dp_learn.matrices.linalg import FloatArray, logdet
 
 SHORTEST = 1e-14  # relative to the first step: rounding, and no descent
 SIGNIFICANT = 1e-12  # relative to the objective's size: a rise of less is rounding

@@ -18,7 +18,7 @@ from dp_learn.glasso.solution import Status
 from dp_learn.glasso.solvers.best_pair import Incumbent
 from dp_learn.glasso.solvers.newton_model import Model, ModelMinimum, minimise_model
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
-from dp_learn.matrices import FloatArray, is_positive_definite
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 MODEL_RTOL = 0.1  # the model is solved to this share of the decrease that it promises
 MODEL_SHARE = 0.3  # but not beyond this share of the gap asked for,

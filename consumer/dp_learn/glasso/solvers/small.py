@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dp_learn.glasso.feasibility import feasible_covariance
 from dp_learn.glasso.problem import Problem, certify
 from dp_learn.glasso.solution import Solution, Status
-from dp_learn.matrices import FloatArray, is_positive_definite
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 MOST_FREE = 600  # entries: the systems of more take longer than loading the kernels
 MAX_STEPS = 30

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dp_learn.glasso.problem import Problem
 from dp_learn.glasso.solution import Solution, Status
 from dp_learn.glasso.solvers._block_kernels import gather_block, scatter_block
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

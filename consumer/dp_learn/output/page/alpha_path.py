@@ -9,12 +9,14 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, PrintfTickFormatter, Range1d
 from bokeh.models.annotations import BoxAnnotation, Span
 
-from dp_bundle.page import Figure, hover, new_figure, number, shade
+from dp_bundle.page.colours import shade
+from dp_bundle.page.figures import Figure, hover, new_figure
+from dp_bundle.page.tables import number
 from dp_bundle.quoting import counted
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.page.findings import Findings
-from dp_learn.pipeline import Learned
-from dp_learn.selection import Selection
+from dp_learn.pipeline.learn import Learned
+from dp_learn.selection.path import Selection
 
 _ROOM = 1.15  # beyond the path, on either side
 

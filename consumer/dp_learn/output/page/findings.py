@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dp_bundle import Bundle
 from dp_learn.graph import GraphEstimate
 from dp_learn.output.summary import Summary
-from dp_learn.pipeline import Learned
+from dp_learn.pipeline.learn import Learned
 
 if TYPE_CHECKING:
     import pandas as pd

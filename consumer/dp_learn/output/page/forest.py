@@ -9,7 +9,9 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, Range1d
 from bokeh.models.annotations import Span
 
-from dp_bundle.page import FONT, Figure, by_sign, figure_text, hover, new_figure, number, shade
+from dp_bundle.page.colours import shade
+from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
+from dp_bundle.page.tables import number
 from dp_learn.graph import GraphEstimate
 
 _MOST = 30

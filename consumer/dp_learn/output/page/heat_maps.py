@@ -10,9 +10,11 @@ import numpy.typing as npt
 from bokeh.models import BasicTicker, ColumnDataSource, LinearColorMapper, Range1d
 from bokeh.models.annotations import ColorBar
 
-from dp_bundle.page import DIVERGING, FONT, Figure, figure_text, new_figure, number, shade
+from dp_bundle.page.colours import DIVERGING, shade
+from dp_bundle.page.figures import FONT, Figure, figure_text, new_figure
+from dp_bundle.page.tables import number
 from dp_learn.graph import GraphEstimate
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.page.findings import Findings
 
 MOST_COLUMNS = 400  # that a map can show, and a page can hold

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.matrices import FloatArray
+from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.page.findings import Findings
 
 MOST_EDGES, MOST_NODES = 1500, 500  # that are drawn

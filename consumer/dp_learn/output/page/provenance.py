@@ -8,8 +8,9 @@ from importlib.metadata import version
 from typing import Any, cast
 
 from dp_bundle import Bundle
-from dp_bundle.describe import describe_guarantee, describe_guess, describe_moments, describe_size, describe_total
-from dp_bundle.page import figure_text
+from dp_bundle.describe.guessing import describe_guess
+from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_size, describe_total
+from dp_bundle.page.figures import figure_text
 from dp_learn.output.page.findings import Findings
 
 _LONGEST, _LONGEST_CITATION = 200, 600  # letters

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.page import Page, Table, render_page
+from dp_bundle.page.document import Page, render_page
+from dp_bundle.page.tables import Table
 from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.forest import draw_forest

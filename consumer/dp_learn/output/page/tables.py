@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dp_bundle.manifest import NO_VALUE
-from dp_bundle.page import Column, Table, number
+from dp_bundle.manifest.sources import NO_VALUE
+from dp_bundle.page.tables import Column, Table, number
 from dp_learn.graph import VALUE, GraphEstimate
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.network import Network

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import DataError, PolicyError
-from dp_bundle.manifest import MatrixNoise
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import GaussianDP, PureDP, Strength
+from dp_bundle.manifest.matrix_noise import MatrixNoise
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.entry_noise import correlation_noise
 from dp_publish.covariance.exact_moments import ExactMoments, merge_two, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 from dp_publish.covariance.sensitivity import check_neighbours
-from dp_publish.policy import Policy
-from dp_publish.sampling import Keystream
+from dp_publish.policy.model import Policy
+from dp_publish.sampling.keystream import Keystream
 
 T = TypeVar("T")
 Batches: TypeAlias = Iterator[NDArray[np.float64]]

@@ -56,7 +56,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.sampling import Keystream, envelope_parameter, exp_minus, power_of_root, precise_normals, uniform_bits
+from dp_publish.sampling.bingham import envelope_parameter
+from dp_publish.sampling.fixed_point import exp_minus, power_of_root, uniform_bits
+from dp_publish.sampling.high_precision import precise_normals
+from dp_publish.sampling.keystream import Keystream
 
 PLACES = 48  # of the released vectors
 _WORD = 64

@@ -41,13 +41,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import Strength
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.mechanisms.pure import is_in_range
 from dp_publish.covariance.mechanisms.spectral import DOWN, Floats, SpectralMechanism, Tools
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import nuclear_sensitivity
-from dp_publish.sampling import envelope_parameter
+from dp_publish.sampling.bingham import envelope_parameter
 
 _MISS = 0.05  # beta: how often the shares may underestimate some eigenvalue
 _MOST_CHOSEN = 100  # coordinates: its time grows with the fourth power, half a minute here

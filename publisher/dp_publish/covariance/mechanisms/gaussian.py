@@ -22,14 +22,15 @@ from typing import ClassVar
 import numpy as np
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.manifest import MatrixNoise, RoundedGaussian
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import GaussianDP, PureDP, Strength
+from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments, OneSum, grid_for, released
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import frobenius_sensitivity
-from dp_publish.sampling import Keystream, sample_rounded_gaussian
+from dp_publish.sampling.gaussian import sample_rounded_gaussian
+from dp_publish.sampling.keystream import Keystream
 
 UP = 1 + 2.0**-48  # far above the rounding of the few operations on a sigma
 _MUS = (1e-4, 1e6)

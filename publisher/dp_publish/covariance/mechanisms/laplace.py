@@ -15,15 +15,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dp_bundle.manifest import DiscreteLaplace, MatrixNoise
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import Strength
+from dp_bundle.manifest.matrix_noise import DiscreteLaplace, MatrixNoise
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import NoisyMoments, grid_for, released
 from dp_publish.covariance.mechanisms.pure import PureMechanism, is_in_range
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import l1_sensitivity
-from dp_publish.sampling import Keystream, sample_discrete_laplace
+from dp_publish.sampling.keystream import Keystream
+from dp_publish.sampling.laplace import sample_discrete_laplace
 
 _FINENESS = 45  # so that rounding thousands of entries adds next to nothing to their L1 norm
 _UP = 1 + 2.0**-48

@@ -13,7 +13,7 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.scaling import GRID_BITS
-from dp_publish.sampling import Keystream
+from dp_publish.sampling.keystream import Keystream
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_bundle.errors import ParameterError
-from dp_publish.accounting import PureDP, Strength
+from dp_publish.accounting.strength import PureDP, Strength
 from dp_publish.covariance.mechanisms.base import OneSum
 
 EPSILONS = (1e-6, 700.0)

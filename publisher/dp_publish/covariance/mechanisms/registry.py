@@ -7,7 +7,7 @@ from typing import get_args
 
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.unsound import refuse_unsound
-from dp_publish.policy import SoundMechanism
+from dp_publish.policy.choices import SoundMechanism
 
 
 def mechanism_named(name: str) -> type[Mechanism] | None:

@@ -41,7 +41,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.manifest import MatrixNoise
+from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Grid, Mechanism, NoisyMoments, grid_for, released
 from dp_publish.covariance.mechanisms.directions import draw_direction
@@ -50,7 +50,10 @@ from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA, PureMechanism,
 from dp_publish.covariance.mechanisms.spectrum import eigenvalues_in_units
 from dp_publish.covariance.scaling import GRID_BITS
 from dp_publish.covariance.sensitivity import nuclear_sensitivity
-from dp_publish.sampling import Keystream, SecureKeystream, integers, sample_bingham, sample_discrete_laplace
+from dp_publish.sampling.bingham import sample_bingham
+from dp_publish.sampling.fixed_point import integers
+from dp_publish.sampling.keystream import Keystream, SecureKeystream
+from dp_publish.sampling.laplace import sample_discrete_laplace
 
 DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_publish.accounting import ApproximateDP, Strength, delta_for_epsilon
+from dp_publish.accounting.conversions import delta_for_epsilon
+from dp_publish.accounting.strength import ApproximateDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments, grid_for
 from dp_publish.covariance.mechanisms.gaussian import UP, GaussianEntries, check_mu
 from dp_publish.covariance.mechanisms.wishart import require_epsilon_and_delta
-from dp_publish.sampling import Keystream
+from dp_publish.sampling.keystream import Keystream
 
 
 @dataclass(frozen=True)

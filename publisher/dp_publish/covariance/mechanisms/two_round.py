@@ -36,11 +36,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.data import mean_and_covariance
+from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.errors import DataError, PrivacyError
-from dp_bundle.manifest import MatrixNoise, RoundedGaussian
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import GaussianDP, Strength
+from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import GaussianDP, Strength
 from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, Rows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
@@ -68,8 +68,8 @@ from dp_publish.covariance.two_rounds.thresholds import (
     share_shortened,
 )
 from dp_publish.covariance.two_rounds.whitening import whiten
-from dp_publish.policy import Policy
-from dp_publish.sampling import Keystream
+from dp_publish.policy.model import Policy
+from dp_publish.sampling.keystream import Keystream
 
 _LEAST_RADIUS = 0.5  # of the first round, in scales, times the root of p; the largest is the longest row's
 _SECOND_RADII = (0.5, 2.0)  # in lengths of a typical row

@@ -29,15 +29,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
-from dp_bundle.manifest import MatrixNoise, WishartNoise
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import ApproximateDP, PureDP, Strength
+from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartNoise
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import ApproximateDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments, OneSum, grid_for, released
 from dp_publish.covariance.mechanisms.exact_products import LIMB, MOST_ROWS, add_and_round, gram_of, limbs_of
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import Scaling
-from dp_publish.sampling import HALF_PLACE, PLACES, TOTAL_VARIATION, Keystream, SecureKeystream, normal_parts
+from dp_publish.sampling.keystream import Keystream, SecureKeystream
+from dp_publish.sampling.normals import HALF_PLACE, PLACES, TOTAL_VARIATION, normal_parts
 
 _FINENESS = 8
 _SLACK = 1e-3  # the share of delta that is left for rounding

@@ -34,7 +34,7 @@ import numpy as np
 from scipy import special
 
 from dp_bundle.errors import ParameterError, PrivacyError
-from dp_bundle.privacy import Neighbours
+from dp_bundle.privacy.neighbours import Neighbours
 
 _EPSILONS = (1e-6, 100.0)
 _LARGEST_DELTA = 0.01  # what an exception may be called

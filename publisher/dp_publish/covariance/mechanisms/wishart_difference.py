@@ -45,16 +45,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.manifest import MatrixNoise, WishartDifferenceNoise
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import Strength
+from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartDifferenceNoise
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import NoisyMoments, grid_for, released
 from dp_publish.covariance.mechanisms.exact_products import LIMB, MOST_ROWS, add_and_round, gram_of, limbs_of
 from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA, PureMechanism, is_in_range, security_for
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import nuclear_sensitivity
-from dp_publish.sampling import Keystream, SecureKeystream, precise_normals
+from dp_publish.sampling.high_precision import precise_normals
+from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 _FINENESS = 8
 _SIZE_BITS = 12  # of a normal number; far beyond what the table of a sampler holds

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from scipy import special
 
-from dp_bundle.privacy import epsilon_for_implied_mu
+from dp_bundle.privacy.pure_epsilon import epsilon_for_implied_mu
 from dp_publish.covariance.scaling import scaling_around
 
 _FAR = 3.0  # standard deviations from its median: a center there is lost

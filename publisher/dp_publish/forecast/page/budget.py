@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dp_bundle.rounding import round_up
-from dp_publish.accounting import SLACK
+from dp_publish.accounting.cost import SLACK
 from dp_publish.forecast.page.positions import Position
-from dp_publish.policy import Privacy
+from dp_publish.policy.model import Privacy
 
 _LEAST_LEFT = 1e-3  # a smaller mu is as good as none
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dp_publish.covariance import Gaussian
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.forecast.advice import changes_for_moments
 from dp_publish.forecast.page.budget import Account
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import takes_mu
-from dp_publish.policy import STRENGTHS
+from dp_publish.policy.choices import STRENGTHS
 
 _STRENGTHS = frozenset(f"--{name.replace('_', '-')}" for name in (*STRENGTHS, "delta"))
 _OF_PLANS = frozenset({"--spread", "--picture", "--report", "--look"})

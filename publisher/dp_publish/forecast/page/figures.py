@@ -11,7 +11,8 @@ from typing import Any
 
 from bokeh.models import ColumnDataSource, FixedTicker, NumeralTickFormatter, Range1d
 
-from dp_bundle.page import FONT, Figure, hover, new_figure, shade
+from dp_bundle.page.colours import shade
+from dp_bundle.page.figures import FONT, Figure, hover, new_figure
 from dp_publish.forecast.outlook import GRID, TARGETS, ForecastRow
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.page.texts import trade_off_points

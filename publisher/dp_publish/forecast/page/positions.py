@@ -11,7 +11,7 @@ from dp_publish.forecast.outlook import ForecastRow
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import Pointless, why_pointless
 from dp_publish.forecast.strengths import forecast_each, privacy_at
-from dp_publish.policy import Policy
+from dp_publish.policy.model import Policy
 
 _BETWEEN = (0.15, 0.3, 0.7, 1.3, 1.6, 2.5, 3.0, 4.0, 7.0, 15.0, 30.0)
 _BETWEEN_DISCRETE = (1.5, 3.0)  # the exact curve of noise on integers takes about a second each

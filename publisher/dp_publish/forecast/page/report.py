@@ -7,10 +7,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.describe import count_columns
+from dp_bundle.describe.sentences import count_columns
 from dp_bundle.errors import DpGraphError
-from dp_bundle.manifest import Guarantee
-from dp_bundle.page import Page, render_page
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.page.document import Page, render_page
 from dp_bundle.quoting import quote, quote_path
 from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.own_file import require_own, write_own
@@ -21,7 +21,7 @@ from dp_publish.forecast.page.sentences import attacker, change, private_reasons
 from dp_publish.forecast.page.tables import columns_table, needed_table, strengths_table
 from dp_publish.forecast.page.texts import CANDIDATES, FALSE_ALARMS, SHARES, texts_of, trade_off_points
 from dp_publish.forecast.plan import Plan
-from dp_publish.policy import raw_names
+from dp_publish.policy.coded_columns import raw_names
 
 _OPTION = "--report"
 _TEMPLATES = Path(__file__).with_name("templates")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dp_bundle.page import Column, Table
+from dp_bundle.page.tables import Column, Table
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.outlook import DELTA, TARGETS
 from dp_publish.forecast.page.positions import Position

@@ -15,10 +15,13 @@ from tests.web import WebServer
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.data import rows
-from dp_bundle.engines import Dask, Engine, map_in_order
+from dp_bundle.engines.batches import map_in_order
+from dp_bundle.engines.dask import Dask
+from dp_bundle.engines.engine import Engine
 from dp_bundle.errors import BundleFormatError, DigestMismatchError, DpGraphError, StoreError
-from dp_bundle.store import open_store
-from dp_bundle.trust import UnsafeTrustAnyone, private_key_path
+from dp_bundle.store.opening import open_store
+from dp_bundle.trust.keys import private_key_path
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn import estimate_moments
 from dp_learn.covariance.moments import fold_moments, subsample_moments
 from dp_learn.covariance.row_errors import row_errors

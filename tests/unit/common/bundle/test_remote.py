@@ -14,7 +14,8 @@ from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.bundle import cosign, cosigners, pack_bundle, unpack_bundle
+from dp_bundle.bundle.cosigned import cosign, cosigners
+from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
 from dp_bundle.errors import (
     BundleError,
     BundleFormatError,
@@ -24,8 +25,11 @@ from dp_bundle.errors import (
     OlderReleaseError,
     StoreError,
 )
-from dp_bundle.store import RemotePath, open_store, patience
-from dp_bundle.trust import UnsafeTrustAnyone, new_key_pair
+from dp_bundle.store import patience
+from dp_bundle.store.opening import open_store
+from dp_bundle.store.places import RemotePath
+from dp_bundle.trust.keys import new_key_pair
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn import estimate_moments
 from dp_publish import load_key
 

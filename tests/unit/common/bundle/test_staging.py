@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import FORMS, PORTALS, stage_bundle
+from dp_bundle.bundle.portals import FORMS, PORTALS
+from dp_bundle.bundle.staging import stage_bundle
 from dp_bundle.errors import BundleError, DpGraphError
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_publish import Receipt
 
 

@@ -20,22 +20,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import norm
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import unpack_bundle
-from dp_bundle.catalog import Settings, Summary, make_catalog
+from dp_bundle.bundle.packing import unpack_bundle
+from dp_bundle.catalog.making import Settings, Summary, make_catalog
 from dp_bundle.catalog.site import STATE
 from dp_bundle.errors import DpGraphError
-from dp_bundle.files import locked_folder
-from dp_bundle.trust import (
-    Revocation,
-    TrustStore,
-    UnsafeTrustAnyone,
-    accept_statement,
-    load_private_key,
-    new_key_pair,
-    public_key_of,
-    sign_statement,
-    write_quorum,
-)
+from dp_bundle.files.locking import locked_folder
+from dp_bundle.trust.keys import new_key_pair
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.rules import write_quorum
+from dp_bundle.trust.signing import load_private_key, public_key_of
+from dp_bundle.trust.statements import Revocation, sign_statement
+from dp_bundle.trust.store import TrustStore
+from dp_bundle.trust.succession import accept_statement
 from dp_publish import Policy, load_key, publish
 
 GOLDEN = Path(__file__).parents[3] / "golden"
@@ -237,8 +233,8 @@ def test_a_stopped_run_leaves_a_site_that_the_next_run_completes(
 
 KILLED = """
 import os, pathlib, signal, sys
-from dp_bundle.catalog import make_catalog
-from dp_bundle.trust import TrustStore
+from dp_bundle.catalog.making import make_catalog
+from dp_bundle.trust.store import TrustStore
 left = int(sys.argv[1])
 def replace(self, target):
     global left

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.catalog import serve_site
+from dp_bundle.catalog.preview import serve_site
 from dp_bundle.errors import DpGraphError
 
 

@@ -13,8 +13,10 @@ from rdflib.namespace import DCAT, DCTERMS, FOAF, RDF
 from tests.unit.common.describe.dcat_rules import shapes
 
 from dp_bundle.catalog.feeds import catalog_document
-from dp_bundle.describe import PublishedFile, dcat_dataset, dcat_document, schema_org_document
-from dp_bundle.manifest import Dataset
+from dp_bundle.describe.dcat import dcat_dataset, dcat_document
+from dp_bundle.describe.schema_org import schema_org_document
+from dp_bundle.describe.subject import PublishedFile
+from dp_bundle.manifest.dataset import Dataset
 from dp_publish import Receipt
 
 pytestmark = pytest.mark.filterwarnings("ignore:(ConjunctiveGraph|Dataset|default_)")  # rdflib, of its own classes

@@ -12,7 +12,8 @@ from scipy.stats import laplace, norm
 from tests.discrete_noise import exact_mu
 
 from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
-from dp_bundle.manifest import Column, Cumulative, Guarantee, Noise
+from dp_bundle.manifest.columns import Column, Noise
+from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 
 POINT = {"epsilon": 3.0, "delta": 1e-6}
 

@@ -14,25 +14,18 @@ from huggingface_hub import DatasetCard
 from pyDataverse.models import Dataset as DataverseDataset
 from rocrate.rocrate import ROCrate
 
-from dp_bundle.describe import (
-    PARQUET,
-    PublishedFile,
-    ckan_package,
-    croissant_document,
-    datacite_document,
-    dataverse_dataset,
-    frictionless_document,
-    hugging_face_card,
-    invenio_record,
-    licence_gap,
-    registry_record,
-    ro_crate_document,
-    to_yaml,
-    zenodo_deposit,
-)
-from dp_bundle.describe.subject import noise
+from dp_bundle.describe.card import hugging_face_card
+from dp_bundle.describe.datacite import datacite_document
+from dp_bundle.describe.dataverse import dataverse_dataset
+from dp_bundle.describe.deposits import ckan_package, invenio_record, zenodo_deposit
+from dp_bundle.describe.portal_json import croissant_document, frictionless_document
+from dp_bundle.describe.registry import registry_record
+from dp_bundle.describe.ro_crate import ro_crate_document
+from dp_bundle.describe.subject import PARQUET, PublishedFile, licence_gap, noise
+from dp_bundle.describe.yaml import to_yaml
 from dp_bundle.errors import PrivacyError
-from dp_bundle.manifest import Dataset, Release
+from dp_bundle.manifest.dataset import Dataset
+from dp_bundle.manifest.release import Release
 from dp_publish import Receipt
 
 SIGNER = "ed25519:" + "ab" * 32

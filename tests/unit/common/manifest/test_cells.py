@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.manifest import Column, Noise, RandomizedResponse, cells_of, release_mu, release_rho
-from dp_bundle.privacy import gaussian_delta
+from dp_bundle.manifest.cells import cells_of
+from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse
+from dp_bundle.manifest.guarantee_checks import release_mu, release_rho
+from dp_bundle.privacy.normal import gaussian_delta
 
 STEPS = 2**32
 SIGMAS = (0.3, 0.45, 0.8, 1.3, 2.1, 3.4, 5.0)

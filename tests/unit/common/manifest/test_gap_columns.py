@@ -11,9 +11,10 @@ import pytest
 from pydantic import ValidationError
 from tests.unit.common.manifest.statements import replaced
 
-from dp_bundle.manifest import Noise, cells_of
+from dp_bundle.manifest.cells import cells_of
+from dp_bundle.manifest.columns import Noise
 from dp_bundle.manifest.release import Release
-from dp_bundle.privacy import gaussian_delta
+from dp_bundle.privacy.normal import gaussian_delta
 
 Document = dict[str, Any]
 WIDTH, STEP, SIGMA, OF_GAPS = 10.0, 0.125, 5.0, 0.5

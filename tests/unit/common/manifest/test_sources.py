@@ -12,9 +12,9 @@ import pytest
 from pydantic import ValidationError
 from tests.unit.common.manifest.statements import replaced
 
-from dp_bundle.manifest import Noise, RandomizedResponse
+from dp_bundle.manifest.columns import Noise, RandomizedResponse
 from dp_bundle.manifest.release import Release
-from dp_bundle.privacy import gaussian_delta
+from dp_bundle.privacy.normal import gaussian_delta
 
 Document = dict[str, Any]
 SIGMA = 2.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dp_bundle.page import COMMUNITIES, DIVERGING, PAPER, SEQUENTIAL, shade
-from dp_bundle.page.colours import SHADES, partners
+from dp_bundle.page.colours import COMMUNITIES, DIVERGING, PAPER, SEQUENTIAL, SHADES, partners, shade
 
 
 def luminance(colour: str) -> float:

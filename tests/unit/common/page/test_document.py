@@ -16,8 +16,10 @@ import pytest
 from bokeh.models import ColumnDataSource
 from jinja2 import UndefinedError
 
-from dp_bundle.page import Column, Figure, Page, Table, figure_text, new_figure, render_page, shade
-from dp_bundle.page.document import as_json
+from dp_bundle.page.colours import shade
+from dp_bundle.page.document import Page, as_json, render_page
+from dp_bundle.page.figures import Figure, figure_text, new_figure
+from dp_bundle.page.tables import Column, Table
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dp_bundle.page import Column, Table
-from dp_bundle.page.tables import Cell, number
+from dp_bundle.page.tables import Cell, Column, Table, number
 
 
 def test_numbers_are_printed_with_a_minus_and_never_as_zero() -> None:

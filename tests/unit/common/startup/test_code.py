@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from dp_bundle.describe import readme
-from dp_bundle.startup import code_digest
+from dp_bundle.startup.code import code_digest
 
 ROOT = Path(__file__).parents[4]
 FOLDERS = ("common", "consumer", "publisher", "docs", "examples", ".ci")

@@ -11,7 +11,8 @@ from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle.errors import ParameterError, StoreError
-from dp_bundle.store import located, open_store
+from dp_bundle.store.opening import open_store
+from dp_bundle.store.places import located
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

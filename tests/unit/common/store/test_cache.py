@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dp_bundle.errors import DigestMismatchError, ParameterError, StoreError
-from dp_bundle.store import Cache, cache
+from dp_bundle.store import cache
+from dp_bundle.store.cache import Cache
 
 CONTENT = bytes(range(256)) * 40
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -12,7 +12,8 @@ import pytest
 from tests.s3 import FaultyProxy
 
 from dp_bundle.errors import ParameterError, StoreError
-from dp_bundle.store import Store, open_store, require_create_only
+from dp_bundle.store.opening import open_store, require_create_only
+from dp_bundle.store.places import Store
 
 CONTENT = bytes(range(256)) * 8192  # 2 MiB
 

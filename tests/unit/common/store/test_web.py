@@ -9,7 +9,7 @@ import pytest
 from tests.web import WebServer, make_certificate
 
 from dp_bundle.errors import StoreError
-from dp_bundle.store import open_store
+from dp_bundle.store.opening import open_store
 
 CONTENT = bytes(range(256)) * 8192  # 2 MiB
 

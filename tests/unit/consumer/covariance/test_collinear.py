@@ -21,7 +21,7 @@ from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.glasso import whiten_nodes
+from dp_learn.glasso.whitening import whiten_nodes
 from dp_learn.pipeline.learn import infer_if_possible
 from dp_publish import publish
 

@@ -13,7 +13,7 @@ from tests.two_rounds import Rounds, manifest_of, release_in_two_rounds, write_r
 
 from dp_bundle import open_bundle
 from dp_bundle.errors import EstimationError
-from dp_bundle.trust import UnsafeTrustAnyone
+from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn.covariance.bilinear_forms import FormErrors
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.entry_variances import entry_variances, mechanism_entry_variances, unexplained_variances

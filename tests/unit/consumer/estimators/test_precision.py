@@ -10,9 +10,9 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV
 
 from dp_bundle.errors import DrownedColumnError, ParameterError
-from dp_learn.estimators import ESTIMATORS, DebiasedRidgePrecision, DebiasedThresholdedCovariance
-from dp_learn.estimators.ridge import ridge_precision
-from dp_learn.estimators.thresholded_covariance import threshold_covariance
+from dp_learn.estimators.registry import ESTIMATORS
+from dp_learn.estimators.ridge import DebiasedRidgePrecision, ridge_precision
+from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance, threshold_covariance
 from dp_learn.matrices.linalg import FloatArray
 
 

@@ -20,9 +20,8 @@ from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.estimators import DebiasedLDA, DebiasedRidgeRegression
-from dp_learn.estimators.lda import class_moments
-from dp_learn.estimators.regression import gradient_error, ridge_regression
+from dp_learn.estimators.lda import DebiasedLDA, class_moments
+from dp_learn.estimators.regression import DebiasedRidgeRegression, gradient_error, ridge_regression
 from dp_publish import Policy, Receipt, publish
 
 WINE = load_wine(as_frame=True)

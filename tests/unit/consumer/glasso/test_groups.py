@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import NoSolutionError, ParameterError
-from dp_learn.glasso import graphical_lasso
 from dp_learn.glasso.group_solving import solve_groups, split_components
 from dp_learn.glasso.groups import make_group_problem, make_groups
 from dp_learn.glasso.solvers.group_admm import solve_group_admm
 from dp_learn.glasso.solvers.group_descent import GroupIncumbent
+from dp_learn.glasso.solving import graphical_lasso
 
 REFERENCES = json.loads(Path(__file__).with_name("group_references.json").read_text(encoding="utf-8"))
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import ParameterError
-from dp_learn.glasso import graphical_lasso, whiten_nodes
+from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.glasso.whitening import whiten_nodes
 
 NODES = ["a", "a", "a", "b", "c", "c", "d"]
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import ParameterError
-from dp_learn.covariance import NoisyCovariance, PooledCovariance, debias_covariance
-from dp_learn.inference import canonical_partial_correlations, infer_blocks, infer_edges
+from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
+from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.inference.blocks import canonical_partial_correlations, infer_blocks
+from dp_learn.inference.edges import infer_edges
 
 SHARES = np.array([0.5, 0.3, 0.18, 0.02])  # of the levels of a category
 # of each kept level's noise: one draw for a cell is shared, as where one level is coded against another

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.manifest import Source
-from dp_learn.covariance import Levels, RowSource, Sample
+from dp_bundle.manifest.sources import Source
+from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.row_passes import Rows
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import RowSource
 from dp_learn.graph import GraphEstimate
-from dp_learn.matrices import FloatArray
-from dp_learn.pipeline import Settings, fit_graph
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.learn_nodes import learn_nodes
+from dp_learn.pipeline.settings import Settings
 
 
 def mixed_sample(table: dict[str, NDArray[np.generic]], sigma: float, seed: int = 0) -> Sample:

@@ -10,14 +10,18 @@ import pytest
 from numpy.typing import NDArray
 from tests.unit.consumer.pipeline.mixed import learn_mixed, mixed_sample
 
-from dp_learn.covariance import Levels, NodeColumns
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import combine_sources
-from dp_learn.inference import block_statistics, score_pairs
+from dp_learn.covariance.levels import Levels
+from dp_learn.covariance.node_columns import NodeColumns
+from dp_learn.inference.nodes import block_statistics
+from dp_learn.inference.ranking import score_pairs
 from dp_learn.node_graph import NodeGraph
 from dp_learn.output.edge_messages import describe_edges
-from dp_learn.pipeline import Nodes, Settings, fit_graph
+from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_ranking import score_nodes
+from dp_learn.pipeline.settings import Settings
 
 N_ROWS = 20_000
 

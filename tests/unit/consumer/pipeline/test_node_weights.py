@@ -14,10 +14,11 @@ from tests.unit.consumer.pipeline.mixed import mixed_sample
 from dp_bundle import open_bundle
 from dp_bundle.errors import ParameterError
 from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, learn_graph
-from dp_learn.covariance import Sample
-from dp_learn.output import summarize
-from dp_learn.pipeline import Fit, Settings, fit_graph
+from dp_learn.covariance.sample import Sample
+from dp_learn.output.summary import summarize
+from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.node_penalties import block_errors, block_weights
+from dp_learn.pipeline.settings import Fit, Settings
 from dp_publish import Policy, publish
 
 N_ROWS = 6000

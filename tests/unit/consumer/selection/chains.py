@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dp_learn.covariance.sample import Split
-from dp_learn.selection import (
-    solve_path,
-)
+from dp_learn.selection.path import solve_path
 
 P = 8
 PRECISION = np.eye(P) + np.diag(np.full(P - 1, 0.45), 1) + np.diag(np.full(P - 1, 0.45), -1)

@@ -11,12 +11,10 @@ from tests.unit.consumer.selection.chains import P, debias, noisy_rows, split_ro
 from dp_bundle.errors import EstimationError
 from dp_learn import graphical_lasso
 from dp_learn.covariance.sample import Split
-from dp_learn.selection import (
-    alpha_grid,
-    cross_validate,
-    select_ebic,
-    select_stars,
-)
+from dp_learn.selection.cross_validation import cross_validate
+from dp_learn.selection.ebic import select_ebic
+from dp_learn.selection.path import alpha_grid
+from dp_learn.selection.stars import select_stars
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1.0])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dp_learn.glasso import graphical_lasso
+from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.selection.path import alpha_grid, solve_path
 
 NODES = [0, 0, 1, 2, 2, 2, 3, 4]

@@ -8,8 +8,10 @@ from tests.unit.consumer.selection.chains import noisy_rows, split_rows
 
 from dp_learn import graphical_lasso
 from dp_learn.covariance.sample import Split
-from dp_learn.matrices import FloatArray
-from dp_learn.selection import alpha_grid, cross_validate, select_stars
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.selection.cross_validation import cross_validate
+from dp_learn.selection.path import alpha_grid
+from dp_learn.selection.stars import select_stars
 
 ALPHAS = np.array([0.5, 0.25, 0.1])
 

@@ -8,11 +8,7 @@ from tests.unit.consumer.selection.chains import P, count_edges, debias, noisy_r
 
 from dp_bundle.errors import EstimationError
 from dp_learn import graphical_lasso
-from dp_learn.selection import (
-    alpha_grid,
-    solve_path,
-)
-from dp_learn.selection.path import WORTH_MOVING, why_ended
+from dp_learn.selection.path import WORTH_MOVING, alpha_grid, solve_path, why_ended
 
 
 def test_grid_begins_where_the_graph_is_empty() -> None:

@@ -11,14 +11,10 @@ from tests.unit.consumer.selection.chains import PRECISION, P, count_edges, debi
 from dp_bundle.errors import ParameterError
 from dp_learn import graphical_lasso
 from dp_learn.covariance.sample import Split
-from dp_learn.selection import (
-    Selection,
-    alpha_grid,
-    cross_validate,
-    select_ebic,
-    select_stars,
-    stars_subsample_share,
-)
+from dp_learn.selection.cross_validation import cross_validate
+from dp_learn.selection.ebic import select_ebic
+from dp_learn.selection.path import Selection, alpha_grid
+from dp_learn.selection.stars import select_stars, stars_subsample_share
 
 
 def _fit_on_graph(s: np.ndarray, edges: np.ndarray) -> np.ndarray:

@@ -15,19 +15,25 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
 
-from dp_bundle.manifest import Source
+from dp_bundle.manifest.sources import Source
 from dp_publish import Policy
-from dp_publish.audit import audit_planned_release
 from dp_publish.audit.checks import Check
 from dp_publish.audit.coded_moments import without_sources
+from dp_publish.audit.planned_release import audit_planned_release
 from dp_publish.audit.press import made_up_policy
 from dp_publish.audit.raw_cells import raw_cells, tables_of
 from dp_publish.audit.whole_covariance_releases import check_whole
-from dp_publish.covariance import TwoRound, calibration, moment_columns, set_mechanism
+from dp_publish.covariance import calibration
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.guarantee import moment_columns
+from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import Scaling
-from dp_publish.data import open_table
-from dp_publish.policy import choose_columns, coded_columns, resolve
-from dp_publish.release import covariance, publish_aside, publishing
+from dp_publish.data.table import open_table
+from dp_publish.policy import coded_columns
+from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.sections import resolve
+from dp_publish.release import covariance, publishing
+from dp_publish.release.aside import publish_aside
 
 ROW: dict[str, list[Any]] = {
     "town": ["a"],

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from dp_bundle.privacy import Neighbours
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish import Policy
 from dp_publish.audit.whole_covariance_releases import check_whole
-from dp_publish.covariance import set_mechanism
-from dp_publish.release import publish_aside
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.release.aside import publish_aside
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dp_bundle.errors import ParameterError
-from dp_bundle.privacy import Neighbours, epsilon_for_implied_mu, mu_implied_by_epsilon
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.pure_epsilon import epsilon_for_implied_mu, mu_implied_by_epsilon
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.choice import choose_for_policy, choose_mechanism, expected_errors
 from dp_publish.covariance.exact_moments import moments_of_batch
@@ -18,7 +19,7 @@ from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import Scaling, scaling_for
-from dp_publish.policy import Privacy
+from dp_publish.policy.model import Privacy
 from dp_publish.sampling.keystream import insecure_keystream
 from printed_forms import make
 

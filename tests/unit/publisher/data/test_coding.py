@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dp_bundle.errors import PolicyError, SchemaError
-from dp_bundle.manifest import Source
+from dp_bundle.manifest.sources import Source
 from dp_publish.data.coding import encode
 from dp_publish.data.table import ColumnType, coded, open_table
 from dp_publish.policy.columns import choose_columns

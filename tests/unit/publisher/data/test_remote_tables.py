@@ -17,9 +17,12 @@ from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle.errors import SchemaError, StoreError
-from dp_bundle.store import RemotePath, Store, open_store, patience
+from dp_bundle.store import patience
+from dp_bundle.store.opening import open_store
+from dp_bundle.store.places import RemotePath, Store
 from dp_publish import publish
-from dp_publish.data import count_rows, open_table
+from dp_publish.data.row_count import count_rows
+from dp_publish.data.table import open_table
 from dp_publish.ledger.ledger import Ledger
 
 KINDS = {"b": "integer", "a": "continuous"}

@@ -17,13 +17,14 @@ from tests.unit.publisher.conftest import Call
 
 from dp_bundle.errors import BudgetExceededError
 from dp_bundle.rounding import percent_at_least, percent_at_most
-from dp_publish.accounting import Cost
-from dp_publish.forecast.page import Account, Asked, make_page
-from dp_publish.forecast.page.budget import budget_sentence
+from dp_publish.accounting.cost import Cost
+from dp_publish.forecast.page.budget import Account, budget_sentence
+from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.figures import error_ticks
 from dp_publish.forecast.page.positions import positions_of, start_of
+from dp_publish.forecast.page.report import make_page
 from dp_publish.forecast.plan import Plan, make_plan
-from dp_publish.ledger import Ledger
+from dp_publish.ledger.ledger import Ledger
 
 NORMAL = NormalDist()
 BOUNDS = '[columns."*"]\nbounds = [0, 1]\n'

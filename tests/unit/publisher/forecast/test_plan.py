@@ -18,8 +18,8 @@ from tests.discrete_noise import exact_mu
 
 from dp_bundle.rounding import round_up
 from dp_publish.data.row_count import count_rows
-from dp_publish.forecast import make_plan
-from dp_publish.messages import describe_plan
+from dp_publish.forecast.plan import make_plan
+from dp_publish.messages.plan import describe_plan
 
 Run = Callable[..., object]
 

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
-from dp_bundle.describe import describe_total
 from dp_bundle.describe.readme import make_readme
+from dp_bundle.describe.sentences import describe_total
 from dp_bundle.errors import KeyStoreError, MissingValuesError, PrivacyError, UntrustedKeyError
 from dp_bundle.trust.keys import private_key_path
 from dp_bundle.trust.signing import load_private_key, public_key_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle.reading import open_bundle
 from dp_publish import Policy, Receipt
 
 BOUNDS = {"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle.reading import open_bundle
 from dp_publish import Policy, Receipt
-from dp_publish.ledger import Ledger
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import job as jobs
 
 N_ROWS = 1000  # 10 parts of 100 rows

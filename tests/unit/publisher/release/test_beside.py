@@ -11,8 +11,8 @@ import pytest
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle import minisig as module
-from dp_bundle.bundle import minisig_path
-from dp_bundle.trust import new_key_pair
+from dp_bundle.bundle.minisig import minisig_path
+from dp_bundle.trust.keys import new_key_pair
 from dp_publish.ledger.ledger import Ledger
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

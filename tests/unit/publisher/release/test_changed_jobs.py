@@ -23,9 +23,9 @@ from tests.unit.publisher.release.stopped_jobs import (
 
 from dp_bundle.errors import DpGraphError, KeyStoreError, ParameterError
 from dp_publish import publish
-from dp_publish.ledger import Ledger
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import job as jobs
-from dp_publish.release import resume
+from dp_publish.release.resuming import resume
 from dp_publish.sampling.keystream import SecureKeystream
 
 pytestmark = pytest.mark.usefixtures("small_parts")

@@ -18,7 +18,7 @@ from dp_bundle.describe.sentences import describe_guarantee, describe_moments
 from dp_bundle.errors import (
     MissingValuesError,
 )
-from dp_bundle.privacy import mu_implied_by_epsilon
+from dp_bundle.privacy.pure_epsilon import mu_implied_by_epsilon
 from dp_publish import publish
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.ledger.ledger import Ledger

@@ -16,13 +16,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.publisher.release.conftest import Sent, nothing_happened, rows_of
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.errors import DpGraphError, MissingValuesError, ParameterError, StoreError
-from dp_bundle.store import Store, open_store
+from dp_bundle.store.opening import open_store
+from dp_bundle.store.places import Store
 from dp_publish import Policy, publish
-from dp_publish.ledger import Ledger
-from dp_publish.release import Cluster, distributed, resume, worker_parts
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.release import distributed, worker_parts
+from dp_publish.release.cluster import Cluster
+from dp_publish.release.resuming import resume
 
 T = TypeVar("T")
 R = TypeVar("R")

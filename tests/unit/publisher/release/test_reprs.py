@@ -17,9 +17,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.errors import DataError
 from dp_publish import Policy, Receipt, publish
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.data import RowReport, count_rows, glance, open_table
-from dp_publish.forecast import make_plan
-from dp_publish.policy import choose_columns, resolve
+from dp_publish.data.first_rows import glance
+from dp_publish.data.missing import RowReport
+from dp_publish.data.row_count import count_rows
+from dp_publish.data.table import open_table
+from dp_publish.forecast.plan import make_plan
+from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.sections import resolve
 
 N_ROWS, N_OUTSIDE, N_EMPTY, N_PEOPLE = 917, 203, 87, 411
 

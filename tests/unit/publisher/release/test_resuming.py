@@ -21,14 +21,17 @@ from tests.unit.publisher.release.stopped_jobs import (
     recorded,
 )
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.errors import BudgetExceededError, DpGraphError, MissingValuesError
-from dp_bundle.store import open_store, patience
+from dp_bundle.store import patience
+from dp_bundle.store.opening import open_store
 from dp_publish import Policy, publish
-from dp_publish.ledger import Ledger, open_ledger
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.ledger.opening import open_ledger
 from dp_publish.release import job as jobs
-from dp_publish.release import resume, targets
 from dp_publish.release import rows as maker
+from dp_publish.release import targets
+from dp_publish.release.resuming import resume
 from dp_publish.sampling.keystream import SecureKeystream
 
 pytestmark = pytest.mark.usefixtures("small_parts")

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from tests.discrete_noise import exact_mu
 
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Cumulative, Guarantee, Release, release_rho
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import Cumulative, Guarantee
+from dp_bundle.manifest.guarantee_checks import release_rho
+from dp_bundle.manifest.release import Release
 from dp_publish.accounting.cost import Cost
 from dp_publish.data.deviations import standard_deviations
 from dp_publish.data.missing import RowReport

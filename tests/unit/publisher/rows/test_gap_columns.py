@@ -15,12 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Column, release_mu
-from dp_publish.data import RowReport, open_table
-from dp_publish.policy import Policy, choose_columns, resolve
-from dp_publish.rows import calibrate, cost_of_rows, guarantee_of_rows, share_mu
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee_checks import release_mu
+from dp_publish.data.missing import RowReport
+from dp_publish.data.table import open_table
+from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.model import Policy
+from dp_publish.policy.sections import resolve
+from dp_publish.rows.calibration import calibrate, share_mu
+from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.mechanism import add_noise
-from dp_publish.sampling import insecure_keystream
+from dp_publish.sampling.keystream import insecure_keystream
 
 
 def planned(columns: dict[str, Any], **privacy: Any) -> tuple[Policy, dict[str, str]]:

@@ -12,9 +12,9 @@ import pytest
 from tests.discrete_noise import exact_mu as of_steps
 
 from dp_bundle.errors import PolicyError, PrivacyError
-from dp_bundle.manifest import Guarantee
 from dp_bundle.manifest.columns import Column
-from dp_bundle.privacy import discrete_gaussian_sigma
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
 from dp_publish.accounting.cost import Cost
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import ColumnType, Table

@@ -21,7 +21,7 @@ from dp_learn.output.page.forest import draw_forest
 from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
 from dp_learn.output.page.visible_links import Visibility, describe_visibility, draw_visibility, find_visibility
 from dp_learn.output.summary import summarize
-from dp_learn.selection import Selection
+from dp_learn.selection.path import Selection
 from dp_publish import publish
 
 COLUMNS = ["a", "b", "c", "d", "e", "f"]

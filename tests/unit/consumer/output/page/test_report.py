@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
-from dp_bundle.describe import describe_guarantee
+from dp_bundle.describe.sentences import describe_guarantee
 from dp_publish import Receipt, publish
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

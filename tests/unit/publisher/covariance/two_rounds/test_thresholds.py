@@ -13,7 +13,7 @@ from dp_publish.covariance.two_rounds.thresholds import (
     radii,
     radius_search,
 )
-from dp_publish.sampling import insecure_keystream
+from dp_publish.sampling.keystream import insecure_keystream
 
 
 def test_rows_are_counted_beyond_every_clip() -> None:

@@ -10,11 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dp_bundle.errors import DataError, PrivacyError
-from dp_bundle.privacy import Neighbours
-from dp_publish.accounting import GaussianDP
-from dp_publish.covariance import Batches, NoisyMoments, TwoRound, scaling_for
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish.accounting.strength import GaussianDP
+from dp_publish.covariance.mechanisms.base import Batches, NoisyMoments
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.places import Place
-from dp_publish.sampling import insecure_keystream
+from dp_publish.sampling.keystream import insecure_keystream
 
 T = TypeVar("T")
 BOUNDS = (-10.0, 30.0)

@@ -12,11 +12,13 @@ import pytest
 from numpy.typing import NDArray
 from tests.unit.publisher.release.conftest import Sent
 
-from dp_bundle.bundle import open_bundle
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_bundle.store import open_store, patience
+from dp_bundle.store import patience
+from dp_bundle.store.opening import open_store
 from dp_publish import Policy
-from dp_publish.release import Cluster, staged_table
+from dp_publish.release import staged_table
+from dp_publish.release.cluster import Cluster
 
 N_ROWS = 3_050
 LEVELS = ["a", "b", "c"]
